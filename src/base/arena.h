@@ -1,0 +1,17 @@
+/* Memory that is released all at once: for things that live as long as their owner. */
+#ifndef AORTA_BASE_ARENA_H
+#define AORTA_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct aorta_arena_block;
+struct aorta_arena { /* zero-initialise */
+    struct aorta_arena_block *blocks;
+};
+
+void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when exhausted */
+char *aorta_arena_strdup(struct aorta_arena *arena, const char *string);
+char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void aorta_arena_free(struct aorta_arena *arena);
+
+#endif

@@ -1,0 +1,22 @@
+/* The kinds of collectives, their names and their bandwidth convention. */
+#ifndef AORTA_BASE_COLLECTIVE_H
+#define AORTA_BASE_COLLECTIVE_H
+
+enum aorta_collective {
+    AORTA_ALL_REDUCE,
+    AORTA_REDUCE_SCATTER,
+    AORTA_ALL_GATHER,
+    AORTA_BROADCAST,
+    AORTA_ALL_TO_ALL,
+    AORTA_BARRIER,
+    AORTA_COLLECTIVE_COUNT
+};
+
+const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", … */
+
+/* nccl-tests' convention (its PERFORMANCE.md): busbw = algbw × factor, algbw = bytes / time, where bytes is the size
+ * of the larger of the two buffers of one rank. Factors: all_reduce 2(n−1)/n; reduce_scatter, all_gather, all_to_all
+ * (n−1)/n; broadcast 1; 0 for a barrier. */
+double aorta_collective_bus_factor(enum aorta_collective kind, int ranks);
+
+#endif

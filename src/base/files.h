@@ -1,0 +1,25 @@
+/* Files that are whole or absent: written under a temporary name, then renamed. */
+#ifndef AORTA_BASE_FILES_H
+#define AORTA_BASE_FILES_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+/* Replaces `path` with `length` bytes, atomically (same directory, fsync, rename). AORTA_IO names path and reason. */
+AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);
+
+/* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read. */
+AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
+
+/* Makes a directory and its parents. AORTA_IO when it cannot be made. */
+AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
+
+/* Proves that files can be made in a directory, or that the directory could be made below its nearest existing
+ * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
+AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
+
+/* "a/b" from "a" and "b"; the caller frees it; NULL when memory is exhausted. */
+char *aorta_path_join(const char *directory, const char *name);
+
+#endif

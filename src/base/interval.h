@@ -1,0 +1,37 @@
+/* Sets of half-open time intervals [start, end) in ns, kept sorted and disjoint. All figures of overlap rest on these
+ * (definitions: docs/measurement.md; U(x) is the length of a union, x ∩ y the length of an intersection). */
+#ifndef AORTA_BASE_INTERVAL_H
+#define AORTA_BASE_INTERVAL_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct aorta_interval {
+    int64_t start_ns, end_ns;
+};
+
+/* Zero-initialise. `items` is owned and ends with aorta_intervals_free. */
+struct aorta_intervals {
+    struct aorta_interval *items;
+    size_t count, capacity;
+    int normal; /* items are sorted and disjoint */
+};
+
+/* Adds an interval in any order; empty or reversed ones are ignored. */
+AORTA_MUST_USE aorta_status aorta_intervals_add(struct aorta_intervals *set, int64_t start_ns, int64_t end_ns);
+void aorta_intervals_normalise(struct aorta_intervals *set); /* sorts and merges; O(n log n) */
+int64_t aorta_intervals_length(struct aorta_intervals *set); /* ns; normalises first */
+
+/* out = a ∪ b, a ∩ b, a − b. `out` must be distinct from both and is overwritten. Normalise a and b. */
+AORTA_MUST_USE aorta_status aorta_intervals_union(struct aorta_intervals *a, struct aorta_intervals *b,
+                                                  struct aorta_intervals *out);
+AORTA_MUST_USE aorta_status aorta_intervals_intersect(struct aorta_intervals *a, struct aorta_intervals *b,
+                                                      struct aorta_intervals *out);
+AORTA_MUST_USE aorta_status aorta_intervals_subtract(struct aorta_intervals *a, struct aorta_intervals *b,
+                                                     struct aorta_intervals *out);
+void aorta_intervals_clear(struct aorta_intervals *set);
+void aorta_intervals_free(struct aorta_intervals *set);
+
+#endif

@@ -1,0 +1,40 @@
+/* Writing JSON into a text buffer: commas, quoting, indentation. Reading is jansson's job.
+ *
+ * Numbers: doubles with the shortest digits that read back equal; NaN and infinities become null. */
+#ifndef AORTA_BASE_JSON_H
+#define AORTA_BASE_JSON_H
+
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct aorta_json {
+    struct aorta_text *out; /* borrowed */
+    int indent;             /* spaces per level; 0: everything on one line */
+    int depth;
+    bool need_comma, after_key;
+};
+
+void aorta_json_begin(struct aorta_json *json, struct aorta_text *out, int indent);
+void aorta_json_object(struct aorta_json *json); /* { */
+void aorta_json_object_end(struct aorta_json *json);
+void aorta_json_array(struct aorta_json *json); /* [ */
+void aorta_json_array_end(struct aorta_json *json);
+void aorta_json_key(struct aorta_json *json, const char *key);
+void aorta_json_string(struct aorta_json *json, const char *value); /* NULL becomes null */
+void aorta_json_int(struct aorta_json *json, int64_t value);
+void aorta_json_double(struct aorta_json *json, double value);
+void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* at most `decimals`, trailing zeros cut */
+void aorta_json_bool(struct aorta_json *json, bool value);
+void aorta_json_null(struct aorta_json *json);
+
+/* key and value in one call */
+void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value);
+void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value);
+void aorta_json_key_double(struct aorta_json *json, const char *key, double value);
+void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals);
+void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value);
+void aorta_json_key_null(struct aorta_json *json, const char *key);
+
+#endif

@@ -1,0 +1,103 @@
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct aorta_error {
+    enum aorta_code code;
+    int line;
+    const char *file;
+    char *message;
+};
+
+static const struct {
+    const char *name;
+    int exit_code;
+} codes[AORTA_CODE_COUNT] = {
+#define X(id, name, exit_code) [AORTA_##id] = {name, exit_code},
+    AORTA_CODE_MAP(X)
+#undef X
+};
+
+/* Stands in for an error that itself could not be allocated; const in effect: never written, never freed. */
+static struct aorta_error no_memory = {AORTA_MEMORY, 0, "", (char[]){"out of memory while reporting an error"}};
+
+static char *format_message(const char *format, va_list args) {
+    va_list measure;
+    va_copy(measure, args);
+    int length = vsnprintf(NULL, 0, format, measure);
+    va_end(measure);
+    if (length < 0) return NULL;
+    char *text = malloc((size_t)length + 1);
+    if (text) vsnprintf(text, (size_t)length + 1, format, args);
+    return text;
+}
+
+aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...) {
+    struct aorta_error *error = malloc(sizeof *error);
+    if (!error) return &no_memory;
+    va_list args;
+    va_start(args, format);
+    *error = (struct aorta_error){code, line, file, format_message(format, args)};
+    va_end(args);
+    if (error->message) return error;
+    free(error);
+    return &no_memory;
+}
+
+aorta_status aorta_annotate(aorta_status status, const char *format, ...) {
+    if (!status || status == &no_memory) return status;
+    va_list args;
+    va_start(args, format);
+    char *context = format_message(format, args);
+    va_end(args);
+    if (!context) return status;
+    size_t context_length = strlen(context), message_length = strlen(status->message);
+    char *joined = malloc(context_length + message_length + 3);
+    if (joined) {
+        memcpy(joined, context, context_length);
+        memcpy(joined + context_length, ": ", 2);
+        memcpy(joined + context_length + 2, status->message, message_length + 1);
+        free(status->message);
+        status->message = joined;
+    }
+    free(context);
+    return status;
+}
+
+enum aorta_code aorta_status_code(aorta_status status) {
+    return status ? status->code : AORTA_OK;
+}
+
+const char *aorta_status_message(aorta_status status) {
+    return status ? status->message : "";
+}
+
+const char *aorta_status_file(aorta_status status) {
+    return status ? status->file : "";
+}
+
+int aorta_status_line(aorta_status status) {
+    return status ? status->line : 0;
+}
+
+void aorta_status_free(aorta_status status) {
+    if (!status || status == &no_memory) return;
+    free(status->message);
+    free(status);
+}
+
+aorta_status aorta_status_join(aorta_status first, aorta_status second) {
+    if (!first) return second;
+    aorta_status_free(second);
+    return first;
+}
+
+const char *aorta_code_name(enum aorta_code code) {
+    return codes[code].name;
+}
+
+int aorta_code_exit(enum aorta_code code) {
+    return codes[code].exit_code;
+}

@@ -1,0 +1,30 @@
+/* A growing text buffer, and helpers on C strings. */
+#ifndef AORTA_BASE_TEXT_H
+#define AORTA_BASE_TEXT_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+/* Zero-initialise; data is NUL-terminated once anything was appended. A failed allocation sets `failed` and turns the
+ * later calls into no-ops, so that callers check once, at the end (aorta_text_check). */
+struct aorta_text {
+    char *data;
+    size_t length, capacity;
+    int failed;
+};
+
+void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length);
+void aorta_text_puts(struct aorta_text *text, const char *string);
+void aorta_text_printf(struct aorta_text *text, const char *format, ...) AORTA_PRINTF(2, 3);
+void aorta_text_clear(struct aorta_text *text); /* empties it, keeps the memory */
+void aorta_text_free(struct aorta_text *text);
+AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
+
+/* Levenshtein distance, for "did you mean". */
+size_t aorta_edit_distance(const char *a, const char *b);
+
+/* The candidate nearest to `word`, or NULL when none is near enough to suggest (distance > max(2, length / 3)). */
+const char *aorta_nearest(const char *word, const char *const *candidates, size_t count);
+
+#endif

@@ -1,0 +1,133 @@
+/* Devices, streams, events, graphs, memory: one interface for the CPU device and for GPUs.
+ *
+ * Everything that runs is ordered on a stream: operations on one stream run one after the other, operations on two
+ * streams run side by side unless an event orders them. Calls that take a stream return once the work is queued.
+ *
+ * Failures of queued work are sticky: the stream skips what follows, an event recorded behind it carries the failure
+ * on, and the next synchronising call on either returns the failure (a copy each time), until the stream is destroyed.
+ *
+ * Threads: a stream, and a capture, belong to one host thread at a time; different streams may be used from different
+ * threads; device-level calls (alloc, free, info) are thread-safe.
+ *
+ * Owner: everything created is destroyed by its creator, children before their device. */
+#ifndef AORTA_DEVICE_DEVICE_H
+#define AORTA_DEVICE_DEVICE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct aorta_device;
+struct aorta_stream;
+struct aorta_event;
+struct aorta_graph;
+
+enum aorta_device_kind { AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP };
+enum aorta_priority { AORTA_PRIORITY_LOW, AORTA_PRIORITY_NORMAL, AORTA_PRIORITY_HIGH };
+
+struct aorta_device_info {
+    enum aorta_device_kind kind;
+    int index;
+    char name[128];
+    char isa[64];           /* "avx512", "sm_90", "gfx942" */
+    uint64_t memory_bytes;  /* in all; CPU: physical memory, or the limit of its control group if that is lower */
+    int multiprocessors;    /* CPU: hardware threads this process may use */
+    int64_t timestamp_tick; /* ns between two distinguishable timestamps, at best */
+};
+
+struct aorta_memory_info { /* bytes, of this device object */
+    uint64_t allocated;    /* handed out now */
+    uint64_t peak;         /* most that was handed out at once, since creation or the last reset */
+    uint64_t reserved;     /* held from the system, handed out or kept for reuse */
+    uint64_t pinned;       /* page-locked host memory handed out now */
+    uint64_t free;         /* what the system could still give */
+};
+
+const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */
+
+/* AORTA_UNSUPPORTED when there is no such device or its driver is missing: the message says what was looked for. */
+AORTA_MUST_USE aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device);
+void aorta_device_close(struct aorta_device *device);
+const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
+int64_t aorta_device_now_ns(struct aorta_device *device); /* the device clock, read by the host */
+
+/* ---- memory ---- */
+
+/* Device memory, aligned to 256 bytes, contents undefined. `what` names it in the out-of-memory message (AORTA_MEMORY:
+ * name, size, what is free) and is copied. Free it only when no queued work uses it. */
+AORTA_MUST_USE aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what,
+                                               void **memory);
+void aorta_device_free(struct aorta_device *device, void *memory); /* NULL is fine */
+/* Page-locked host memory, readable by host and device. On the CPU device mlock is tried and its refusal is no error.
+ */
+AORTA_MUST_USE aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const char *what,
+                                               void **memory);
+void aorta_pinned_free(struct aorta_device *device, void *memory);
+struct aorta_memory_info aorta_device_memory(struct aorta_device *device);
+void aorta_device_reset_peak(struct aorta_device *device);
+/* Test aid and budget: allocations beyond `bytes` in all fail as if the device were full; 0 lifts the limit. */
+void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
+
+/* ---- streams ---- */
+
+AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, const char *name,
+                                                enum aorta_priority priority, struct aorta_stream **stream);
+void aorta_stream_destroy(struct aorta_stream *stream); /* waits for its work */
+struct aorta_device *aorta_stream_device(const struct aorta_stream *stream);
+const char *aorta_stream_name(const struct aorta_stream *stream);
+enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_stream_synchronize(struct aorta_stream *stream);
+bool aorta_stream_idle(struct aorta_stream *stream); /* nothing queued and nothing running */
+
+/* A kernel: a CPU function and, for GPUs, the source of the same behind one name. Const and static. */
+struct aorta_kernel {
+    const char *name;
+    /* Runs on the stream's thread with the copied arguments. */
+    aorta_status (*cpu)(const void *args);
+    /* GPU launch description; absent on kernels that exist only for the CPU. */
+    const struct aorta_gpu_kernel *gpu;
+};
+
+/* Queues kernel(args); `bytes` of *args are copied, pointers inside are not followed. */
+AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                                         const void *args, size_t bytes);
+/* Queues a call on the host, in stream order. */
+AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user),
+                                            void *user);
+/* Queues a copy between any two of device, pinned and plain memory. From plain host memory the call may wait. */
+AORTA_MUST_USE aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+/* Queues the writing of the device clock (ns) to *slot, which lies in pinned memory of this device. Works in graphs:
+ * every replay writes it anew. */
+AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
+
+/* ---- events ---- */
+
+AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
+void aorta_event_destroy(struct aorta_event *event);
+AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);
+/* What is queued on `stream` from now on waits for the last record of `event` made before this call. An event never
+ * recorded holds nothing back. */
+AORTA_MUST_USE aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
+AORTA_MUST_USE aorta_status aorta_event_synchronize(struct aorta_event *event);
+bool aorta_event_done(struct aorta_event *event);
+/* Device time at which the last record was reached. AORTA_DEVICE when it has not been reached yet or never recorded. */
+AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns);
+
+/* ---- graphs ---- */
+
+/* From begin to end, what is queued on `stream`, and on every stream that comes to depend on it through an event, is
+ * recorded and not run. All such streams must have been joined back to `stream` by the end (AORTA_DEVICE otherwise,
+ * naming the stream). Events recorded inside and waited for inside order the graph; waiting inside a capture for an
+ * event recorded before it is an error; synchronising inside a capture is an error. */
+AORTA_MUST_USE aorta_status aorta_capture_begin(struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+bool aorta_stream_capturing(const struct aorta_stream *stream);
+/* Queues one run of the whole graph on `stream`; runs of one graph never overlap each other. */
+AORTA_MUST_USE aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
+size_t aorta_graph_node_count(const struct aorta_graph *graph); /* kernels, copies, fills, timestamps, host calls */
+void aorta_graph_destroy(struct aorta_graph *graph);            /* not while it runs */
+
+#endif

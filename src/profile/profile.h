@@ -1,0 +1,98 @@
+/* What was measured in one iteration on one rank, and how it is recorded.
+ *
+ * A range is the time between two device timestamps around one operation on one stream. Roles name what a stream is
+ * for; several roles may share one stream. Times are int64 ns on the device clock. */
+#ifndef AORTA_PROFILE_PROFILE_H
+#define AORTA_PROFILE_PROFILE_H
+
+#include "base/collective.h"
+#include "base/interval.h"
+#include "device/device.h"
+
+enum aorta_role {
+    AORTA_ROLE_COMPUTE,
+    AORTA_ROLE_ALLREDUCE,
+    AORTA_ROLE_REDUCESCATTER,
+    AORTA_ROLE_AUX,
+    AORTA_ROLE_COUNT
+};
+const char *aorta_role_name(enum aorta_role role); /* "compute", "allreduce", "reducescatter", "aux" */
+
+enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE_COPY };
+
+/* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
+struct aorta_range_info {
+    const char *tag;      /* "encoder.layers.3.linear1" */
+    const char *function; /* "linear_forward", "all_gather" */
+    enum aorta_role role;
+    enum aorta_range_kind kind;
+    enum aorta_collective collective; /* when kind is COLLECTIVE */
+    int group_size;                   /* ranks of the collective, else 0 */
+    int layer;                        /* encoder layer, -1 for the root unit or none */
+    int64_t bytes;  /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
+    double flops;   /* GEMM arithmetic, else 0 */
+    bool simulated; /* local backend: a copy stands for the collective */
+};
+
+struct aorta_range {
+    struct aorta_range_info info;
+    int64_t start_ns, end_ns;
+    int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
+    int64_t sequence;   /* collectives: number among those of the same role and kind in this step; pairs ranks */
+};
+
+/* What the host was doing meanwhile. */
+enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC };
+struct aorta_host_range {
+    enum aorta_host_kind kind;
+    int64_t start_ns, end_ns;
+};
+
+struct aorta_marker {
+    const char *tag;
+    enum aorta_role role;
+    int64_t time_ns;
+};
+
+/* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */
+struct aorta_profile {
+    int64_t index;
+    int64_t start_ns, end_ns; /* first start to last end over all ranges */
+    struct aorta_range *ranges;
+    size_t range_count;
+    struct aorta_host_range *host;
+    size_t host_count;
+    struct aorta_marker *markers;
+    size_t marker_count;
+};
+void aorta_profile_free(struct aorta_profile *profile);
+
+/* ---- recorder ----
+ * Slots: timestamps of up to `slots` iterations are in flight; the host collects one while the device fills another.
+ * One host thread records. */
+struct aorta_recorder;
+
+AORTA_MUST_USE aorta_status aorta_recorder_create(struct aorta_device *device, int slots, size_t ranges_per_slot,
+                                                  struct aorta_recorder **recorder);
+void aorta_recorder_destroy(struct aorta_recorder *recorder);
+/* Switched off, begin and end queue nothing (for measuring the cost of recording). */
+void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
+/* Starts iteration `index` in a slot; the slot's former content is dropped. */
+void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
+/* Starts an iteration that replays a graph captured while this slot was recorded: ranges stay, all launches date from
+ * launch_ns, host ranges and markers are dropped. */
+void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns);
+/* Queues the start stamp; *range is handed to end. AORTA_INTERNAL when the slot is full (names the limit). */
+AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
+                                              const struct aorta_range_info *info, int *range);
+AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
+AORTA_MUST_USE aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream,
+                                                enum aorta_role role, const char *tag);
+/* What the host did, by its own clock; belongs to the slot being recorded. */
+AORTA_MUST_USE aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind,
+                                                int64_t start_ns, int64_t end_ns);
+/* After the device has finished the slot's work. The caller frees the profile. */
+AORTA_MUST_USE aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot,
+                                                   struct aorta_profile *profile);
+
+#endif

@@ -1,0 +1,35 @@
+#include "base/status.h"
+#include "check.h"
+
+static aorta_status fail_below(int depth) {
+    if (depth == 0) return AORTA_ERROR(AORTA_IO, "no such file %s", "a.txt");
+    AORTA_TRY(aorta_annotate(fail_below(depth - 1), "level %d", depth));
+    return NULL;
+}
+
+static void test_context_is_put_in_front(void **state) {
+    (void)state;
+    aorta_status status = fail_below(2);
+    assert_non_null(status);
+    assert_int_equal(aorta_status_code(status), AORTA_IO);
+    assert_string_equal(aorta_status_message(status), "level 2: level 1: no such file a.txt");
+    assert_int_equal(aorta_code_exit(aorta_status_code(status)), 1);
+    aorta_status_free(status);
+}
+
+static void test_join_keeps_the_first(void **state) {
+    (void)state;
+    aorta_status joined = aorta_status_join(AORTA_ERROR(AORTA_CONFIG, "one"), AORTA_ERROR(AORTA_IO, "two"));
+    assert_string_equal(aorta_status_message(joined), "one");
+    assert_int_equal(aorta_code_exit(aorta_status_code(joined)), 2);
+    aorta_status_free(joined);
+    assert_null(aorta_status_join(NULL, NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_context_is_put_in_front),
+        cmocka_unit_test(test_join_keeps_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
