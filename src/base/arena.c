@@ -1,0 +1,64 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 16, BLOCK_BYTES = 4096 };
+
+struct aorta_arena_block {
+    struct aorta_arena_block *next;
+    size_t used, capacity;
+    _Alignas(ALIGNMENT) unsigned char bytes[];
+};
+
+static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes) {
+    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    struct aorta_arena_block *block = calloc(1, sizeof *block + capacity);
+    if (!block) return NULL;
+    block->next = arena->blocks;
+    block->capacity = capacity;
+    arena->blocks = block;
+    return block;
+}
+
+void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    struct aorta_arena_block *block = arena->blocks;
+    if (!block || block->capacity - block->used < bytes) block = add_block(arena, bytes);
+    if (!block) return NULL;
+    void *memory = block->bytes + block->used;
+    block->used += bytes;
+    return memory;
+}
+
+char *aorta_arena_strdup(struct aorta_arena *arena, const char *string) {
+    size_t bytes = strlen(string) + 1;
+    char *copy = aorta_arena_alloc(arena, bytes);
+    if (copy) memcpy(copy, string, bytes);
+    return copy;
+}
+
+char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : aorta_arena_alloc(arena, (size_t)length + 1);
+    if (!text) return NULL;
+    va_start(args, format);
+    vsnprintf(text, (size_t)length + 1, format, args);
+    va_end(args);
+    return text;
+}
+
+void aorta_arena_free(struct aorta_arena *arena) {
+    while (arena->blocks) {
+        struct aorta_arena_block *next = arena->blocks->next;
+        free(arena->blocks);
+        arena->blocks = next;
+    }
+}

@@ -1,0 +1,176 @@
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+char *aorta_path_join(const char *directory, const char *name) {
+    size_t length = strlen(directory);
+    const char *slash = length == 0 || directory[length - 1] == '/' ? "" : "/";
+    char *path;
+    return asprintf(&path, "%s%s%s", directory, slash, name) < 0 ? NULL : path;
+}
+
+static aorta_status no_memory(const char *path) {
+    return AORTA_ERROR(AORTA_MEMORY, "out of memory while working on %s", path);
+}
+
+static aorta_status write_all(int file, const char *path, const char *bytes, size_t length) {
+    for (size_t done = 0; done < length;) {
+        ssize_t written = write(file, bytes + done, length - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
+        done += (size_t)written;
+    }
+    if (fsync(file) != 0 && errno != EINVAL && errno != EROFS) { /* not every file system can */
+        return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
+    }
+    return NULL;
+}
+
+/* mkstemp makes files for the owner alone; a result has the mode that any new file would have. */
+static void use_customary_mode(int file) {
+    mode_t mask = umask(0);
+    umask(mask);
+    (void)fchmod(file, 0666 & ~mask);
+}
+
+static aorta_status replace_through(const char *temporary, int file, const char *path, const char *bytes,
+                                    size_t length) {
+    use_customary_mode(file);
+    aorta_status status = write_all(file, path, bytes, length);
+    if (close(file) != 0 && !status) status = AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
+    if (!status && rename(temporary, path) != 0) {
+        status = AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", path, strerror(errno));
+    }
+    if (status) unlink(temporary);
+    return status;
+}
+
+aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length) {
+    char *temporary;
+    if (asprintf(&temporary, "%s.XXXXXX.tmp", path) < 0) return no_memory(path);
+    int file = mkostemps(temporary, 4, O_CLOEXEC);
+    aorta_status status = file < 0 ? AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, strerror(errno))
+                                   : replace_through(temporary, file, path, bytes, length);
+    free(temporary);
+    return status;
+}
+
+/* Reads to the end whatever the size says, so that pipes and /proc work too. */
+static aorta_status read_all(int file, const char *path, char **bytes, size_t *length) {
+    size_t capacity = 4096, used = 0;
+    char *data = malloc(capacity);
+    while (data) {
+        ssize_t got = read(file, data + used, capacity - used - 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            aorta_status status = AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
+            free(data);
+            return status;
+        }
+        used += (size_t)got;
+        if (got == 0) {
+            data[used] = '\0';
+            *bytes = data;
+            *length = used;
+            return NULL;
+        }
+        if (capacity - used > 1) continue;
+        capacity *= 2;
+        char *larger = realloc(data, capacity);
+        if (!larger) free(data);
+        data = larger;
+    }
+    return no_memory(path);
+}
+
+aorta_status aorta_file_read(const char *path, char **bytes, size_t *length) {
+    *bytes = NULL;
+    *length = 0;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
+    aorta_status status = read_all(file, path, bytes, length);
+    close(file);
+    return status;
+}
+
+static bool is_directory(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static aorta_status make_one(const char *path) {
+    if (mkdir(path, 0777) == 0 || is_directory(path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "cannot make the directory %s: %s", path,
+                       errno == EEXIST ? "a file of that name is in the way" : strerror(errno));
+}
+
+aorta_status aorta_directory_make(const char *path) {
+    char *partial = strdup(path);
+    if (!partial) return no_memory(path);
+    aorta_status status = NULL;
+    for (char *slash = partial + 1; *partial && !status && (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        status = make_one(partial);
+        *slash = '/';
+    }
+    if (!status) status = make_one(path);
+    free(partial);
+    return status;
+}
+
+/* Cuts the last component off; "." when there is none left. False at the root or at ".". */
+static bool to_parent(char *path) {
+    if (strcmp(path, "/") == 0 || strcmp(path, ".") == 0) return false;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    while (length > 1 && path[length - 1] == '/') length--;
+    if (length == 0) {
+        strcpy(path, ".");
+    } else {
+        path[length] = '\0';
+    }
+    return true;
+}
+
+/* Makes a file and removes it: the only proof that holds for every file system, user and mount. */
+static aorta_status try_directory(const char *existing, const char *path, const char *key) {
+    char *probe = aorta_path_join(existing, ".aorta_XXXXXX.tmp");
+    if (!probe) return no_memory(path);
+    int file = mkostemps(probe, 4, O_CLOEXEC);
+    int reason = errno;
+    if (file >= 0) {
+        unlink(probe);
+        close(file);
+    }
+    free(probe);
+    if (file >= 0) return NULL;
+    const char *what = strcmp(existing, path) == 0 ? "is not writable" : "cannot be made";
+    return AORTA_ERROR(AORTA_CONFIG, "%s: the directory %s %s (%s: %s); choose another one or change its permissions",
+                       key, path, what, existing, strerror(reason));
+}
+
+aorta_status aorta_directory_check_writable(const char *path, const char *key) {
+    if (!*path) return AORTA_ERROR(AORTA_CONFIG, "%s: the name of the directory is empty", key);
+    char *existing = malloc(strlen(path) + 2);
+    if (!existing) return no_memory(path);
+    strcpy(existing, path);
+    struct stat info;
+    while (stat(existing, &info) != 0 && errno == ENOENT && to_parent(existing)) continue;
+    aorta_status status;
+    if (stat(existing, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        status =
+            AORTA_ERROR(AORTA_CONFIG, "%s: %s is a file, not a directory; choose another directory", key, existing);
+    } else {
+        status = try_directory(existing, path, key);
+    }
+    free(existing);
+    return status;
+}

@@ -1,0 +1,209 @@
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void line_break(struct aorta_json *json) {
+    if (json->indent == 0) return;
+    aorta_text_printf(json->out, "\n%*s", json->indent * json->depth, "");
+}
+
+/* What stands between the value before and the next one. */
+static void separate(struct aorta_json *json) {
+    if (json->after_key) {
+        json->after_key = false;
+        return;
+    }
+    if (json->need_comma) aorta_text_puts(json->out, json->indent ? "," : ", ");
+    if (json->depth > 0) line_break(json);
+}
+
+static void write_value(struct aorta_json *json, const char *text) {
+    separate(json);
+    aorta_text_puts(json->out, text);
+    json->need_comma = true;
+}
+
+static void open_level(struct aorta_json *json, const char *bracket) {
+    separate(json);
+    aorta_text_puts(json->out, bracket);
+    json->depth++;
+    json->need_comma = false;
+}
+
+static void close_level(struct aorta_json *json, const char *bracket) {
+    json->depth--;
+    if (json->need_comma) line_break(json); /* an empty one stays "{}" */
+    aorta_text_puts(json->out, bracket);
+    json->need_comma = true;
+}
+
+void aorta_json_begin(struct aorta_json *json, struct aorta_text *out, int indent) {
+    *json = (struct aorta_json){.out = out, .indent = indent};
+}
+
+void aorta_json_object(struct aorta_json *json) {
+    open_level(json, "{");
+}
+
+void aorta_json_object_end(struct aorta_json *json) {
+    close_level(json, "}");
+}
+
+void aorta_json_array(struct aorta_json *json) {
+    open_level(json, "[");
+}
+
+void aorta_json_array_end(struct aorta_json *json) {
+    close_level(json, "]");
+}
+
+/* Length of the UTF-8 sequence at `bytes` (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF); 0 if it is
+ * none. */
+static size_t utf8_length(const unsigned char *bytes) {
+    unsigned char lead = bytes[0];
+    if (lead < 0x80) return 1;
+    size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+    if (length == 0) return 0;
+    unsigned char low = 0x80, high = 0xBF; /* what the second byte may be */
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;
+    if (bytes[1] < low || bytes[1] > high) return 0;
+    for (size_t i = 2; i < length; i++) {
+        if ((bytes[i] & 0xC0) != 0x80) return 0;
+    }
+    return length;
+}
+
+static const char *short_escape(unsigned char byte) {
+    switch (byte) {
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\t':
+        return "\\t";
+    default:
+        return NULL;
+    }
+}
+
+/* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable whatever a path or a name holds. */
+static void write_quoted(struct aorta_text *out, const char *value) {
+    aorta_text_puts(out, "\"");
+    const unsigned char *byte = (const unsigned char *)value;
+    while (*byte) {
+        size_t length = utf8_length(byte);
+        const char *escape = short_escape(*byte);
+        if (escape) {
+            aorta_text_puts(out, escape);
+        } else if (length == 0) {
+            aorta_text_puts(out, "\xEF\xBF\xBD");
+        } else if (*byte < 0x20) {
+            aorta_text_printf(out, "\\u%04x", *byte);
+        } else {
+            aorta_text_append(out, (const char *)byte, length);
+        }
+        byte += length ? length : 1;
+    }
+    aorta_text_puts(out, "\"");
+}
+
+void aorta_json_key(struct aorta_json *json, const char *key) {
+    separate(json);
+    write_quoted(json->out, key);
+    aorta_text_puts(json->out, ": ");
+    json->need_comma = false;
+    json->after_key = true;
+}
+
+void aorta_json_string(struct aorta_json *json, const char *value) {
+    if (!value) {
+        aorta_json_null(json);
+        return;
+    }
+    separate(json);
+    write_quoted(json->out, value);
+    json->need_comma = true;
+}
+
+void aorta_json_int(struct aorta_json *json, int64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    write_value(json, text);
+}
+
+void aorta_json_double(struct aorta_json *json, double value) {
+    char text[40];
+    if (!isfinite(value)) {
+        aorta_json_null(json);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) { /* 17 always read back equal (IEEE 754 double) */
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    if (!strpbrk(text, ".e")) strcat(text, ".0"); /* a reader shall see a real number */
+    write_value(json, text);
+}
+
+void aorta_json_fixed(struct aorta_json *json, double value, int decimals) {
+    char text[352]; /* the longest double has 309 digits before the point */
+    if (!isfinite(value)) {
+        aorta_json_null(json);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*f", decimals < 30 ? decimals : 30, value);
+    char *point = strchr(text, '.');
+    if (point) {
+        char *end = text + strlen(text);
+        while (end - point > 2 && end[-1] == '0') *--end = '\0'; /* one decimal stays: "1.0" */
+    }
+    write_value(json, strcmp(text, "-0.0") == 0 ? "0.0" : text);
+}
+
+void aorta_json_bool(struct aorta_json *json, bool value) {
+    write_value(json, value ? "true" : "false");
+}
+
+void aorta_json_null(struct aorta_json *json) {
+    write_value(json, "null");
+}
+
+void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value) {
+    aorta_json_key(json, key);
+    aorta_json_string(json, value);
+}
+
+void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value) {
+    aorta_json_key(json, key);
+    aorta_json_int(json, value);
+}
+
+void aorta_json_key_double(struct aorta_json *json, const char *key, double value) {
+    aorta_json_key(json, key);
+    aorta_json_double(json, value);
+}
+
+void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals) {
+    aorta_json_key(json, key);
+    aorta_json_fixed(json, value, decimals);
+}
+
+void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value) {
+    aorta_json_key(json, key);
+    aorta_json_bool(json, value);
+}
+
+void aorta_json_key_null(struct aorta_json *json, const char *key) {
+    aorta_json_key(json, key);
+    aorta_json_null(json);
+}

@@ -1,0 +1,42 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <strings.h>
+
+static const struct {
+    const char *name, *label;
+} levels[] = {
+    [AORTA_LOG_DEBUG] = {"DEBUG", "debug"},
+    [AORTA_LOG_INFO] = {"INFO", NULL}, /* needs no label */
+    [AORTA_LOG_WARNING] = {"WARNING", "warning"},
+    [AORTA_LOG_ERROR] = {"ERROR", "error"},
+};
+
+bool aorta_log_level_parse(const char *name, enum aorta_log_level *level) {
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (strcasecmp(name, levels[i].name) != 0) continue;
+        *level = (enum aorta_log_level)i;
+        return true;
+    }
+    return false;
+}
+
+void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const char *format, ...) {
+    if (level < log->level) return;
+    /* one write per message, so that the lines of several ranks do not run into each other */
+    char line[2048];
+    size_t length = 0;
+    if (log->rank >= 0) length += (size_t)snprintf(line, sizeof line, "[rank %d] ", log->rank);
+    if (levels[level].label) {
+        length += (size_t)snprintf(line + length, sizeof line - length, "%s: ", levels[level].label);
+    }
+    va_list args;
+    va_start(args, format);
+    int written = vsnprintf(line + length, sizeof line - length - 1, format, args);
+    va_end(args);
+    if (written < 0) return;
+    length += (size_t)written;
+    if (length > sizeof line - 2) length = sizeof line - 2; /* a longer message is cut */
+    line[length] = '\n';
+    fwrite(line, 1, length + 1, log->stream ? log->stream : stderr);
+}

@@ -1,0 +1,104 @@
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for `more` bytes and the terminating NUL. */
+static bool reserve(struct aorta_text *text, size_t more) {
+    if (text->failed) return false;
+    if (more >= SIZE_MAX / 2 - text->length) {
+        text->failed = 1;
+        return false;
+    }
+    size_t needed = text->length + more + 1;
+    if (needed <= text->capacity) return true;
+    size_t capacity = text->capacity ? text->capacity : 64;
+    while (capacity < needed) capacity *= 2;
+    char *data = realloc(text->data, capacity);
+    if (!data) {
+        text->failed = 1;
+        return false;
+    }
+    text->data = data;
+    text->capacity = capacity;
+    return true;
+}
+
+void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length) {
+    if (!reserve(text, length)) return;
+    if (length) memcpy(text->data + text->length, bytes, length);
+    text->length += length;
+    text->data[text->length] = '\0';
+}
+
+void aorta_text_puts(struct aorta_text *text, const char *string) {
+    aorta_text_append(text, string, strlen(string));
+}
+
+void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) text->failed = 1;
+    if (length < 0 || !reserve(text, (size_t)length)) return;
+    va_start(args, format);
+    vsnprintf(text->data + text->length, (size_t)length + 1, format, args);
+    va_end(args);
+    text->length += (size_t)length;
+}
+
+void aorta_text_clear(struct aorta_text *text) {
+    text->length = 0;
+    text->failed = 0;
+    if (text->data) text->data[0] = '\0';
+}
+
+void aorta_text_free(struct aorta_text *text) {
+    free(text->data);
+    *text = (struct aorta_text){0};
+}
+
+aorta_status aorta_text_check(const struct aorta_text *text) {
+    if (!text->failed) return NULL;
+    return AORTA_ERROR(AORTA_MEMORY, "out of memory while composing %zu bytes of text", text->length);
+}
+
+static size_t smallest(size_t a, size_t b, size_t c) {
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+enum { LONGEST_WORD = 128 }; /* longer words are compared by their first 128 characters: enough for a suggestion */
+
+size_t aorta_edit_distance(const char *a, const char *b) {
+    size_t a_length = strnlen(a, LONGEST_WORD), b_length = strnlen(b, LONGEST_WORD);
+    size_t row[LONGEST_WORD + 1]; /* distances of a's first i characters to each prefix of b */
+    for (size_t j = 0; j <= b_length; j++) row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t above = row[j];
+            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}
+
+const char *aorta_nearest(const char *word, const char *const *candidates, size_t count) {
+    size_t third = strlen(word) / 3, limit = third > 2 ? third : 2;
+    size_t best_distance = limit + 1;
+    const char *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = aorta_edit_distance(word, candidates[i]);
+        if (distance >= best_distance) continue;
+        best_distance = distance;
+        best = candidates[i];
+    }
+    return best;
+}
