@@ -28,7 +28,8 @@ struct aorta_range_info {
     enum aorta_range_kind kind;
     enum aorta_collective collective; /* when kind is COLLECTIVE */
     int group_size;                   /* ranks of the collective, else 0 */
-    int layer;                        /* encoder layer, -1 for the root unit or none */
+    int group;      /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
+    int layer;      /* encoder layer, -1 for the root unit or none */
     int64_t bytes;  /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
     double flops;   /* GEMM arithmetic, else 0 */
     bool simulated; /* local backend: a copy stands for the collective */
@@ -38,7 +39,8 @@ struct aorta_range {
     struct aorta_range_info info;
     int64_t start_ns, end_ns;
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
-    int64_t sequence;   /* collectives: number among those of the same role and kind in this step; pairs ranks */
+    int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
+    int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
 };
 
 /* What the host was doing meanwhile. */

@@ -1,0 +1,80 @@
+/* Why the step takes as long as it does: each rank's step time, cut into causes without remainder or overlap, and the
+ * causes put into words. Rules: docs/measurement.md. */
+#ifndef AORTA_PROFILE_VERDICT_H
+#define AORTA_PROFILE_VERDICT_H
+
+#include "base/text.h"
+#include "profile/overlap.h"
+
+enum aorta_cause {
+    AORTA_CAUSE_HOST_LAUNCH,
+    AORTA_CAUSE_HOST_SYNC,
+    AORTA_CAUSE_DATA_WAIT,
+    AORTA_CAUSE_COPY,
+    AORTA_CAUSE_STRAGGLER,
+    AORTA_CAUSE_SLOW_COLLECTIVE,
+    AORTA_CAUSE_SERIALIZED_STREAMS,
+    AORTA_CAUSE_EXPOSED_COLLECTIVE,
+    AORTA_CAUSE_CONTENTION,
+    AORTA_CAUSE_COMPUTE,
+    AORTA_CAUSE_COUNT
+};
+const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
+
+/* One iteration of one rank, as the engine takes it. Borrowed. */
+struct aorta_iteration {
+    int rank;
+    int64_t step; /* global step: pairs ranks */
+    const struct aorta_profile *profile;
+    const struct aorta_overlap *overlap;
+};
+
+/* How much longer the same GEMM takes with a collective beside it. */
+struct aorta_slowdown {
+    double ratio; /* median time beside a collective / alone, mean over shapes weighted by time; NaN: see reason */
+    size_t shapes, samples_alone, samples_beside;
+    const char *reason; /* static; NULL when there is a ratio */
+};
+
+struct aorta_finding {
+    enum aorta_cause cause;
+    enum aorta_collective collective; /* for the causes about collectives */
+    double cost_ms;                   /* per iteration, mean over ranks */
+    double share;                     /* of the mean step time */
+    int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
+    char *evidence, *advice;
+};
+
+/* Nanoseconds summed over one rank's measured iterations. */
+struct aorta_rank_costs {
+    int rank;
+    size_t iterations;
+    int64_t step_ns; /* span + lead; equals the sum of cause_ns */
+    int64_t cause_ns[AORTA_CAUSE_COUNT];
+    int64_t collective_ns[AORTA_CAUSE_COUNT][AORTA_COLLECTIVE_COUNT]; /* the causes about collectives, by kind */
+};
+
+struct aorta_verdict {
+    struct aorta_finding *findings; /* largest cost first; causes that cost nothing are left out */
+    size_t finding_count;
+    struct aorta_rank_costs *ranks; /* in order of rank */
+    size_t rank_count;
+    size_t warmup;     /* iterations left out at the start of each rank */
+    size_t iterations; /* measured on each rank, at least */
+    double step_ms_mean, step_ms_p50;
+    double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
+    double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
+    struct aorta_slowdown slowdown;
+    bool simulated, common_clock;
+};
+
+/* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below
+ * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to judge. */
+AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                               struct aorta_verdict *verdict);
+void aorta_verdict_free(struct aorta_verdict *verdict);
+
+/* Ten lines at most, for a terminal. */
+void aorta_verdict_text(const struct aorta_verdict *verdict, struct aorta_text *out);
+
+#endif

@@ -1,0 +1,34 @@
+/* From run directories to summary.json, pictures and a verdict: the one path of `aorta report` and `aorta train`. */
+#ifndef AORTA_REPORT_REPORT_H
+#define AORTA_REPORT_REPORT_H
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+
+struct aorta_report_input {
+    const char *directory, *label;
+};
+
+struct aorta_report_options {
+    const struct aorta_report_input *inputs;
+    size_t input_count;
+    const char *output;                /* directory; made when missing */
+    const char *reference, *candidate; /* labels; both or neither */
+    bool pictures;
+    int warmup; /* iterations left out at the start; negative: automatic */
+};
+
+/* Reads the inputs, writes summary.json and the pictures into `output`. `text` receives what is to be printed: the
+ * verdict of each label and where the files are; `json` the summary. Either may be NULL. A missing gnuplot is a
+ * warning in the log. */
+AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
+                                              struct aorta_text *text, struct aorta_text *json);
+
+/* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,
+ * written into it; `text` receives the verdict. `label` names it in the files (NULL: the directory's name). */
+AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label,
+                                                   const struct aorta_log *log, struct aorta_text *text);
+
+#endif
