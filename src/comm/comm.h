@@ -1,8 +1,13 @@
 /* Collectives, ordered on a stream, over groups of ranks.
  *
- * All ranks of a group call the same collectives on it in the same order. A collective counts elements of `dtype`;
- * sums of fp16 and bf16 are accumulated in fp32 and rounded once. Send and receive buffers may be the same memory where
- * noted (in place), else must not overlap. Zero counts are allowed.
+ * All ranks of a group call the same collectives on it in the same order. A collective counts elements of `dtype`.
+ * Send and receive buffers may be the same memory where noted (in place), else must not overlap. Zero counts are
+ * allowed.
+ *
+ * Reductions on host memory: element by element, ranks are taken in the order 0, 1, 2, …; fp32, fp16 and bf16 are
+ * accumulated in fp32 and rounded once at the end (round to nearest even), so that the result is the same on every
+ * rank, in every run and for every way of cutting the work into groups of elements. int32 and int64 wrap around. A NaN
+ * on any rank makes the element NaN, in AORTA_MAX too. uint8 cannot be reduced (AORTA_UNSUPPORTED).
  *
  * Backends: "local" (one rank: a copy of the same bytes; results are marked `simulated`), "mpi" (host memory),
  * "nccl" (GPUs). Calls return once queued; while a collective is in flight it yields the processor between polls, so
@@ -35,16 +40,29 @@ struct aorta_comm_options {
 AORTA_MUST_USE aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct aorta_comm **comm);
 /* A group of `count` ranks of `parent` (its numbering), called by every rank of the parent with its own list, as all
  * ranks agree who is with whom; a rank that passes count 0 gets NULL. Same list as the parent: an independent
- * duplicate, whose collectives run beside the parent's. */
+ * duplicate, whose collectives run beside the parent's. Overlapping groups come from several calls. No work of the
+ * parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different lists. */
 AORTA_MUST_USE aorta_status aorta_comm_split(struct aorta_comm *parent, const int *ranks, int count,
                                              struct aorta_comm **comm);
 /* Ends a group; collective over its members. All queued work must have finished. NULL is fine. */
 void aorta_comm_close(struct aorta_comm *comm);
+/* Leaves MPI if this process joined it; call it once, after the last close, on the way to a successful end: mpirun
+ * takes a rank that ends without it for a failed one. Waits for the other ranks, so never call it after a failure
+ * (aorta_comm_abort is for that). No group can be opened afterwards. */
+void aorta_comm_shutdown(void);
+/* Ends this process and, where MPI joins them, all ranks, at once, with this exit code. `comm` may be NULL. */
+_Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code);
 
 int aorta_comm_rank(const struct aorta_comm *comm);
 int aorta_comm_size(const struct aorta_comm *comm);
 const char *aorta_comm_backend(const struct aorta_comm *comm); /* "local", "mpi", "nccl" */
 bool aorta_comm_simulated(const struct aorta_comm *comm);      /* true for "local" */
+/* Something the user should be told about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
+ * nothing. Static. */
+const char *aorta_comm_note(const struct aorta_comm *comm);
+/* The MPI library this program is linked with ("Open MPI v4.1.4, …"), first line only; does not start MPI. `text`
+ * receives at most `capacity` bytes with the NUL and is returned. */
+const char *aorta_comm_mpi_version(char *text, size_t capacity);
 
 /* receive[count] = reduction over ranks of send[count]; in place allowed (send == receive). */
 AORTA_MUST_USE aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,

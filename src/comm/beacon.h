@@ -1,0 +1,51 @@
+/* What each rank of `aorta launch` did last, readable by the launcher even after the rank was killed.
+ *
+ * The launcher makes one small file, names it in AORTA_STATE_DIR, and every rank maps it: one fixed-size record per
+ * rank. Writing is a copy of at most 100 bytes into shared memory, without locks and without system calls. Without
+ * AORTA_STATE_DIR there is no beacon: aorta_beacon_open gives NULL and aorta_beacon_set does nothing.
+ *
+ * Threads: aorta_beacon_set may be called from several threads at once; everything else by one thread. */
+#ifndef AORTA_COMM_BEACON_H
+#define AORTA_COMM_BEACON_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AORTA_BEACON_TEXT 96 /* bytes of an operation's text, with the NUL; longer ones are cut */
+
+struct aorta_beacon;
+
+/* ---- for ranks ---- */
+
+/* The record of `rank` in the file that AORTA_STATE_DIR names; *beacon is NULL when the variable is not set.
+ * AORTA_IO when the file is there but cannot be used. */
+AORTA_MUST_USE aorta_status aorta_beacon_open(int rank, struct aorta_beacon **beacon);
+/* Says what this rank starts to do now ("all_gather #12 of 2 ranks, 1.0 MiB"). `beacon` may be NULL. */
+void aorta_beacon_set(struct aorta_beacon *beacon, const char *text);
+/* The training step this rank is in; -1 (as at the start): none. `beacon` may be NULL. */
+void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
+void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the record stays */
+
+/* ---- for the launcher and its per-rank wrapper ---- */
+
+/* Makes the file in `directory` with a record for each of `ranks` ranks. */
+AORTA_MUST_USE aorta_status aorta_beacon_create(const char *directory, int ranks);
+/* The program of this rank has started (its pid and process group), or has ended with a status as from waitpid. */
+void aorta_beacon_started(struct aorta_beacon *beacon, int pid, int group);
+void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status);
+
+struct aorta_beacon_state {
+    int pid, group; /* 0: never started */
+    bool ended;
+    int wait_status;              /* as from waitpid, when ended */
+    int64_t ended_ns;             /* aorta_clock_ns */
+    int64_t step;                 /* -1: none */
+    int64_t said_ns;              /* when the last operation was said; 0: never */
+    char text[AORTA_BEACON_TEXT]; /* "" : nothing was said */
+};
+/* A consistent copy of the record now. */
+void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_state *state);
+
+#endif

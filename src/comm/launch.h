@@ -1,0 +1,36 @@
+/* Starting local ranks and watching over them: the work behind `aorta launch`.
+ *
+ * The launcher starts one wrapper per rank, through mpirun where it is to be used, else directly. A wrapper gives its
+ * program both contracts (torchrun's and, under mpirun, MPI's), waits for it and writes how it ended to the beacon. */
+#ifndef AORTA_COMM_LAUNCH_H
+#define AORTA_COMM_LAUNCH_H
+
+#include "base/status.h"
+
+enum aorta_launch_mpi {
+    AORTA_LAUNCH_MPI_AUTO,   /* through mpirun when there is more than one rank and mpirun is installed */
+    AORTA_LAUNCH_MPI_ALWAYS, /* AORTA_UNSUPPORTED without mpirun */
+    AORTA_LAUNCH_MPI_NEVER
+};
+
+struct aorta_launch_options {
+    int ranks;
+    double timeout_s; /* the job is ended after so long; 0: never */
+    double grace_s;   /* between SIGTERM and SIGKILL for the ranks that are left */
+    enum aorta_launch_mpi mpi;
+    char *const *command; /* NULL-terminated; command[0] is looked for in PATH */
+    const char *self;     /* path of a program that, called as `self launch --rank-exec -- COMMAND…`, calls
+                           * aorta_launch_rank (normally aorta itself) */
+};
+
+/* Runs the job to its end. *exit_code is 0 when every rank ended with 0, else that of the rank that failed first
+ * (128 + signal when a signal ended it). Failures of the job are also told on stderr, with rank, exit status or
+ * signal, and last operation. SIGINT and SIGTERM are passed on to all ranks; a second one ends the ranks that are left
+ * after grace_s. The process must have no other threads. */
+AORTA_MUST_USE aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code);
+
+/* One rank's wrapper: runs `command` to its end with the rank's environment; *exit_code as above. AORTA_USAGE when it
+ * was not started by aorta_launch_run. */
+AORTA_MUST_USE aorta_status aorta_launch_rank(char *const *command, int *exit_code);
+
+#endif
