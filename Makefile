@@ -1,0 +1,73 @@
+# The commands people type. `make help` lists them; the building itself is CMake's (CMakePresets.json).
+SHELL := /bin/sh
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+export JOBS
+
+# As root Open MPI wants to be told twice that this is meant (containers, CI).
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+
+.PHONY: all build demo check asan tsan coverage tidy format parity bench install clean help
+
+all: ## build build/release/aorta (the default)
+	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
+	@$(MAKE) --no-print-directory build
+
+build:
+	@mkdir -p build
+	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+	@cmake --build --preset release --parallel $(JOBS) --target aorta
+
+demo: ## install what is missing, build, train on two CPU ranks, and explain the overlap
+	@scripts/bootstrap build demo
+	@$(MAKE) --no-print-directory build
+	@scripts/demo
+
+check: ## install what is missing, build, and run all tests
+	@scripts/bootstrap build check
+	@scripts/check
+
+asan tsan: ## run all tests under a set of sanitizers (asan: address and undefined; tsan: threads)
+	@scripts/bootstrap build check
+	cmake --preset $@
+	cmake --build --preset $@ --parallel $(JOBS)
+	ctest --preset $@ --parallel $(JOBS)
+
+coverage: ## run all tests and print which lines they reach
+	@scripts/bootstrap build check coverage
+	cmake --preset coverage
+	cmake --build --preset coverage --parallel $(JOBS)
+	ctest --preset coverage --parallel $(JOBS)
+	gcovr --root . --filter src/ build/coverage
+
+tidy: ## run clang-tidy over the sources
+	@scripts/bootstrap build check tidy
+	@cmake --preset release >/dev/null
+	@scripts/tidy
+
+format: ## format the sources with clang-format 14
+	@scripts/format
+
+parity: ## hold gradients and updates of `aorta train` against PyTorch, live
+	@scripts/bootstrap build parity
+	@$(MAKE) --no-print-directory build
+	@/usr/bin/python3 tests/parity/live.py --aorta build/release/aorta
+
+bench: ## compare the step time with PyTorch's, and training with and without recording
+	@scripts/bootstrap build parity
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --parallel $(JOBS)
+	@/usr/bin/python3 bench/step_time.py
+	@/usr/bin/python3 bench/recording_cost.py
+
+install: build ## install the program below PREFIX (default /usr/local)
+	cmake --install build/release --prefix "$(PREFIX)"
+
+clean: ## remove what was built (runs in artifacts/ stay)
+	rm -rf build
+
+help: ## show this
+	@sed -n 's/^\([a-z ]*\):[^#]*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-10s %s\n", $$1, $$2 }'
