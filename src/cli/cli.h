@@ -1,0 +1,53 @@
+/* Commands of the program, and the reader of their command lines. */
+#ifndef AORTA_CLI_CLI_H
+#define AORTA_CLI_CLI_H
+
+#include "config/option.h"
+
+/* ---- commands ----
+ * Each is one file that parses, calls and prints. argv[0] is the command's own name. What it returns ends the program:
+ * NULL is exit 0; otherwise main prints "aorta: message" on stderr and exits by the status's code. */
+aorta_status aorta_cli_info(int argc, char **argv);
+aorta_status aorta_cli_train(int argc, char **argv);
+aorta_status aorta_cli_launch(int argc, char **argv);
+aorta_status aorta_cli_report(int argc, char **argv);
+aorta_status aorta_cli_help(int argc, char **argv);
+
+/* ---- command lines ---- */
+
+struct aorta_cli_option {
+    struct aorta_option value; /* key: the long name without its dashes; BOOL: a flag that takes no value */
+    char letter;               /* one-letter form ('n' for -n), 0: none */
+    const char *argument;      /* "FILE": what the help calls the value; NULL: made from the type */
+    bool required;
+    bool several; /* STRING_LIST: takes all words up to the next one that begins with "-" */
+};
+
+struct aorta_cli_syntax {
+    const char *usage; /* "aorta train --config FILE [--override KEY=VALUE …]" */
+    const char *about; /* one paragraph; ends with a full stop */
+    const struct aorta_cli_option *options;
+    size_t option_count;
+    bool operands;      /* words that are no options are allowed; with `command` the first one ends the options */
+    bool command;       /* "-- CMD ARGS…": everything from the first operand on is left alone */
+    const char *footer; /* printed last by --help; may be NULL */
+};
+
+struct aorta_cli_line {
+    int operand_count;
+    char **operands; /* within argv, borrowed */
+    bool help;       /* --help was asked for and has been printed: the command returns NULL at once */
+    struct aorta_arena arena;
+};
+
+/* Fills *values: defaults, then what the line says. Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends
+ * the options. An option given twice counts the last time, a list grows. AORTA_USAGE names the option and the mend.
+ * Strings and lists in *values live until aorta_cli_free; on failure there is nothing to free. */
+AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
+                                            struct aorta_cli_line *line);
+void aorta_cli_free(struct aorta_cli_line *line);
+
+/* What --help prints: usage, about, the options with their defaults. */
+void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
+
+#endif

@@ -1,0 +1,65 @@
+/* Reads a configuration file and overrides into a typed struct, by a table of option rows, and remembers where each
+ * value came from.
+ *
+ * Files are YAML, or JSON when the name ends in ".json". Every error is AORTA_CONFIG and names the place ("file:line"
+ * or "--override key=value"), the key, what was found and what would be right; up to ten are reported, one per line. */
+#ifndef AORTA_CONFIG_CONFIG_H
+#define AORTA_CONFIG_CONFIG_H
+
+#include "base/json.h"
+#include "config/option.h"
+
+/* An explanation for keys that somebody may reasonably try although no row has them. */
+struct aorta_option_absent {
+    const char *prefix; /* "workload": the key itself and all below it */
+    const char *reason; /* follows "KEY: " in the message */
+};
+
+struct aorta_option_table {
+    const struct aorta_option *rows; /* sections stand together */
+    size_t count;
+    const struct aorta_option_absent *absent;
+    size_t absent_count;
+};
+
+enum aorta_origin_kind { AORTA_FROM_DEFAULT, AORTA_FROM_FILE, AORTA_FROM_OVERRIDE };
+
+struct aorta_origin {
+    enum aorta_origin_kind kind;
+    int line;             /* in the file, from 1 */
+    const char *override; /* as given: "training.batch_size=4" */
+};
+
+struct aorta_config {
+    const struct aorta_option_table *table; /* borrowed */
+    void *values;                           /* borrowed: the struct that was filled; its strings live in `arena` */
+    const char *path;                       /* NULL when no file was read */
+    struct aorta_origin *origins;           /* one per row */
+    struct aorta_arena arena;
+};
+
+/* Fills *values with defaults, then the file (`path` may be NULL), then the overrides in order ("a.b=value", the value
+ * written as in YAML). On failure there is nothing to free. `values` must stay where it is as long as the config is
+ * used. */
+AORTA_MUST_USE aorta_status aorta_config_load(const struct aorta_option_table *table, const char *path,
+                                              const char *const *overrides, size_t override_count, void *values,
+                                              struct aorta_config *config);
+void aorta_config_free(struct aorta_config *config);
+
+const struct aorta_origin *aorta_config_origin(const struct aorta_config *config, const char *key);
+
+/* "PLACE: KEY: message" (AORTA_CONFIG), for checks that concern several keys. */
+AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format,
+                                               ...) AORTA_PRINTF(3, 4);
+
+/* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
+void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
+
+/* The effective values as a JSON object, nested by section. Written back into a file, they load as the same values. */
+void aorta_config_write_json(const struct aorta_config *config, struct aorta_json *json);
+
+/* The rows for people: plain text for a terminal, and the tables of docs/configuration.md. */
+void aorta_options_help(const struct aorta_option_table *table, struct aorta_text *text);
+void aorta_options_markdown(const struct aorta_option_table *table, struct aorta_text *text);
+
+#endif

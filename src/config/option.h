@@ -1,0 +1,88 @@
+/* Options as rows of a table. One row says where a value is stored, what it may be, what it is when nobody sets it and
+ * what it does; the rows make the reader, the error messages, the help and docs/configuration.md.
+ *
+ * Configuration files (config.h) and command lines (cli/cli.h) are both read through these rows. */
+#ifndef AORTA_CONFIG_OPTION_H
+#define AORTA_CONFIG_OPTION_H
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum aorta_option_type {                         /* stored as */
+                         AORTA_OPTION_BOOL,      /* bool */
+                         AORTA_OPTION_INT,       /* int64_t */
+                         AORTA_OPTION_DOUBLE,    /* double */
+                         AORTA_OPTION_STRING,    /* const char *; with choices: the canonical name of the one chosen */
+                         AORTA_OPTION_CHOICE,    /* an enum (or int) */
+                         AORTA_OPTION_DOUBLES_2, /* double[2] */
+                         AORTA_OPTION_INT_LIST,  /* struct aorta_int_list; a single integer is a list of one */
+                         AORTA_OPTION_STRING_LIST, /* struct aorta_string_list; a single string is a list of one */
+                         AORTA_OPTION_EMPTY_MAP,   /* nothing: only {} is accepted, for a map that has no keys yet */
+                         AORTA_OPTION_TYPE_COUNT
+};
+
+struct aorta_int_list { /* items NULL: null was given, which is not the empty list */
+    const int64_t *items;
+    size_t count;
+};
+
+struct aorta_string_list {
+    const char *const *items;
+    size_t count;
+};
+
+struct aorta_range_limits {
+    double min, max; /* infinities: no limit */
+    bool above_min;  /* min itself is not allowed */
+    bool below_max;  /* max itself is not allowed */
+};
+
+/* Names are matched without regard to case. The first name of a value is its canonical one. */
+struct aorta_choice {
+    const char *name; /* NULL ends the list */
+    int value;
+};
+
+struct aorta_option {
+    const char *key; /* dotted: "training.batch_size" */
+    enum aorta_option_type type;
+    size_t offset;        /* of the value within the struct that is filled */
+    const char *fallback; /* the default, as it would be written in a file; "null" needs `nullable` */
+    bool nullable;
+    int64_t when_null; /* what null stores: INT, CHOICE and BOOL as given, DOUBLE as a double; lists, strings: NULL */
+    const struct aorta_range_limits *limits; /* of each number; NULL: none */
+    const struct aorta_choice *choices;
+    const char *help; /* one sentence, without its full stop */
+};
+
+/* ---- scalars, as YAML 1.1 (and PyYAML) read them; numbers like 3e-4 count as numbers too ---- */
+
+bool aorta_scalar_is_null(const char *text);
+bool aorta_scalar_bool(const char *text, bool *value);
+bool aorta_scalar_int(const char *text, int64_t *value);   /* decimal, 0x, 0b, leading 0: octal; underscores */
+bool aorta_scalar_double(const char *text, double *value); /* finite ones only */
+
+/* ---- values ---- */
+
+/* One element of a value, as it was written. */
+struct aorta_scalar {
+    const char *text;
+    bool quoted; /* a string for certain */
+};
+
+/* Stores a value of `count` scalars (`list`: it was written as a list). Strings and arrays are copied to the arena.
+ * Returns false when the value does not fit the row; nothing is stored then. AORTA_MEMORY goes to *status. */
+bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
+                        void *values, struct aorta_arena *arena, aorta_status *status);
+
+/* "an integer of at least 1", "one of bf16, fp16, none", "a list of two numbers in [0, 1), or null" */
+void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text);
+
+/* The choice nearest to a misspelt one, or NULL. */
+const char *aorta_option_nearest_choice(const struct aorta_option *option, const char *text);
+
+#endif

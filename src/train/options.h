@@ -1,0 +1,142 @@
+/* The configuration of `aorta train`: every key of its file, in one typed struct. What each key does, its default and
+ * its range stand in the rows of options.c and, made from them, in docs/configuration.md. */
+#ifndef AORTA_TRAIN_OPTIONS_H
+#define AORTA_TRAIN_OPTIONS_H
+
+#include "base/log.h"
+#include "config/config.h"
+#include "device/device.h"
+#include "profile/profile.h"
+
+enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16 }; /* none: fp32 throughout */
+enum aorta_sharding { AORTA_FULL_SHARD, AORTA_SHARD_GRAD_OP, AORTA_NO_SHARD, AORTA_HYBRID_SHARD };
+enum aorta_backward_prefetch { AORTA_BACKWARD_NONE, AORTA_BACKWARD_PRE, AORTA_BACKWARD_POST };
+enum aorta_init_device { AORTA_INIT_CPU, AORTA_INIT_DEVICE, AORTA_INIT_META };
+enum aorta_train_mode { AORTA_MODE_FSDP, AORTA_MODE_DDP };
+enum aorta_compile_backend { AORTA_COMPILE_GRAPH, AORTA_COMPILE_FUSED };
+enum aorta_compile_mode { AORTA_COMPILE_DEFAULT, AORTA_COMPILE_REDUCE_OVERHEAD, AORTA_COMPILE_MAX_AUTOTUNE };
+enum aorta_train_device { AORTA_TRAIN_AUTO, AORTA_TRAIN_CPU, AORTA_TRAIN_CUDA, AORTA_TRAIN_HIP };
+
+struct aorta_training_options {
+    int64_t epochs, batch_size, gradient_accumulation;
+    int64_t max_steps;     /* 0: no limit but the epochs */
+    double grad_clip_norm; /* 0: no clipping */
+    enum aorta_precision mixed_precision;
+    int64_t log_interval, seed;
+    const char *output_dir;
+    const char *dump_dir;             /* NULL: no dump */
+    struct aorta_int_list dump_steps; /* items NULL: all */
+    const char *init_from;            /* NULL: random */
+};
+
+struct aorta_optimizer_options {
+    double lr, weight_decay, betas[2], eps; /* AdamW is the only one */
+};
+
+struct aorta_scheduler_options {
+    int64_t warmup_steps, total_steps; /* total ≤ 0: constant */
+};
+
+struct aorta_dataset_options {
+    int64_t num_samples, sequence_length, dense_dim, sparse_features, vocab_size, num_dense_features, seed;
+};
+
+struct aorta_model_options {
+    int64_t vocab_size, embedding_dim, num_dense_features, dense_dim, model_dim, num_heads, num_layers, mlp_hidden_dim;
+    double dropout;
+};
+
+struct aorta_fsdp_options {
+    enum aorta_sharding sharding_strategy;
+    enum aorta_backward_prefetch backward_prefetch;
+    bool use_orig_params, limit_all_gathers, forward_prefetch, sync_module_states;
+    enum aorta_init_device param_init_device;
+    int64_t hybrid_shard_gpus_per_node; /* 0: not set */
+};
+
+struct aorta_distributed_options {
+    enum aorta_train_mode mode;
+    const char *backend; /* for aorta_comm_open */
+    double bucket_cap_mb, timeout_s;
+    bool gradient_as_bucket_view, static_graph, find_unused_parameters;
+    bool enable_overlap, overlap_reduce_scatter, overlap_clone_for_reduce_scatter;
+};
+
+struct aorta_compile_options {
+    bool enabled;
+    enum aorta_compile_backend backend;
+    enum aorta_compile_mode mode;
+    bool fullgraph;
+};
+
+struct aorta_dataloader_options {
+    int64_t num_workers; /* 0: batches are made by the training thread */
+    bool pin_memory;
+    int64_t prefetch_factor; /* batches ahead per worker */
+};
+
+struct aorta_profiling_options {
+    bool enabled;
+    int64_t wait, warmup, active, repeat;
+    bool record_shapes, profile_memory, with_stack, with_flops, tensorboard, chrome_trace;
+    const char *trace_filename;
+};
+
+/* Which role's stream an operation runs on. */
+struct aorta_stream_assignment {
+    enum aorta_role all_gather, reduce_scatter, all_reduce, prefetch, optimizer;
+};
+
+struct aorta_streams_options {
+    int64_t count; /* streams that really exist, 1 to 4: see aorta_train_stream_of */
+    enum aorta_priority priorities[AORTA_ROLE_COUNT];
+    struct aorta_stream_assignment assignment;
+};
+
+struct aorta_device_options {
+    enum aorta_train_device kind;
+    int64_t index; /* -1: by local rank */
+};
+
+struct aorta_logging_options {
+    enum aorta_log_level level;
+};
+
+struct aorta_train_options {
+    struct aorta_logging_options logging;
+    struct aorta_training_options training;
+    struct aorta_optimizer_options optimizer;
+    struct aorta_scheduler_options scheduler;
+    struct aorta_dataset_options dataset;
+    struct aorta_model_options model;
+    struct aorta_fsdp_options fsdp;
+    struct aorta_distributed_options distributed;
+    struct aorta_compile_options compile;
+    struct aorta_dataloader_options dataloader;
+    struct aorta_profiling_options profiling;
+    struct aorta_streams_options streams;
+    struct aorta_device_options device;
+    struct aorta_config config; /* where each value came from; owns the strings above */
+};
+
+extern const struct aorta_option_table aorta_train_option_table;
+
+/* Defaults, then the file (NULL: none), then the overrides; then all checks that need no world size. AORTA_CONFIG.
+ * The struct must stay where it is. Ends with aorta_train_options_free; on failure there is nothing to free. */
+AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const char *const *overrides,
+                                                     size_t override_count, struct aorta_train_options *options);
+
+/* The checks that need the number of ranks: samples for one step on every rank, rows for every shard, groups of hybrid
+ * sharding. AORTA_CONFIG names the key, its place and the mend. */
+AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);
+
+/* Number of the stream, from 0 to streams.count - 1, that serves a role. 4: each role its own; 3: reduce-scatter shares
+ * the all-reduce stream; 2: all communication and aux share one beside compute; 1: everything is on one. */
+int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role);
+
+/* Ranks over which each parameter is split: 1 for DDP and no_shard. */
+int aorta_train_shard_degree(const struct aorta_train_options *options, int world_size);
+
+void aorta_train_options_free(struct aorta_train_options *options);
+
+#endif
