@@ -163,9 +163,11 @@ AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream
 struct aorta_bce {
     enum aorta_dtype dtype; /* of scores and dscores */
     int64_t count;
-    float weight; /* of this micro-batch in the step's mean: 1 / gradient_accumulation */
+    float weight;          /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
+    float gradient_weight; /* the same in the gradient: weight / number of ranks whose gradients are summed */
 };
-/* state->loss += weight · mean_i(importance_i · bce(scores_i, target_i)); dscores_i = its gradient × state->loss_scale.
+/* With l = mean_i(importance_i · bce(scores_i, target_i)): state->loss += weight · l;
+ * dscores_i = gradient_weight · ∂l/∂scores_i · state->loss_scale.
  * target, importance [count] fp32. bce(s, t) = max(s, 0) − s·t + log1p(exp(−|s|)). */
 AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce shape,
                                                   const void *scores, const float *target, const float *importance,

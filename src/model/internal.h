@@ -1,0 +1,121 @@
+/* What the files of the model share: its memory, and operations wrapped in ranges. */
+#ifndef AORTA_MODEL_INTERNAL_H
+#define AORTA_MODEL_INTERNAL_H
+
+#include "base/random.h"
+#include "model/model.h"
+
+/* Positions of a layer's parameters in aorta_unit_view. */
+enum {
+    IN_PROJ_WEIGHT,
+    IN_PROJ_BIAS,
+    OUT_PROJ_WEIGHT,
+    OUT_PROJ_BIAS,
+    LINEAR1_WEIGHT,
+    LINEAR1_BIAS,
+    LINEAR2_WEIGHT,
+    LINEAR2_BIAS,
+    NORM1_WEIGHT,
+    NORM1_BIAS,
+    NORM2_WEIGHT,
+    NORM2_BIAS,
+    LAYER_PARAMETERS
+};
+/* And of the root unit's. */
+enum {
+    EMBEDDING_WEIGHT,
+    DENSE_WEIGHT,
+    DENSE_BIAS,
+    PROJECTION_WEIGHT,
+    PROJECTION_BIAS,
+    FINAL_NORM_WEIGHT,
+    FINAL_NORM_BIAS,
+    SCORER0_WEIGHT,
+    SCORER0_BIAS,
+    SCORER3_WEIGHT,
+    SCORER3_BIAS,
+    ROOT_PARAMETERS
+};
+
+/* Places of dropout within a layer: the low bits of aorta_rng.site. */
+enum { SITE_ATTENTION, SITE_AFTER_ATTENTION, SITE_INSIDE_MLP, SITE_AFTER_MLP, SITES_PER_LAYER = 8 };
+
+/* Activations of one layer, kept from forward to backward. */
+struct layer_memory {
+    void *qkv;                            /* [N, 3E] */
+    void *attention;                      /* as aorta_attention_saved_bytes says */
+    void *context;                        /* [N, E] */
+    void *sum1, *y1;                      /* [N, E]: before and after norm1 */
+    void *h, *g;                          /* [N, H]: before and after GELU */
+    void *sum2, *y2;                      /* [N, E]: before and after norm2 */
+    float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
+};
+
+/* Tags of a layer's operations, made once. */
+struct layer_tags {
+    const char *in_proj, *attention, *out_proj, *norm1, *linear1, *gelu, *linear2, *norm2;
+};
+
+struct aorta_model {
+    struct aorta_device *device;
+    struct aorta_model_shape shape;
+    struct aorta_arena arena;
+    int64_t rows; /* N */
+    int parameter_count;
+    struct aorta_parameter *parameters;
+    struct aorta_normal_table *normal; /* for start values */
+    struct layer_memory *layers;
+    struct layer_tags *tags;
+    const char **unit_names;
+    void **allocations; /* all device memory, for the end */
+    int allocation_count;
+    /* root unit */
+    void *dense;       /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
+    void *embedded;    /* [N, D] */
+    void *x0;          /* [N, E] */
+    void *projected;   /* [N, E] */
+    void *z, *s0, *s1; /* [N, E], [N, H], [N, H] */
+    float *mean, *rstd;
+    void *scores, *dscores; /* [N] */
+    /* scratch of the backward pass */
+    void *dy, *dsum; /* [N, E]; gradient with respect to a layer's output and input, swapped layer by layer */
+    void *dx;        /* [N, E] */
+    void *dhidden;   /* [N, H] */
+    void *dqkv;      /* [N, 3E] */
+    void *dcontext;  /* [N, E] */
+    void *dembedded; /* [N, D] */
+    void *attention_scratch;
+};
+
+aorta_status aorta_model_build_parameters(struct aorta_model *model);
+int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
+
+/* ---- recorded operations: a range around each ---- */
+
+struct op {
+    const struct aorta_pass *pass;
+    const char *tag;
+    int layer; /* -1: root */
+};
+
+aorta_status aorta_op_begin(struct op op, const char *function, double flops, int *range);
+aorta_status aorta_op_end(struct op op, int range);
+
+aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,
+                             const void *bias, void *y);
+aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, const void *dy, const void *weight,
+                                   void *dx, bool accumulate);
+aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
+                                    float *dweight, float *dbias);
+
+/* Tells the caller that the gradients of unit parameters [slot, slot + count) are queued. */
+aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count);
+
+struct aorta_rng aorta_model_rng(const struct aorta_pass *pass, int64_t layer, uint32_t place);
+struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);
+struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
+                                   uint32_t place, float dropout);
+struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
+                                   uint32_t place);
+
+#endif

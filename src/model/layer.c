@@ -1,0 +1,142 @@
+/* One encoder layer, forward and backward:
+ *   y1 = norm1(x + dropout(out_proj(attention(in_proj(x)))))
+ *   y2 = norm2(y1 + dropout(linear2(dropout(gelu(linear1(y1)))))) */
+#include "model/internal.h"
+
+struct layer_shapes {
+    struct aorta_linear in_proj, out_proj, linear1, linear2;
+};
+
+static struct layer_shapes shapes_of(const struct aorta_model *model) {
+    int64_t n = model->rows, e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
+    enum aorta_dtype dtype = model->shape.dtype;
+    return (struct layer_shapes){.in_proj = {dtype, n, e, 3 * e},
+                                 .out_proj = {dtype, n, e, e},
+                                 .linear1 = {dtype, n, e, h},
+                                 .linear2 = {dtype, n, h, e}};
+}
+
+static const void *layer_input(const struct aorta_model *model, int layer) {
+    return layer == 0 ? model->x0 : model->layers[layer - 1].y2;
+}
+
+static aorta_status norm_forward(struct op op, struct aorta_norm shape, const void *x, const void *residual,
+                                 const void *gamma, const void *beta, void *sum, void *y, float *mean, float *rstd) {
+    int range;
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", 0, &range));
+    AORTA_TRY(aorta_norm_forward(op.pass->stream, shape, x, residual, gamma, beta, sum, y, mean, rstd));
+    return aorta_op_end(op, range);
+}
+
+aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                                       const struct aorta_unit_view *view) {
+    const struct layer_memory *m = &model->layers[layer];
+    const struct layer_tags *t = &model->tags[layer];
+    const void *const *w = view->weights;
+    struct layer_shapes s = shapes_of(model);
+    const void *x = layer_input(model, layer);
+    float dropout = model->shape.dropout;
+    int range;
+
+    AORTA_TRY(aorta_op_linear((struct op){pass, t->in_proj, layer}, s.in_proj, x, w[IN_PROJ_WEIGHT], w[IN_PROJ_BIAS],
+                              m->qkv));
+    struct op attention = {pass, t->attention, layer};
+    AORTA_TRY(aorta_op_begin(attention, "attention_forward", 0, &range));
+    AORTA_TRY(aorta_attention_forward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
+                                      m->attention, model->attention_scratch));
+    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_op_linear((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, w[OUT_PROJ_WEIGHT],
+                              w[OUT_PROJ_BIAS], m->sum1));
+    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer},
+                           aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), m->sum1, x,
+                           w[NORM1_WEIGHT], w[NORM1_BIAS], m->sum1, m->y1, m->mean1, m->rstd1));
+
+    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
+                              w[LINEAR1_BIAS], m->h));
+    struct op gelu = {pass, t->gelu, layer};
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", 0, &range));
+    AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h, m->g));
+    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
+                              m->sum2));
+    return norm_forward((struct op){pass, t->norm2, layer},
+                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), m->sum2, m->y1, w[NORM2_WEIGHT],
+                        w[NORM2_BIAS], m->sum2, m->y2, m->mean2, m->rstd2);
+}
+
+static aorta_status norm_backward(struct op op, struct aorta_norm shape, const void *dy, const void *sum,
+                                  const void *gamma, const float *mean, const float *rstd, void *dsum, void *dx,
+                                  float *dgamma, float *dbeta) {
+    int range;
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", 0, &range));
+    AORTA_TRY(aorta_norm_backward(op.pass->stream, shape, dy, NULL, sum, gamma, mean, rstd, dsum, dx, dgamma, dbeta,
+                                  op.pass->accumulate));
+    return aorta_op_end(op, range);
+}
+
+/* From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
+static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                                 const struct aorta_unit_view *view, void *dy) {
+    const struct layer_memory *m = &model->layers[layer];
+    const struct layer_tags *t = &model->tags[layer];
+    const void *const *w = view->weights;
+    float *const *g = view->gradients;
+    struct layer_shapes s = shapes_of(model);
+    float dropout = model->shape.dropout;
+    void *dx = dropout > 0 ? model->dx : NULL, *behind = dx ? dx : model->dsum;
+    struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
+
+    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer},
+                            aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), dy, m->sum2, w[NORM2_WEIGHT],
+                            m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, behind, g[LINEAR2_WEIGHT], g[LINEAR2_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR2_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, behind, w[LINEAR2_WEIGHT], model->dhidden, false));
+    int range;
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
+    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
+                                  model->dhidden, model->dhidden));
+    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], g[LINEAR1_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR1_WEIGHT, 2));
+    return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
+}
+
+/* From dy1 (gradient of y1) to the gradient of the layer's input, left in `dinput`. */
+static aorta_status attention_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                                       const struct aorta_unit_view *view, const void *dy1, void *dinput) {
+    const struct layer_memory *m = &model->layers[layer];
+    const struct layer_tags *t = &model->tags[layer];
+    const void *const *w = view->weights;
+    float *const *g = view->gradients;
+    struct layer_shapes s = shapes_of(model);
+    float dropout = model->shape.dropout;
+    void *dx = dropout > 0 ? model->dx : NULL, *behind = dx ? dx : dinput;
+    struct op in_proj = {pass, t->in_proj, layer}, out_proj = {pass, t->out_proj, layer};
+    struct op attention = {pass, t->attention, layer};
+
+    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer},
+                            aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1, m->sum1,
+                            w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, behind, g[OUT_PROJ_WEIGHT], g[OUT_PROJ_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, OUT_PROJ_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, behind, w[OUT_PROJ_WEIGHT], model->dcontext, false));
+    int range;
+    AORTA_TRY(aorta_op_begin(attention, "attention_backward", 0, &range));
+    AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
+                                       m->attention, model->dcontext, model->dqkv, model->attention_scratch));
+    AORTA_TRY(aorta_op_end(attention, range));
+    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, layer_input(model, layer), model->dqkv, g[IN_PROJ_WEIGHT],
+                                     g[IN_PROJ_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
+    return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
+}
+
+/* model->dy holds the gradient of this layer's output on entry and of its input on return. */
+aorta_status aorta_model_layer_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                                        const struct aorta_unit_view *view) {
+    AORTA_TRY(mlp_backward(model, pass, layer, view, model->dy));
+    return attention_backward(model, pass, layer, view, model->dsum, model->dy);
+}

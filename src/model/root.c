@@ -1,0 +1,157 @@
+/* The root unit: x0 = dense_projection(dense) + embedding_projection(mean of embeddings) before the layers, and behind
+ * them scorer(norm(x)) and the loss. */
+#include "model/internal.h"
+
+struct root_shapes {
+    struct aorta_linear dense, projection, scorer0, scorer3;
+    struct aorta_embedding embedding;
+};
+
+static struct root_shapes shapes_of(const struct aorta_model *model) {
+    const struct aorta_model_shape *s = &model->shape;
+    int64_t n = model->rows, e = s->model_dim, h = s->mlp_hidden_dim;
+    return (struct root_shapes){
+        .dense = {s->dtype, n, s->num_dense_features * s->dense_dim, e},
+        .projection = {s->dtype, n, s->embedding_dim, e},
+        .scorer0 = {s->dtype, n, e, h},
+        .scorer3 = {s->dtype, n, h, 1},
+        .embedding = {s->dtype, n, s->sparse_features, s->vocab_size, s->embedding_dim},
+    };
+}
+
+static struct op root_op(const struct aorta_pass *pass, const char *tag) {
+    return (struct op){pass, tag, -1};
+}
+
+static const void *dense_input(const struct aorta_model *model, const struct aorta_batch *batch) {
+    return model->dense ? model->dense : batch->dense;
+}
+
+aorta_status aorta_model_input_forward(struct aorta_model *model, const struct aorta_pass *pass,
+                                       const struct aorta_batch *batch, const struct aorta_unit_view *root) {
+    const void *const *w = root->weights;
+    struct root_shapes s = shapes_of(model);
+    int range;
+    if (model->dense) {
+        struct op cast = root_op(pass, "dense_projection.cast");
+        AORTA_TRY(aorta_op_begin(cast, "cast", 0, &range));
+        AORTA_TRY(aorta_cast(pass->stream, model->dense, model->shape.dtype, batch->dense, AORTA_F32,
+                             s.dense.rows * s.dense.in, 1));
+        AORTA_TRY(aorta_op_end(cast, range));
+    }
+    struct op embedding = root_op(pass, "embedding");
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", 0, &range));
+    AORTA_TRY(
+        aorta_embedding_forward(pass->stream, s.embedding, batch->categorical, w[EMBEDDING_WEIGHT], model->embedded));
+    AORTA_TRY(aorta_op_end(embedding, range));
+    AORTA_TRY(aorta_op_linear(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), w[DENSE_WEIGHT],
+                              w[DENSE_BIAS], model->x0));
+    struct op projection = root_op(pass, "embedding_projection");
+    AORTA_TRY(aorta_op_linear(projection, s.projection, model->embedded, w[PROJECTION_WEIGHT], w[PROJECTION_BIAS],
+                              model->projected));
+    AORTA_TRY(aorta_op_begin(projection, "add", 0, &range));
+    AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
+                        model->rows * model->shape.model_dim, 1));
+    return aorta_op_end(projection, range);
+}
+
+static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
+                                 const struct aorta_unit_view *root) {
+    const void *const *w = root->weights;
+    struct root_shapes s = shapes_of(model);
+    struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
+    int range;
+    AORTA_TRY(aorta_op_begin(norm, "norm_forward", 0, &range));
+    AORTA_TRY(aorta_norm_forward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), x, NULL, w[FINAL_NORM_WEIGHT],
+                                 w[FINAL_NORM_BIAS], NULL, model->z, model->mean, model->rstd));
+    AORTA_TRY(aorta_op_end(norm, range));
+    AORTA_TRY(
+        aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", 0, &range));
+    AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
+                                 model->s1));
+    AORTA_TRY(aorta_op_end(gelu, range));
+    return aorta_op_linear(root_op(pass, "scorer.3"), s.scorer3, model->s1, w[SCORER3_WEIGHT], w[SCORER3_BIAS],
+                           model->scores);
+}
+
+static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch) {
+    struct op op = root_op(pass, "loss");
+    int range;
+    struct aorta_bce bce = {.dtype = model->shape.dtype,
+                            .count = model->rows,
+                            .weight = pass->loss_weight,
+                            .gradient_weight = pass->gradient_weight};
+    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", 0, &range));
+    AORTA_TRY(aorta_bce_with_logits(pass->stream, bce, model->scores, batch->target, batch->importance, pass->state,
+                                    model->dscores));
+    return aorta_op_end(op, range);
+}
+
+/* Leaves the gradient of the last layer's output in model->dy. */
+static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
+                                  const struct aorta_unit_view *root) {
+    const void *const *w = root->weights;
+    float *const *g = root->gradients;
+    struct root_shapes s = shapes_of(model);
+    int unit = (int)model->shape.num_layers, range;
+    struct op scorer0 = root_op(pass, "scorer.0"), scorer3 = root_op(pass, "scorer.3");
+    struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
+
+    AORTA_TRY(
+        aorta_op_linear_weight(scorer3, s.scorer3, model->s1, model->dscores, g[SCORER3_WEIGHT], g[SCORER3_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
+    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
+                                  model->dhidden, model->dhidden));
+    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], g[SCORER0_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
+    AORTA_TRY(aorta_op_begin(norm, "norm_backward", 0, &range));
+    AORTA_TRY(aorta_norm_backward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), model->dsum, NULL, x,
+                                  w[FINAL_NORM_WEIGHT], model->mean, model->rstd, model->dy, NULL, g[FINAL_NORM_WEIGHT],
+                                  g[FINAL_NORM_BIAS], pass->accumulate));
+    AORTA_TRY(aorta_op_end(norm, range));
+    return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
+}
+
+aorta_status aorta_model_head(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch,
+                              const struct aorta_unit_view *root) {
+    const void *x = model->layers[model->shape.num_layers - 1].y2;
+    AORTA_TRY(head_forward(model, pass, x, root));
+    AORTA_TRY(loss(model, pass, batch));
+    return head_backward(model, pass, x, root);
+}
+
+static aorta_status embedding_backward(struct aorta_model *model, const struct aorta_pass *pass,
+                                       const struct aorta_batch *batch, float *dtable) {
+    struct root_shapes s = shapes_of(model);
+    struct op op = root_op(pass, "embedding");
+    int range;
+    AORTA_TRY(aorta_op_begin(op, "embedding_backward", 0, &range));
+    if (!pass->accumulate)
+        AORTA_TRY(
+            aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
+    AORTA_TRY(aorta_embedding_backward(pass->stream, s.embedding, batch->categorical, model->dembedded, dtable));
+    return aorta_op_end(op, range);
+}
+
+aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
+                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
+    float *const *g = root->gradients;
+    struct root_shapes s = shapes_of(model);
+    int unit = (int)model->shape.num_layers;
+    struct op projection = root_op(pass, "embedding_projection");
+    AORTA_TRY(aorta_op_linear_weight(projection, s.projection, model->embedded, model->dy, g[PROJECTION_WEIGHT],
+                                     g[PROJECTION_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, unit, PROJECTION_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_weight(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), model->dy,
+                                     g[DENSE_WEIGHT], g[DENSE_BIAS]));
+    AORTA_TRY(aorta_op_ready(model, pass, unit, DENSE_WEIGHT, 2));
+    AORTA_TRY(aorta_op_linear_input(projection, s.projection, model->dy, root->weights[PROJECTION_WEIGHT],
+                                    model->dembedded, false));
+    AORTA_TRY(embedding_backward(model, pass, batch, g[EMBEDDING_WEIGHT]));
+    return aorta_op_ready(model, pass, unit, EMBEDDING_WEIGHT, 1);
+}
