@@ -60,6 +60,7 @@ struct aorta_marker {
 struct aorta_profile {
     int64_t index;
     int64_t start_ns, end_ns; /* first start to last end over all ranges */
+    bool own_clock;           /* times count from the iteration's own start: a file without the device clock */
     struct aorta_range *ranges;
     size_t range_count;
     struct aorta_host_range *host;

@@ -1,0 +1,16 @@
+#include "profile/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *aorta_role_name(enum aorta_role role) {
+    static const char *const names[AORTA_ROLE_COUNT] = {"compute", "allreduce", "reducescatter", "aux"};
+    return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
+}
+
+void aorta_profile_free(struct aorta_profile *profile) {
+    free(profile->ranges);
+    free(profile->host);
+    free(profile->markers);
+    memset(profile, 0, sizeof *profile);
+}

@@ -1,0 +1,223 @@
+/* Ranges are rows of a table that the host fills while it enqueues; their two stamps lie in pinned memory, where the
+ * device writes them. Nothing is allocated while a step is recorded. */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* No device clock shows this: a stamp that still has it was never written. */
+#define UNWRITTEN INT64_MIN
+
+enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
+
+struct slot {
+    int64_t index;
+    struct aorta_range *ranges; /* start and end are filled in when the slot is collected */
+    size_t range_count;
+    int64_t *range_stamps; /* pinned: start and end of each range */
+    struct aorta_marker markers[MARKERS_PER_SLOT];
+    size_t marker_count;
+    int64_t *marker_stamps; /* pinned */
+    struct aorta_host_range host[HOST_RANGES_PER_SLOT];
+    size_t host_count;
+};
+
+struct aorta_recorder {
+    struct aorta_device *device;
+    struct slot *slots;
+    int slot_count, current;
+    size_t ranges_per_slot;
+    bool enabled;
+    const struct aorta_stream *streams[STREAM_LIMIT]; /* by their number; only compared */
+    int stream_count;
+};
+
+static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot) {
+    size_t ranges = recorder->ranges_per_slot;
+    slot->ranges = calloc(ranges, sizeof *slot->ranges);
+    if (!slot->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
+    void *stamps = NULL;
+    AORTA_TRY(aorta_pinned_alloc(recorder->device, (2 * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
+                                 "profile timestamps", &stamps));
+    slot->range_stamps = stamps;
+    slot->marker_stamps = slot->range_stamps + 2 * ranges;
+    return NULL;
+}
+
+aorta_status aorta_recorder_create(struct aorta_device *device, int slots, size_t ranges_per_slot,
+                                   struct aorta_recorder **recorder) {
+    *recorder = NULL;
+    if (slots < 1 || ranges_per_slot < 1)
+        return AORTA_ERROR(AORTA_INTERNAL, "a recorder needs slots and ranges, got %d and %zu", slots, ranges_per_slot);
+    struct aorta_recorder *made = calloc(1, sizeof *made);
+    struct slot *table = calloc((size_t)slots, sizeof *table);
+    if (!made || !table) {
+        free(made);
+        free(table);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for a recorder of %d slots", slots);
+    }
+    *made = (struct aorta_recorder){
+        .device = device, .slots = table, .slot_count = slots, .ranges_per_slot = ranges_per_slot, .enabled = true};
+    for (int i = 0; i < slots; i++) {
+        aorta_status status = slot_init(made, &table[i]);
+        if (status) {
+            aorta_recorder_destroy(made);
+            return status;
+        }
+    }
+    *recorder = made;
+    return NULL;
+}
+
+void aorta_recorder_destroy(struct aorta_recorder *recorder) {
+    if (!recorder) return;
+    for (int i = 0; i < recorder->slot_count; i++) {
+        free(recorder->slots[i].ranges);
+        aorta_pinned_free(recorder->device, recorder->slots[i].range_stamps);
+    }
+    free(recorder->slots);
+    free(recorder);
+}
+
+void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled) {
+    recorder->enabled = enabled;
+}
+
+static struct slot *current_slot(struct aorta_recorder *recorder) {
+    return &recorder->slots[recorder->current];
+}
+
+void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index) {
+    recorder->current = slot % recorder->slot_count;
+    struct slot *now = current_slot(recorder);
+    now->index = index;
+    now->range_count = now->marker_count = now->host_count = 0;
+}
+
+void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns) {
+    recorder->current = slot % recorder->slot_count;
+    struct slot *now = current_slot(recorder);
+    now->index = index;
+    now->marker_count = now->host_count = 0;
+    for (size_t i = 0; i < now->range_count; i++) {
+        now->ranges[i].enqueue_ns = launch_ns;
+        now->range_stamps[2 * i] = now->range_stamps[2 * i + 1] = UNWRITTEN;
+    }
+}
+
+static int stream_number(struct aorta_recorder *recorder, const struct aorta_stream *stream) {
+    for (int i = 0; i < recorder->stream_count; i++)
+        if (recorder->streams[i] == stream) return i;
+    /* More streams than the table holds share the last number; no caller has that many. */
+    if (recorder->stream_count == STREAM_LIMIT) return STREAM_LIMIT - 1;
+    recorder->streams[recorder->stream_count] = stream;
+    return recorder->stream_count++;
+}
+
+/* Ranks enqueue the same collectives in the same order, so counting pairs them. */
+static int64_t next_sequence(const struct slot *slot, const struct aorta_range_info *info) {
+    for (size_t i = slot->range_count; i-- > 0;) {
+        const struct aorta_range_info *other = &slot->ranges[i].info;
+        if (other->kind == AORTA_RANGE_COLLECTIVE && other->collective == info->collective &&
+            other->role == info->role && other->group_size == info->group_size && other->group == info->group)
+            return slot->ranges[i].sequence + 1;
+    }
+    return 0;
+}
+
+aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
+                               const struct aorta_range_info *info, int *range) {
+    *range = -1;
+    if (!recorder->enabled) return NULL;
+    struct slot *slot = current_slot(recorder);
+    if (slot->range_count == recorder->ranges_per_slot)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu ranges; no room to record '%s'",
+                           (long long)slot->index, recorder->ranges_per_slot, info->tag);
+    size_t at = slot->range_count;
+    slot->ranges[at] = (struct aorta_range){
+        .info = *info,
+        .enqueue_ns = aorta_device_now_ns(recorder->device),
+        .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
+        .stream = stream_number(recorder, stream),
+    };
+    slot->range_stamps[2 * at] = slot->range_stamps[2 * at + 1] = UNWRITTEN;
+    slot->range_count++;
+    *range = (int)at;
+    return aorta_timestamp(stream, &slot->range_stamps[2 * at]);
+}
+
+aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
+    if (range < 0) return NULL; /* begun while switched off */
+    return aorta_timestamp(stream, &current_slot(recorder)->range_stamps[2 * (size_t)range + 1]);
+}
+
+aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,
+                                 const char *tag) {
+    if (!recorder->enabled) return NULL;
+    struct slot *slot = current_slot(recorder);
+    if (slot->marker_count == MARKERS_PER_SLOT)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %d markers; no room for '%s'",
+                           (long long)slot->index, MARKERS_PER_SLOT, tag);
+    size_t at = slot->marker_count++;
+    slot->markers[at] = (struct aorta_marker){.tag = tag, .role = role};
+    slot->marker_stamps[at] = UNWRITTEN;
+    return aorta_timestamp(stream, &slot->marker_stamps[at]);
+}
+
+aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind, int64_t start_ns,
+                                 int64_t end_ns) {
+    if (!recorder->enabled) return NULL;
+    struct slot *slot = current_slot(recorder);
+    if (slot->host_count == HOST_RANGES_PER_SLOT)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %d host ranges", (long long)slot->index,
+                           HOST_RANGES_PER_SLOT);
+    slot->host[slot->host_count++] = (struct aorta_host_range){kind, start_ns, end_ns};
+    return NULL;
+}
+
+static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *profile) {
+    for (size_t i = 0; i < profile->range_count; i++) {
+        struct aorta_range *range = &profile->ranges[i];
+        range->start_ns = slot->range_stamps[2 * i];
+        range->end_ns = slot->range_stamps[2 * i + 1];
+        if (range->start_ns == UNWRITTEN || range->end_ns == UNWRITTEN || range->end_ns < range->start_ns)
+            return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no valid %s timestamp",
+                               (long long)slot->index, i, range->info.tag,
+                               range->start_ns == UNWRITTEN ? "start" : "end");
+        if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
+        if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
+    }
+    for (size_t i = 0; i < profile->marker_count; i++) {
+        profile->markers[i].time_ns = slot->marker_stamps[i];
+        if (profile->markers[i].time_ns == UNWRITTEN)
+            return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: marker '%s' was never reached", (long long)slot->index,
+                               profile->markers[i].tag);
+    }
+    return NULL;
+}
+
+static void *copy_of(const void *items, size_t count, size_t size) {
+    void *copy = malloc(count ? count * size : 1);
+    if (copy && count) memcpy(copy, items, count * size);
+    return copy;
+}
+
+aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_index, struct aorta_profile *profile) {
+    const struct slot *slot = &recorder->slots[slot_index % recorder->slot_count];
+    *profile = (struct aorta_profile){
+        .index = slot->index,
+        .ranges = copy_of(slot->ranges, slot->range_count, sizeof *slot->ranges),
+        .range_count = slot->range_count,
+        .host = copy_of(slot->host, slot->host_count, sizeof *slot->host),
+        .host_count = slot->host_count,
+        .markers = copy_of(slot->markers, slot->marker_count, sizeof *slot->markers),
+        .marker_count = slot->marker_count,
+    };
+    aorta_status status = NULL;
+    if (!profile->ranges || !profile->host || !profile->markers)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)slot->index);
+    else
+        status = read_stamps(slot, profile);
+    if (status) aorta_profile_free(profile);
+    return status;
+}
