@@ -1,0 +1,19 @@
+/* Checks of arguments, made before anything is queued. Each failure is AORTA_INTERNAL and names operation and value. */
+#ifndef AORTA_OPS_CHECK_H
+#define AORTA_OPS_CHECK_H
+
+#include "ops/ops.h"
+
+AORTA_MUST_USE aorta_status aorta_check_dtype(const char *operation, enum aorta_dtype dtype); /* fp32, bf16 or fp16 */
+AORTA_MUST_USE aorta_status aorta_check_dropout(const char *operation, float dropout);        /* in [0, 1] */
+AORTA_MUST_USE aorta_status aorta_check_size(const char *operation, const char *name, int64_t value, int64_t least);
+AORTA_MUST_USE aorta_status aorta_check_pointer(const char *operation, const char *name, const void *pointer);
+
+/* Several pointers at once, in pairs of name and pointer, ended by a NULL name. */
+struct aorta_named_pointer {
+    const char *name;
+    const void *pointer;
+};
+AORTA_MUST_USE aorta_status aorta_check_pointers(const char *operation, const struct aorta_named_pointer *pointers);
+
+#endif

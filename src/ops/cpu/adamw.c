@@ -1,0 +1,44 @@
+#include "ops/cpu/block.h"
+
+#include <math.h>
+
+aorta_status AORTA_ISA_NAME(square_sum)(const void *args) {
+    const struct aorta_square_sum_args *a = args;
+    const float *gradient = a->gradient;
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < a->count; i++) sum += (double)gradient[i] * (double)gradient[i];
+    *a->square_sum = (float)((double)*a->square_sum + sum);
+    return NULL;
+}
+
+/* The order of operations is torch.optim.AdamW's: decay, moments, then
+ * p −= lr/(1 − β1^t) · m / (√v / √(1 − β2^t) + eps). */
+aorta_status AORTA_ISA_NAME(adamw)(const void *args) {
+    const struct aorta_adamw_args *a = args;
+    const struct aorta_step_state *state = a->shape.state;
+    if (!state->finite) return NULL;
+    const float factor = state->grad_factor, keep = 1.0f - state->lr * a->shape.weight_decay;
+    const float beta1 = a->shape.beta1, beta2 = a->shape.beta2, eps = a->shape.eps;
+    const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
+    const float rate = state->lr / state->bias_correction1;
+    const float root = 1.0f / sqrtf(state->bias_correction2);
+    for (int64_t i = 0; i < a->shape.count; i += AORTA_BLOCK) {
+        const int64_t n = block_length(i, a->shape.count);
+        const float *gradient = a->gradient + i;
+        float *parameter = a->parameter + i, *m = a->m + i, *v = a->v + i;
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) {
+            float g = gradient[j] * factor;
+            float mean = beta1 * m[j] + rest1 * g;
+            float square = beta2 * v[j] + rest2 * g * g;
+            m[j] = mean;
+            v[j] = square;
+            parameter[j] = parameter[j] * keep - rate * mean / (sqrtf(square) * root + eps);
+        }
+        if (!a->copy) continue;
+        char *copy = (char *)a->copy + (size_t)i * aorta_dtype_size(a->shape.copy_dtype);
+        AORTA_ISA_NAME(from_float)(copy, parameter, a->shape.copy_dtype, n);
+    }
+    return NULL;
+}

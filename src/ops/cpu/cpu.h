@@ -1,0 +1,40 @@
+/* The loops of the operations on the CPU, compiled for several instruction sets; one is chosen when they are called. */
+#ifndef AORTA_OPS_CPU_CPU_H
+#define AORTA_OPS_CPU_CPU_H
+
+#include "ops/kernels.h"
+
+/* One instruction set's functions. Those that take `const void *args` have the signature of a kernel and take the
+ * struct of kernels.h named like them. */
+struct aorta_cpu_ops {
+    const char *isa; /* "generic", "x86-64-v3", "x86-64-v4" */
+    aorta_status (*attention_forward)(const void *args);
+    aorta_status (*attention_backward)(const void *args);
+    aorta_status (*norm_forward)(const void *args);
+    aorta_status (*norm_backward)(const void *args);
+    aorta_status (*gelu_forward)(const void *args);
+    aorta_status (*gelu_backward)(const void *args);
+    aorta_status (*embedding_forward)(const void *args);
+    aorta_status (*embedding_backward)(const void *args);
+    aorta_status (*square_sum)(const void *args);
+    aorta_status (*adamw)(const void *args);
+    aorta_status (*cast)(const void *args);
+    aorta_status (*fill)(const void *args);
+    aorta_status (*add)(const void *args);
+    /* y [rows, out] = bias in every row */
+    void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
+    /* dbias [out] = (or +=) the column sums of dy [rows, out] */
+    void (*column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
+    /* fp32 from and to the type given; rounds to nearest even */
+    void (*to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count);
+    void (*from_float)(void *to, const float *from, enum aorta_dtype dtype, int64_t count);
+    /* Philox blocks first … first + count − 1 of a dropout stream, 4 words each; count is a multiple of 16 */
+    void (*philox)(const uint32_t key[2], uint64_t step, uint64_t first, int64_t count, uint32_t *words);
+};
+
+/* The best that this processor runs. */
+const struct aorta_cpu_ops *aorta_cpu_ops(void);
+/* All that were compiled and that this processor runs, best first; for tests and benchmarks. */
+const struct aorta_cpu_ops *const *aorta_cpu_ops_list(int *count);
+
+#endif

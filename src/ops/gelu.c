@@ -1,0 +1,37 @@
+#include "ops/check.h"
+#include "ops/cpu/cpu.h"
+
+static aorta_status forward(const void *args) {
+    return aorta_cpu_ops()->gelu_forward(args);
+}
+
+static aorta_status backward(const void *args) {
+    return aorta_cpu_ops()->gelu_backward(args);
+}
+
+static const struct aorta_kernel forward_kernel = {"gelu_forward", forward, NULL};
+static const struct aorta_kernel backward_kernel = {"gelu_backward", backward, NULL};
+
+static aorta_status check_gelu(const char *operation, const struct aorta_gelu *shape) {
+    AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
+    AORTA_TRY(aorta_check_size(operation, "count", shape->count, 0));
+    return aorta_check_dropout(operation, shape->dropout);
+}
+
+aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, void *y) {
+    AORTA_TRY(check_gelu(forward_kernel.name, &shape));
+    if (shape.count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"y", y}, {0}}));
+    const struct aorta_gelu_args args = {.shape = shape, .x = x, .out = y};
+    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, const void *dy,
+                                 void *dx) {
+    AORTA_TRY(check_gelu(backward_kernel.name, &shape));
+    if (shape.count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
+                                   (const struct aorta_named_pointer[]){{"x", x}, {"dy", dy}, {"dx", dx}, {0}}));
+    const struct aorta_gelu_args args = {.shape = shape, .x = x, .dy = dy, .out = dx};
+    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+}

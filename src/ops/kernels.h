@@ -1,0 +1,84 @@
+/* What the public functions hand to the functions that run on the stream: plain structs, copied by aorta_launch. */
+#ifndef AORTA_OPS_KERNELS_H
+#define AORTA_OPS_KERNELS_H
+
+#include "ops/ops.h"
+
+struct aorta_linear_args {
+    struct aorta_linear shape;
+    const void *x, *weight, *bias, *dy;
+    void *y, *dx;
+    float *dweight, *dbias;
+    bool accumulate;
+};
+
+struct aorta_attention_args {
+    struct aorta_attention shape;
+    const void *qkv, *saved_in, *dout;
+    void *out, *saved, *dqkv, *scratch;
+};
+
+struct aorta_norm_args {
+    struct aorta_norm shape;
+    const void *x, *residual, *gamma, *beta;
+    void *sum, *y;
+    float *mean, *rstd;
+};
+
+struct aorta_norm_backward_args {
+    struct aorta_norm shape;
+    const void *dy, *dy_extra, *sum, *gamma;
+    const float *mean, *rstd;
+    void *dsum, *dx;
+    float *dgamma, *dbeta;
+    bool accumulate;
+};
+
+struct aorta_gelu_args {
+    struct aorta_gelu shape;
+    const void *x, *dy; /* dy: backward only */
+    void *out;          /* y or dx */
+};
+
+struct aorta_embedding_args {
+    struct aorta_embedding shape;
+    const int64_t *ids;
+    const void *table, *dy;
+    void *y;
+    float *dtable;
+};
+
+struct aorta_square_sum_args {
+    const float *gradient;
+    int64_t count;
+    float *square_sum;
+};
+
+struct aorta_adamw_args {
+    struct aorta_adamw shape;
+    float *parameter, *m, *v;
+    const float *gradient;
+    void *copy;
+};
+
+struct aorta_cast_args {
+    struct aorta_piece piece;
+    enum aorta_dtype to_dtype, from_dtype;
+    float scale;
+};
+
+struct aorta_cast_pieces_args {
+    const struct aorta_piece *pieces;
+    int64_t piece_count;
+    enum aorta_dtype to_dtype, from_dtype;
+    float scale;
+};
+
+struct aorta_fill_args {
+    void *to;
+    enum aorta_dtype dtype;
+    int64_t count;
+    float value;
+};
+
+#endif
