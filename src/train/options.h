@@ -30,7 +30,8 @@ struct aorta_training_options {
 };
 
 struct aorta_optimizer_options {
-    double lr, weight_decay, betas[2], eps; /* AdamW is the only one */
+    int name; /* 0: AdamW, the only one */
+    double lr, weight_decay, betas[2], eps;
 };
 
 struct aorta_scheduler_options {
@@ -67,6 +68,7 @@ struct aorta_compile_options {
     enum aorta_compile_backend backend;
     enum aorta_compile_mode mode;
     bool fullgraph;
+    bool dynamic; /* always false: true is refused */
 };
 
 struct aorta_dataloader_options {

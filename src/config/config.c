@@ -1,0 +1,430 @@
+#include "config/config.h"
+
+#include "base/files.h"
+#include "config/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ERRORS_SHOWN = 10, LARGEST_FILE = 1 << 20 };
+
+/* One pass over a document: of the file, or of an override's value. */
+struct pass {
+    struct aorta_config *config;
+    yaml_document_t *document;
+    const char *override;      /* NULL: the file */
+    struct aorta_text *errors; /* one line each */
+    int *error_count;
+    aorta_status status; /* what ends the pass: memory */
+};
+
+/* ---- finding rows ---- */
+
+static const struct aorta_option *find_row(const struct aorta_option_table *table, const char *key) {
+    for (size_t i = 0; i < table->count; i++) {
+        if (strcmp(table->rows[i].key, key) == 0) return &table->rows[i];
+    }
+    return NULL;
+}
+
+/* The key lies in the section: it begins with "section.". */
+static bool is_below(const char *key, const char *section, size_t section_length) {
+    return strncmp(key, section, section_length) == 0 && key[section_length] == '.';
+}
+
+static bool is_section(const struct aorta_option_table *table, const char *path) {
+    for (size_t i = 0; i < table->count; i++) {
+        if (is_below(table->rows[i].key, path, strlen(path))) return true;
+    }
+    return false;
+}
+
+/* ---- messages ---- */
+
+static void place_of(const struct aorta_config *config, int line, const char *override, struct aorta_text *text) {
+    if (override) {
+        aorta_text_printf(text, "--override %s", override);
+    } else {
+        aorta_text_printf(text, "%s:%d", config->path, line);
+    }
+}
+
+static int line_of(const yaml_node_t *node) {
+    return (int)node->start_mark.line + 1;
+}
+
+/* Starts a line "PLACE: KEY: "; false when enough have been reported. */
+static bool begin_error(struct pass *pass, const yaml_node_t *node, const char *key) {
+    if (++*pass->error_count > ERRORS_SHOWN) return false;
+    if (pass->errors->length) aorta_text_puts(pass->errors, "\n");
+    place_of(pass->config, line_of(node), pass->override, pass->errors);
+    aorta_text_puts(pass->errors, ": ");
+    if (key) aorta_text_shortened(pass->errors, key);
+    if (key) aorta_text_puts(pass->errors, ": ");
+    return true;
+}
+
+static bool enough(const struct pass *pass) {
+    return pass->status || *pass->error_count > ERRORS_SHOWN;
+}
+
+/* The names that may stand in a section ("" is the top), once each: "training: epochs, batch_size". */
+static void list_names(const struct aorta_option_table *table, const char *section, struct aorta_text *text) {
+    size_t length = strlen(section), skip = length ? length + 1 : 0, previous_length = 0;
+    const char *previous = "";
+    for (size_t i = 0; i < table->count; i++) {
+        const char *key = table->rows[i].key;
+        if (length && !is_below(key, section, length)) continue;
+        const char *name = key + skip;
+        size_t name_length = strcspn(name, ".");
+        if (name_length == previous_length && strncmp(name, previous, name_length) == 0) continue;
+        aorta_text_printf(text, "%s%.*s", previous_length ? ", " : "", (int)name_length, name);
+        previous = name;
+        previous_length = name_length;
+    }
+}
+
+/* Same last component in another section ("training.lr" for "optimizer.lr"), else the least edits. */
+static const char *suggest(const struct aorta_option_table *table, const char *path) {
+    const char *dot = strrchr(path, '.');
+    const char *leaf = dot ? dot + 1 : path;
+    const char **keys = malloc(table->count * sizeof *keys);
+    if (!keys) return NULL;
+    const char *same_leaf = NULL;
+    for (size_t i = 0; i < table->count; i++) {
+        keys[i] = table->rows[i].key;
+        if (!same_leaf && strcmp(strrchr(keys[i], '.') ? strrchr(keys[i], '.') + 1 : keys[i], leaf) == 0) {
+            same_leaf = keys[i];
+        }
+    }
+    const char *nearest = aorta_nearest(path, keys, table->count);
+    free(keys);
+    return nearest && (!same_leaf || aorta_edit_distance(path, nearest) <= 2) ? nearest : same_leaf;
+}
+
+static const char *nearest_section(const struct pass *pass, const char *path) {
+    const struct aorta_option_table *table = pass->config->table;
+    const char **names = aorta_arena_alloc(&pass->config->arena, table->count * sizeof *names);
+    size_t count = 0;
+    for (size_t i = 0; names && i < table->count; i++) {
+        const char *dot = strrchr(table->rows[i].key, '.');
+        if (!dot) continue;
+        char *name = aorta_arena_strdup(&pass->config->arena, table->rows[i].key);
+        if (!name) break;
+        name[dot - table->rows[i].key] = '\0';
+        names[count++] = name;
+    }
+    return aorta_nearest(path, names, count);
+}
+
+static void report_unknown(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value) {
+    const struct aorta_option_table *table = pass->config->table;
+    for (size_t i = 0; i < table->absent_count; i++) {
+        const char *prefix = table->absent[i].prefix;
+        if (strcmp(path, prefix) != 0 && !is_below(path, prefix, strlen(prefix))) continue;
+        if (begin_error(pass, key, path)) aorta_text_puts(pass->errors, table->absent[i].reason);
+        return;
+    }
+    if (!begin_error(pass, key, path)) return;
+    aorta_text_puts(pass->errors, "unknown key");
+    const char *nearest = value->type == YAML_MAPPING_NODE ? nearest_section(pass, path) : suggest(table, path);
+    if (nearest) {
+        aorta_text_printf(pass->errors, "; did you mean %s?", nearest);
+        return;
+    }
+    char section[64] = "";
+    const char *dot = strrchr(path, '.');
+    if (dot && (size_t)(dot - path) < sizeof section) memcpy(section, path, (size_t)(dot - path));
+    if (!is_section(table, section)) *section = '\0';
+    if (*section) {
+        aorta_text_printf(pass->errors, "; the keys of %s are ", section);
+    } else {
+        aorta_text_puts(pass->errors, "; the sections are ");
+    }
+    list_names(table, section, pass->errors);
+}
+
+static void report_wrong(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
+    if (!begin_error(pass, value, row->key)) return;
+    aorta_text_puts(pass->errors, "found ");
+    aorta_yaml_describe(pass->document, value, pass->errors);
+    aorta_text_puts(pass->errors, "; expected ");
+    aorta_option_describe(row, pass->errors);
+    const char *nearest = row->choices && value->type == YAML_SCALAR_NODE
+                              ? aorta_option_nearest_choice(row, (const char *)value->data.scalar.value)
+                              : NULL;
+    if (nearest) {
+        aorta_text_printf(pass->errors, "; did you mean %s?", nearest);
+    } else {
+        aorta_text_printf(pass->errors, " (default: %s)", row->fallback);
+    }
+}
+
+/* ---- walking ---- */
+
+static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value);
+
+/* A map without known keys: {} and null are fine, each key in it is reported. */
+static void apply_empty_map(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
+    if (value->type != YAML_MAPPING_NODE) {
+        report_wrong(pass, row, value);
+        return;
+    }
+    const yaml_node_pair_t *pairs = value->data.mapping.pairs.start;
+    for (const yaml_node_pair_t *pair = pairs; pair < value->data.mapping.pairs.top && !enough(pass); pair++) {
+        const yaml_node_t *name = yaml_document_get_node(pass->document, pair->key);
+        if (!begin_error(pass, name, row->key)) return;
+        aorta_text_puts(pass->errors, "unknown option ");
+        aorta_yaml_describe(pass->document, name, pass->errors);
+        aorta_text_puts(pass->errors, "; only the empty map {} is accepted here");
+    }
+}
+
+/* The place where this file gave the value before, or 0. */
+static int given_before(const struct pass *pass, size_t row) {
+    const struct aorta_origin *origin = &pass->config->origins[row];
+    return !pass->override && origin->kind == AORTA_FROM_FILE ? origin->line : 0;
+}
+
+static void apply_row(struct pass *pass, const struct aorta_option *row, const yaml_node_t *key,
+                      const yaml_node_t *value) {
+    struct aorta_config *config = pass->config;
+    size_t index = (size_t)(row - config->table->rows);
+    int first_line = given_before(pass, index);
+    if (first_line) {
+        if (!begin_error(pass, key, row->key)) return;
+        aorta_text_printf(pass->errors, "given twice, first on line %d; remove one of them", first_line);
+        return;
+    }
+    config->origins[index] =
+        (struct aorta_origin){pass->override ? AORTA_FROM_OVERRIDE : AORTA_FROM_FILE, line_of(key), pass->override};
+    struct aorta_scalar *scalars;
+    size_t count;
+    bool list;
+    bool fits = aorta_yaml_scalars(pass->document, value, &config->arena, &scalars, &count, &list);
+    bool null = fits && !list && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text);
+    if (row->type == AORTA_OPTION_EMPTY_MAP && !(row->nullable && null)) {
+        apply_empty_map(pass, row, value);
+    } else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena, &pass->status)) {
+        report_wrong(pass, row, value);
+    }
+}
+
+/* A key that stands twice in one mapping, where YAML itself would take either. Sections that are no rows need this. */
+static bool is_repeated(struct pass *pass, const yaml_node_t *mapping, const yaml_node_pair_t *pair, const char *path) {
+    const yaml_node_t *key = yaml_document_get_node(pass->document, pair->key);
+    for (const yaml_node_pair_t *earlier = mapping->data.mapping.pairs.start; earlier < pair; earlier++) {
+        const yaml_node_t *other = yaml_document_get_node(pass->document, earlier->key);
+        if (other->type != YAML_SCALAR_NODE ||
+            strcmp((const char *)other->data.scalar.value, (const char *)key->data.scalar.value) != 0) {
+            continue;
+        }
+        if (begin_error(pass, key, path)) {
+            aorta_text_puts(pass->errors, "given twice");
+            if (!pass->override) aorta_text_printf(pass->errors, ", first on line %d", line_of(other));
+            aorta_text_puts(pass->errors, "; remove one of them");
+        }
+        return true;
+    }
+    return false;
+}
+
+static void walk(struct pass *pass, const char *prefix, const yaml_node_t *mapping) {
+    const yaml_node_pair_t *pairs = mapping->data.mapping.pairs.start;
+    for (const yaml_node_pair_t *pair = pairs; pair < mapping->data.mapping.pairs.top && !enough(pass); pair++) {
+        const yaml_node_t *key = yaml_document_get_node(pass->document, pair->key);
+        if (key->type != YAML_SCALAR_NODE || !*key->data.scalar.value ||
+            strlen((const char *)key->data.scalar.value) != key->data.scalar.length) {
+            if (!begin_error(pass, key, *prefix ? prefix : NULL)) return;
+            aorta_text_puts(pass->errors, "a key must be a name, found ");
+            aorta_yaml_describe(pass->document, key, pass->errors);
+            continue;
+        }
+        const char *path =
+            aorta_arena_printf(&pass->config->arena, "%s%s%s", prefix, *prefix ? "." : "", key->data.scalar.value);
+        if (!path) {
+            pass->status = AORTA_ERROR(AORTA_MEMORY, "out of memory while reading the configuration");
+            return;
+        }
+        if (is_repeated(pass, mapping, pair, path)) continue;
+        apply(pass, path, key, yaml_document_get_node(pass->document, pair->value));
+    }
+}
+
+/* The depth of this recursion is that of the longest key, whatever the document holds. */
+static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value) {
+    const struct aorta_option_table *table = pass->config->table;
+    const struct aorta_option *row = find_row(table, path);
+    if (row) {
+        apply_row(pass, row, key, value);
+        return;
+    }
+    if (!is_section(table, path)) {
+        report_unknown(pass, path, key, value);
+        return;
+    }
+    bool empty = value->type == YAML_SCALAR_NODE && value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                 aorta_scalar_is_null((const char *)value->data.scalar.value);
+    if (value->type == YAML_MAPPING_NODE) {
+        walk(pass, path, value);
+    } else if (!empty && begin_error(pass, value, path)) { /* all keys of a section may be commented out */
+        aorta_text_puts(pass->errors, "found ");
+        aorta_yaml_describe(pass->document, value, pass->errors);
+        aorta_text_puts(pass->errors, "; expected a section with the keys ");
+        list_names(table, path, pass->errors);
+    }
+}
+
+/* ---- sources ---- */
+
+static aorta_status read_document(struct pass *pass) {
+    const yaml_node_t *root = yaml_document_get_root_node(pass->document);
+    if (!root) return NULL; /* an empty file: defaults */
+    if (root->type == YAML_MAPPING_NODE) {
+        walk(pass, "", root);
+    } else if (begin_error(pass, root, NULL)) {
+        aorta_text_puts(pass->errors, "found ");
+        aorta_yaml_describe(pass->document, root, pass->errors);
+        aorta_text_puts(pass->errors, "; expected the sections ");
+        list_names(pass->config->table, "", pass->errors);
+    }
+    return pass->status;
+}
+
+static aorta_status parse_file(struct aorta_config *config, const char *bytes, size_t length, struct aorta_text *errors,
+                               int *error_count) {
+    const char *path = config->path, *suffix = strrchr(path, '.');
+    if (length > LARGEST_FILE) {
+        return AORTA_ERROR(AORTA_CONFIG, "%s: %zu bytes are too many for a configuration (at most 1 MiB); is it one?",
+                           path, length);
+    }
+    if (suffix && strcasecmp(suffix, ".json") == 0) AORTA_TRY(aorta_json_check(bytes, length, path));
+    yaml_document_t document;
+    AORTA_TRY(aorta_yaml_load(bytes, length, path, true, &document));
+    struct pass pass = {.config = config, .document = &document, .errors = errors, .error_count = error_count};
+    aorta_status status = read_document(&pass);
+    yaml_document_delete(&document);
+    return status;
+}
+
+static aorta_status read_file(struct aorta_config *config, struct aorta_text *errors, int *error_count) {
+    char *bytes;
+    size_t length;
+    aorta_status status = aorta_file_read(config->path, &bytes, &length);
+    if (status) {
+        if (aorta_status_code(status) != AORTA_IO) return status;
+        aorta_status wrong = AORTA_ERROR(AORTA_CONFIG, "%s; give the path of a configuration in YAML or JSON",
+                                         aorta_status_message(status));
+        aorta_status_free(status);
+        return wrong;
+    }
+    status = parse_file(config, bytes, length, errors, error_count);
+    free(bytes);
+    return status;
+}
+
+static aorta_status read_override(struct aorta_config *config, const char *override, struct aorta_text *errors,
+                                  int *error_count) {
+    const char *equals = strchr(override, '=');
+    char *text = aorta_arena_strdup(&config->arena, override); /* outlives the command line */
+    if (!text) return AORTA_ERROR(AORTA_MEMORY, "out of memory for an override");
+    if (!equals || equals == override) {
+        return AORTA_ERROR(AORTA_CONFIG, "--override %s: expected KEY=VALUE, for instance %s=%s", override,
+                           config->table->rows[0].key, config->table->rows[0].fallback);
+    }
+    char *place = aorta_arena_printf(&config->arena, "--override %s", text);
+    char *path = aorta_arena_printf(&config->arena, "%.*s", (int)(equals - override), override);
+    if (!place || !path) return AORTA_ERROR(AORTA_MEMORY, "out of memory for an override");
+    yaml_document_t document;
+    const char *value = equals + 1 + strspn(equals + 1, " ");
+    AORTA_TRY(aorta_yaml_load(*value ? value : "null", *value ? strlen(value) : 4, place, false, &document));
+    struct pass pass = {
+        .config = config, .document = &document, .override = text, .errors = errors, .error_count = error_count};
+    const yaml_node_t *root = yaml_document_get_root_node(&document);
+    if (root) {
+        apply(&pass, path, root, root);
+    } else { /* nothing but a comment */
+        pass.status = AORTA_ERROR(AORTA_CONFIG, "%s: there is no value behind \"=\"; put it in quotes", place);
+    }
+    yaml_document_delete(&document);
+    return pass.status;
+}
+
+static aorta_status report(const struct aorta_text *errors, int count) {
+    AORTA_TRY(aorta_text_check(errors));
+    if (count == 0) return NULL;
+    if (count == 1) return AORTA_ERROR(AORTA_CONFIG, "%s", errors->data);
+    if (count <= ERRORS_SHOWN) return AORTA_ERROR(AORTA_CONFIG, "%d errors:\n%s", count, errors->data);
+    return AORTA_ERROR(AORTA_CONFIG, "more than %d errors; the first are:\n%s", ERRORS_SHOWN, errors->data);
+}
+
+static aorta_status fill(struct aorta_config *config, const char *const *overrides, size_t override_count,
+                         struct aorta_text *errors) {
+    int error_count = 0;
+    for (size_t i = 0; i < config->table->count; i++) {
+        AORTA_TRY(aorta_option_store_default(&config->table->rows[i], config->values, &config->arena));
+    }
+    if (config->path) AORTA_TRY(read_file(config, errors, &error_count));
+    for (size_t i = 0; i < override_count; i++) {
+        AORTA_TRY(read_override(config, overrides[i], errors, &error_count));
+    }
+    return report(errors, error_count);
+}
+
+aorta_status aorta_config_load(const struct aorta_option_table *table, const char *path, const char *const *overrides,
+                               size_t override_count, void *values, struct aorta_config *config) {
+    *config = (struct aorta_config){.table = table, .values = values};
+    config->origins = aorta_arena_alloc(&config->arena, table->count * sizeof *config->origins);
+    config->path = path ? aorta_arena_strdup(&config->arena, path) : NULL;
+    struct aorta_text errors = {0};
+    aorta_status status = NULL;
+    if (!config->origins || (path && !config->path)) {
+        status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the configuration");
+    } else {
+        status = fill(config, overrides, override_count, &errors);
+    }
+    aorta_text_free(&errors);
+    if (status) aorta_config_free(config);
+    return status;
+}
+
+void aorta_config_free(struct aorta_config *config) {
+    aorta_arena_free(&config->arena);
+    *config = (struct aorta_config){0};
+}
+
+/* ---- places ---- */
+
+const struct aorta_origin *aorta_config_origin(const struct aorta_config *config, const char *key) {
+    const struct aorta_option *row = find_row(config->table, key);
+    return row ? &config->origins[row - config->table->rows] : NULL;
+}
+
+void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text) {
+    const struct aorta_origin *origin = aorta_config_origin(config, key);
+    if (!origin || origin->kind == AORTA_FROM_DEFAULT) {
+        aorta_text_puts(text, "default");
+    } else {
+        place_of(config, origin->line, origin->override, text);
+    }
+}
+
+aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format, ...) {
+    struct aorta_text text = {0};
+    aorta_config_place(config, key, &text);
+    va_list args;
+    va_start(args, format);
+    char *message;
+    int length = vasprintf(&message, format, args);
+    va_end(args);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) {
+        status = length < 0 ? AORTA_ERROR(AORTA_MEMORY, "out of memory while reporting a wrong %s", key)
+                            : AORTA_ERROR(AORTA_CONFIG, "%s: %s: %s", text.data, key, message);
+    }
+    if (length >= 0) free(message);
+    aorta_text_free(&text);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* The rows for people and for files: help, documentation, effective values. */
+#include "config/config.h"
+
+#include <string.h>
+
+/* "training" of "training.batch_size"; the length of what stands before the last dot. */
+static size_t section_length(const char *key) {
+    const char *dot = strrchr(key, '.');
+    return dot ? (size_t)(dot - key) : 0;
+}
+
+static const char *leaf(const char *key) {
+    size_t length = section_length(key);
+    return length ? key + length + 1 : key;
+}
+
+static bool same_section(const char *a, const char *b) {
+    size_t length = section_length(a);
+    return length == section_length(b) && strncmp(a, b, length) == 0;
+}
+
+/* ---- help ---- */
+
+void aorta_options_help(const struct aorta_option_table *table, struct aorta_text *text) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct aorta_option *row = &table->rows[i];
+        if (i > 0 && !same_section(row->key, table->rows[i - 1].key)) aorta_text_puts(text, "\n");
+        aorta_text_printf(text, "  %s (default: %s): ", row->key, row->fallback);
+        aorta_option_describe(row, text);
+        aorta_text_printf(text, "\n      %s\n", row->help);
+    }
+}
+
+/* A vertical bar would end the cell of a table. */
+static void put_cell(struct aorta_text *text, const char *string) {
+    for (; *string; string++) {
+        if (*string == '|') aorta_text_puts(text, "\\");
+        aorta_text_append(text, string, 1);
+    }
+}
+
+/* "fused (also aot_eager)" */
+static void put_aliases(struct aorta_text *text, const struct aorta_choice *first) {
+    const char *before = " (also ";
+    for (const struct aorta_choice *choice = first + 1; choice->name; choice++) {
+        if (choice->value != first->value) continue;
+        aorta_text_printf(text, "%s`%s`", before, choice->name);
+        before = ", ";
+    }
+    if (before[0] == ',') aorta_text_puts(text, ")");
+}
+
+static bool is_alias(const struct aorta_option *row, const struct aorta_choice *choice) {
+    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++) {
+        if (earlier->value == choice->value) return true;
+    }
+    return false;
+}
+
+static void put_values(struct aorta_text *text, const struct aorta_option *row) {
+    if (!row->choices) {
+        aorta_option_describe(row, text);
+        return;
+    }
+    const char *comma = "";
+    for (const struct aorta_choice *choice = row->choices; choice->name; choice++) {
+        if (is_alias(row, choice)) continue;
+        aorta_text_printf(text, "%s`%s`", comma, choice->name);
+        put_aliases(text, choice);
+        comma = ", ";
+    }
+    if (row->nullable) aorta_text_puts(text, ", or null");
+}
+
+void aorta_options_markdown(const struct aorta_option_table *table, struct aorta_text *text) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct aorta_option *row = &table->rows[i];
+        if (i == 0 || !same_section(row->key, table->rows[i - 1].key)) {
+            aorta_text_printf(text,
+                              "\n## %.*s\n\n| key | default | value | what it does |\n| --- | --- | --- | --- |\n",
+                              (int)section_length(row->key), row->key);
+        }
+        aorta_text_printf(text, "| `%s` | `%s` | ", leaf(row->key), row->fallback);
+        put_values(text, row);
+        aorta_text_puts(text, " | ");
+        put_cell(text, row->help);
+        aorta_text_puts(text, " |\n");
+    }
+}
+
+/* ---- effective values ---- */
+
+static void write_bool(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    bool value;
+    memcpy(&value, place, sizeof value);
+    aorta_json_bool(json, value);
+    (void)row;
+}
+
+static void write_int(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    int64_t value;
+    memcpy(&value, place, sizeof value);
+    if (row->nullable && value == row->when_null) {
+        aorta_json_null(json);
+    } else {
+        aorta_json_int(json, value);
+    }
+}
+
+static void write_double(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    double value;
+    memcpy(&value, place, sizeof value);
+    aorta_json_double(json, value);
+    (void)row;
+}
+
+static void write_string(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    const char *value;
+    memcpy(&value, place, sizeof value);
+    aorta_json_string(json, value);
+    (void)row;
+}
+
+static void write_choice(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    int value;
+    memcpy(&value, place, sizeof value);
+    const struct aorta_choice *choice = row->choices;
+    while (choice->name && choice->value != value) choice++;
+    aorta_json_string(json, choice->name); /* NULL, which becomes null, when null stores a value of its own */
+}
+
+static void write_doubles_2(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    double values[2];
+    memcpy(values, place, sizeof values);
+    aorta_json_array(json);
+    for (int i = 0; i < 2; i++) aorta_json_double(json, values[i]);
+    aorta_json_array_end(json);
+    (void)row;
+}
+
+static void write_int_list(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    struct aorta_int_list list;
+    memcpy(&list, place, sizeof list);
+    (void)row;
+    if (!list.items) {
+        aorta_json_null(json);
+        return;
+    }
+    aorta_json_array(json);
+    for (size_t i = 0; i < list.count; i++) aorta_json_int(json, list.items[i]);
+    aorta_json_array_end(json);
+}
+
+static void write_string_list(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    struct aorta_string_list list;
+    memcpy(&list, place, sizeof list);
+    (void)row;
+    if (!list.items) {
+        aorta_json_null(json);
+        return;
+    }
+    aorta_json_array(json);
+    for (size_t i = 0; i < list.count; i++) aorta_json_string(json, list.items[i]);
+    aorta_json_array_end(json);
+}
+
+static void write_empty_map(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_object_end(json);
+    (void)row;
+    (void)place;
+}
+
+static void (*const writers[AORTA_OPTION_TYPE_COUNT])(const struct aorta_option *row, const void *place,
+                                                      struct aorta_json *json) = {
+    [AORTA_OPTION_BOOL] = write_bool,           [AORTA_OPTION_INT] = write_int,
+    [AORTA_OPTION_DOUBLE] = write_double,       [AORTA_OPTION_STRING] = write_string,
+    [AORTA_OPTION_CHOICE] = write_choice,       [AORTA_OPTION_DOUBLES_2] = write_doubles_2,
+    [AORTA_OPTION_INT_LIST] = write_int_list,   [AORTA_OPTION_STRING_LIST] = write_string_list,
+    [AORTA_OPTION_EMPTY_MAP] = write_empty_map,
+};
+
+enum { LONGEST_SECTION = 128 };
+
+/* Closes the sections of `open` that `key` is not in and opens those it is in; `open` becomes the key's section. */
+static void enter_section(struct aorta_json *json, char open[LONGEST_SECTION], const char *key) {
+    size_t wanted = section_length(key);
+    while (*open && !(strncmp(open, key, strlen(open)) == 0 && key[strlen(open)] == '.')) {
+        aorta_json_object_end(json);
+        open[section_length(open)] = '\0';
+    }
+    while (strlen(open) < wanted) {
+        size_t start = *open ? strlen(open) + 1 : 0;
+        size_t length = strcspn(key + start, ".");
+        char name[LONGEST_SECTION];
+        memcpy(name, key + start, length);
+        name[length] = '\0';
+        aorta_json_key(json, name);
+        aorta_json_object(json);
+        memcpy(open, key, start + length);
+        open[start + length] = '\0';
+    }
+}
+
+void aorta_config_write_json(const struct aorta_config *config, struct aorta_json *json) {
+    char open[LONGEST_SECTION] = "";
+    aorta_json_object(json);
+    for (size_t i = 0; i < config->table->count; i++) {
+        const struct aorta_option *row = &config->table->rows[i];
+        enter_section(json, open, row->key);
+        aorta_json_key(json, leaf(row->key));
+        writers[row->type](row, (const char *)config->values + row->offset, json);
+    }
+    enter_section(json, open, ".");
+    aorta_json_object_end(json);
+}

@@ -1,0 +1,373 @@
+#include "config/option.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- scalars ---- */
+
+static bool is_one_of(const char *text, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, words[i]) == 0) return true;
+    }
+    return false;
+}
+
+bool aorta_scalar_is_null(const char *text) {
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
+    return is_one_of(text, nulls, sizeof nulls / sizeof *nulls);
+}
+
+bool aorta_scalar_bool(const char *text, bool *value) {
+    static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"};
+    static const char *const no[] = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"};
+    *value = is_one_of(text, yes, sizeof yes / sizeof *yes);
+    return *value || is_one_of(text, no, sizeof no / sizeof *no);
+}
+
+enum { LONGEST_NUMBER = 64 };
+
+/* The text without underscores; false when it is no candidate for a number. */
+static bool plain_number(const char *text, char number[LONGEST_NUMBER]) {
+    size_t length = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c == '_' && c > text) continue;
+        if (!strchr("+-.0123456789abcdefABCDEFxX", *c) || length + 1 >= LONGEST_NUMBER) return false;
+        number[length++] = *c;
+    }
+    number[length] = '\0';
+    return length > 0;
+}
+
+bool aorta_scalar_int(const char *text, int64_t *value) {
+    char number[LONGEST_NUMBER];
+    if (!plain_number(text, number)) return false;
+    bool negative = number[0] == '-';
+    const char *digits = number + (number[0] == '-' || number[0] == '+');
+    int base = 10;
+    if (strncmp(digits, "0x", 2) == 0) {
+        base = 16;
+        digits += 2;
+    } else if (strncmp(digits, "0b", 2) == 0) {
+        base = 2;
+        digits += 2;
+    } else if (digits[0] == '0' && digits[1]) {
+        base = 8;
+        digits += 1;
+    }
+    if (strchr("+-", digits[0]) || strspn(digits, "0123456789abcdefABCDEF") != strlen(digits)) return false;
+    char signed_digits[LONGEST_NUMBER + 1] = "-";
+    strcpy(signed_digits + 1, digits);
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(signed_digits + !negative, &end, base);
+    if (*end || errno) return false;
+    *value = parsed;
+    return true;
+}
+
+bool aorta_scalar_double(const char *text, double *value) {
+    int64_t integer;
+    if (aorta_scalar_int(text, &integer)) {
+        *value = (double)integer;
+        return true;
+    }
+    char number[LONGEST_NUMBER];
+    if (!plain_number(text, number) || strpbrk(number, "xXaAbBcCdDfF") || !strpbrk(number, "0123456789")) return false;
+    char *end;
+    *value = strtod(number, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+/* ---- storing ---- */
+
+struct target {
+    const struct aorta_option *option;
+    const struct aorta_scalar *scalars;
+    size_t count;
+    bool list;
+    void *place;
+    struct aorta_arena *arena;
+    aorta_status *status;
+};
+
+static void out_of_memory(const struct target *target) {
+    aorta_status_free(*target->status);
+    *target->status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the value of %s", target->option->key);
+}
+
+static bool within(const struct aorta_range_limits *limits, double value) {
+    if (!limits) return true;
+    if (value < limits->min || (limits->above_min && value == limits->min)) return false;
+    return !(value > limits->max || (limits->below_max && value == limits->max));
+}
+
+static bool read_int(const struct aorta_option *option, struct aorta_scalar scalar, int64_t *value) {
+    return !scalar.quoted && aorta_scalar_int(scalar.text, value) && within(option->limits, (double)*value);
+}
+
+static bool read_double(const struct aorta_option *option, struct aorta_scalar scalar, double *value) {
+    return !scalar.quoted && aorta_scalar_double(scalar.text, value) && within(option->limits, *value);
+}
+
+static bool is_single(const struct target *target) {
+    return !target->list && target->count == 1;
+}
+
+static bool store_bool(const struct target *target) {
+    bool value;
+    if (!is_single(target) || target->scalars[0].quoted) return false;
+    if (!aorta_scalar_bool(target->scalars[0].text, &value)) return false;
+    memcpy(target->place, &value, sizeof value);
+    return true;
+}
+
+static bool store_int(const struct target *target) {
+    int64_t value;
+    if (!is_single(target) || !read_int(target->option, target->scalars[0], &value)) return false;
+    memcpy(target->place, &value, sizeof value);
+    return true;
+}
+
+static bool store_double(const struct target *target) {
+    double value;
+    if (!is_single(target) || !read_double(target->option, target->scalars[0], &value)) return false;
+    memcpy(target->place, &value, sizeof value);
+    return true;
+}
+
+static const struct aorta_choice *find_choice(const struct aorta_option *option, const char *text) {
+    for (const struct aorta_choice *choice = option->choices; choice->name; choice++) {
+        if (strcasecmp(choice->name, text) == 0) return choice;
+    }
+    return NULL;
+}
+
+static bool store_choice(const struct target *target) {
+    const struct aorta_choice *choice = is_single(target) ? find_choice(target->option, target->scalars[0].text) : NULL;
+    if (!choice) return false;
+    memcpy(target->place, &choice->value, sizeof choice->value);
+    return true;
+}
+
+/* The first name with this value. */
+static const char *canonical_name(const struct aorta_option *option, int value) {
+    const struct aorta_choice *choice = option->choices;
+    while (choice->value != value) choice++;
+    return choice->name;
+}
+
+/* Plain words that YAML reads as null or as a truth value are no text; numbers are (a directory may be called 2026). */
+static bool is_text(struct aorta_scalar scalar) {
+    bool truth;
+    return scalar.quoted || !(aorta_scalar_is_null(scalar.text) || aorta_scalar_bool(scalar.text, &truth));
+}
+
+static bool store_string(const struct target *target) {
+    if (!is_single(target)) return false;
+    const char *text = target->scalars[0].text;
+    if (target->option->choices) {
+        const struct aorta_choice *choice = find_choice(target->option, text);
+        if (!choice) return false;
+        text = canonical_name(target->option, choice->value);
+    } else {
+        if (!is_text(target->scalars[0])) return false;
+        text = aorta_arena_strdup(target->arena, text);
+        if (!text) out_of_memory(target);
+    }
+    memcpy(target->place, &text, sizeof text);
+    return true;
+}
+
+static bool store_doubles_2(const struct target *target) {
+    double values[2];
+    if (!target->list || target->count != 2) return false;
+    for (size_t i = 0; i < 2; i++) {
+        if (!read_double(target->option, target->scalars[i], &values[i])) return false;
+    }
+    memcpy(target->place, values, sizeof values);
+    return true;
+}
+
+static bool store_int_list(const struct target *target) {
+    /* one more than needed, so that the empty list is not NULL, which means null */
+    int64_t *items = aorta_arena_alloc(target->arena, (target->count + 1) * sizeof *items);
+    if (!items) {
+        out_of_memory(target);
+        return true;
+    }
+    for (size_t i = 0; i < target->count; i++) {
+        if (!read_int(target->option, target->scalars[i], &items[i])) return false;
+    }
+    struct aorta_int_list list = {items, target->count};
+    memcpy(target->place, &list, sizeof list);
+    return true;
+}
+
+static bool store_string_list(const struct target *target) {
+    const char **items = aorta_arena_alloc(target->arena, (target->count + 1) * sizeof *items);
+    if (!items) {
+        out_of_memory(target);
+        return true;
+    }
+    for (size_t i = 0; i < target->count; i++) {
+        if (!is_text(target->scalars[i])) return false;
+        items[i] = aorta_arena_strdup(target->arena, target->scalars[i].text);
+        if (!items[i]) out_of_memory(target);
+    }
+    struct aorta_string_list list = {items, target->count};
+    memcpy(target->place, &list, sizeof list);
+    return true;
+}
+
+/* The reader has seen to it that {} never comes here: whatever does is wrong. */
+static bool store_empty_map(const struct target *target) {
+    (void)target;
+    return false;
+}
+
+static void null_bool(const struct aorta_option *option, void *place) {
+    bool value = option->when_null != 0;
+    memcpy(place, &value, sizeof value);
+}
+
+static void null_int(const struct aorta_option *option, void *place) {
+    memcpy(place, &option->when_null, sizeof option->when_null);
+}
+
+static void null_double(const struct aorta_option *option, void *place) {
+    double value = (double)option->when_null;
+    memcpy(place, &value, sizeof value);
+}
+
+static void null_choice(const struct aorta_option *option, void *place) {
+    int value = (int)option->when_null;
+    memcpy(place, &value, sizeof value);
+}
+
+static void null_string(const struct aorta_option *option, void *place) {
+    (void)option;
+    memcpy(place, &(const char *){NULL}, sizeof(const char *));
+}
+
+static void null_list(const struct aorta_option *option, void *place) {
+    (void)option;
+    memcpy(place, &(struct aorta_int_list){0}, sizeof(struct aorta_int_list));
+}
+
+static void null_nothing(const struct aorta_option *option, void *place) {
+    (void)option;
+    (void)place;
+}
+
+_Static_assert(sizeof(struct aorta_int_list) == sizeof(struct aorta_string_list), "null_list serves both");
+_Static_assert(sizeof(enum aorta_option_type) == sizeof(int), "choices are stored as int");
+
+static const struct {
+    bool (*store)(const struct target *target);
+    void (*store_null)(const struct aorta_option *option, void *place);
+} types[AORTA_OPTION_TYPE_COUNT] = {
+    [AORTA_OPTION_BOOL] = {store_bool, null_bool},
+    [AORTA_OPTION_INT] = {store_int, null_int},
+    [AORTA_OPTION_DOUBLE] = {store_double, null_double},
+    [AORTA_OPTION_STRING] = {store_string, null_string},
+    [AORTA_OPTION_CHOICE] = {store_choice, null_choice},
+    [AORTA_OPTION_DOUBLES_2] = {store_doubles_2, null_nothing}, /* never nullable */
+    [AORTA_OPTION_INT_LIST] = {store_int_list, null_list},
+    [AORTA_OPTION_STRING_LIST] = {store_string_list, null_list},
+    [AORTA_OPTION_EMPTY_MAP] = {store_empty_map, null_nothing},
+};
+
+bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
+                        void *values, struct aorta_arena *arena, aorta_status *status) {
+    struct target target = {option, scalars, count, list, (char *)values + option->offset, arena, status};
+    if (option->nullable && is_single(&target) && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text)) {
+        types[option->type].store_null(option, target.place);
+        return true;
+    }
+    return types[option->type].store(&target);
+}
+
+/* ---- describing ---- */
+
+/* " of at least 1", " from 1 to 4", " in [0, 1)", " above 0" */
+static void describe_limits(const struct aorta_range_limits *limits, struct aorta_text *text) {
+    if (!limits) return;
+    bool low = isfinite(limits->min), high = isfinite(limits->max);
+    if (low && high && (limits->above_min || limits->below_max)) {
+        aorta_text_printf(text, " in %c%.15g, %.15g%c", limits->above_min ? '(' : '[', limits->min, limits->max,
+                          limits->below_max ? ')' : ']');
+    } else if (low && high) {
+        aorta_text_printf(text, " from %.15g to %.15g", limits->min, limits->max);
+    } else if (low) {
+        aorta_text_printf(text, limits->above_min ? " above %.15g" : " of at least %.15g", limits->min);
+    } else if (high) {
+        aorta_text_printf(text, limits->below_max ? " below %.15g" : " of at most %.15g", limits->max);
+    }
+}
+
+static void describe_choices(const struct aorta_option *option, struct aorta_text *text) {
+    aorta_text_puts(text, "one of ");
+    const char *comma = "";
+    for (const struct aorta_choice *choice = option->choices; choice->name; choice++) {
+        if (canonical_name(option, choice->value) != choice->name) continue;
+        aorta_text_printf(text, "%s%s", comma, choice->name);
+        comma = ", ";
+    }
+}
+
+static void describe_number(const struct aorta_option *option, const char *noun, struct aorta_text *text) {
+    aorta_text_puts(text, noun);
+    describe_limits(option->limits, text);
+}
+
+static void describe_type(const struct aorta_option *option, struct aorta_text *text) {
+    if (option->choices) {
+        describe_choices(option, text);
+        return;
+    }
+    switch (option->type) {
+    case AORTA_OPTION_BOOL:
+        aorta_text_puts(text, "true or false");
+        return;
+    case AORTA_OPTION_INT:
+        describe_number(option, "an integer", text);
+        return;
+    case AORTA_OPTION_DOUBLE:
+        describe_number(option, "a number", text);
+        return;
+    case AORTA_OPTION_DOUBLES_2:
+        describe_number(option, "a list of two numbers", text);
+        aorta_text_printf(text, ", as in %s", option->fallback);
+        return;
+    case AORTA_OPTION_INT_LIST:
+        describe_number(option, "an integer", text);
+        aorta_text_puts(text, " or a list of such, as in [0, 10]");
+        return;
+    case AORTA_OPTION_STRING_LIST:
+        aorta_text_puts(text, "text or a list of texts");
+        return;
+    case AORTA_OPTION_EMPTY_MAP:
+        aorta_text_puts(text, "{}");
+        return;
+    default:
+        aorta_text_puts(text, "text");
+        return;
+    }
+}
+
+void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text) {
+    describe_type(option, text);
+    if (option->nullable) aorta_text_puts(text, option->choices ? " or null" : ", or null");
+}
+
+const char *aorta_option_nearest_choice(const struct aorta_option *option, const char *text) {
+    const char *names[32];
+    size_t count = 0;
+    for (const struct aorta_choice *choice = option->choices; choice && choice->name && count < 32; choice++) {
+        names[count++] = choice->name;
+    }
+    return aorta_nearest(text, names, count);
+}

@@ -1,0 +1,185 @@
+#include "config/reader.h"
+
+#include <jansson.h>
+#include <string.h>
+
+/* ---- parsing ---- */
+
+static void name_place(struct aorta_text *text, const char *place, bool in_file, yaml_mark_t mark) {
+    aorta_text_puts(text, place);
+    if (in_file) aorta_text_printf(text, ":%zu:%zu", mark.line + 1, mark.column + 1);
+}
+
+static aorta_status finish_error(struct aorta_text *text) {
+    aorta_status status = aorta_text_check(text);
+    if (!status) status = AORTA_ERROR(AORTA_CONFIG, "%s", text->data);
+    aorta_text_free(text);
+    return status;
+}
+
+static aorta_status yaml_problem(const yaml_parser_t *parser, const char *bytes, size_t length, const char *place,
+                                 bool in_file) {
+    if (parser->error == YAML_MEMORY_ERROR) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
+    struct aorta_text text = {0};
+    if (parser->error == YAML_READER_ERROR) { /* raised before there are lines */
+        aorta_text_printf(&text, "%s: byte %zu: not valid YAML: %s; save the file as UTF-8", place,
+                          parser->problem_offset, parser->problem);
+        return finish_error(&text);
+    }
+    name_place(&text, place, in_file, parser->problem_mark);
+    aorta_text_printf(&text, ": not valid YAML: %s", parser->problem);
+    if (parser->context) {
+        aorta_text_printf(&text, " (%s", parser->context);
+        if (in_file) aorta_text_printf(&text, " that began on line %zu", parser->context_mark.line + 1);
+        aorta_text_puts(&text, ")");
+    }
+    size_t offset = parser->problem_mark.index;
+    if (offset < length && bytes[offset] == '\t') aorta_text_puts(&text, "; indent with spaces, not with tabs");
+    return finish_error(&text);
+}
+
+/* A configuration is one document: what follows a second "---" would be lost silently. */
+static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t length, const char *place,
+                               bool in_file) {
+    yaml_document_t rest;
+    if (!yaml_parser_load(parser, &rest)) return yaml_problem(parser, bytes, length, place, in_file);
+    yaml_mark_t mark = rest.start_mark;
+    bool more = yaml_document_get_root_node(&rest) != NULL;
+    yaml_document_delete(&rest);
+    if (!more) return NULL;
+    struct aorta_text text = {0};
+    name_place(&text, place, in_file, mark);
+    aorta_text_puts(&text, ": a second document begins here; a configuration is one document, without further \"---\"");
+    return finish_error(&text);
+}
+
+aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place, bool in_file,
+                             yaml_document_t *document) {
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
+    aorta_status status = NULL;
+    if (!yaml_parser_load(&parser, document)) {
+        status = yaml_problem(&parser, bytes, length, place, in_file);
+    } else {
+        if (yaml_document_get_root_node(document)) status = expect_end(&parser, bytes, length, place, in_file);
+        if (status) yaml_document_delete(document);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+aorta_status aorta_json_check(const char *bytes, size_t length, const char *path) {
+    json_error_t error;
+    json_t *root = json_loadb(bytes, length, JSON_DECODE_ANY, &error);
+    if (!root) {
+        return AORTA_ERROR(AORTA_CONFIG, "%s:%d:%d: not valid JSON: %s", path, error.line, error.column, error.text);
+    }
+    json_decref(root);
+    return NULL;
+}
+
+/* ---- nodes ---- */
+
+static bool read_scalar(const yaml_node_t *node, struct aorta_arena *arena, struct aorta_scalar *scalar) {
+    if (node->type != YAML_SCALAR_NODE) return false;
+    if (strcmp((const char *)node->tag, YAML_STR_TAG) != 0) return false; /* "!!int 8": nothing here needs tags */
+    const char *text = (const char *)node->data.scalar.value;
+    if (strlen(text) != node->data.scalar.length) return false; /* holds a NUL */
+    scalar->text = aorta_arena_strdup(arena, text);
+    scalar->quoted = node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    return scalar->text != NULL;
+}
+
+bool aorta_yaml_scalars(yaml_document_t *document, const yaml_node_t *node, struct aorta_arena *arena,
+                        struct aorta_scalar **scalars, size_t *count, bool *list) {
+    if (node->type == YAML_MAPPING_NODE) return false;
+    *list = node->type == YAML_SEQUENCE_NODE;
+    const yaml_node_item_t *items = node->data.sequence.items.start;
+    *count = *list ? (size_t)(node->data.sequence.items.top - items) : 1;
+    *scalars = aorta_arena_alloc(arena, *count * sizeof **scalars);
+    if (!*scalars) return false;
+    if (!*list) return read_scalar(node, arena, *scalars);
+    for (size_t i = 0; i < *count; i++) {
+        if (!read_scalar(yaml_document_get_node(document, items[i]), arena, &(*scalars)[i])) return false;
+    }
+    return true;
+}
+
+void aorta_text_shortened(struct aorta_text *text, const char *string) {
+    enum { SHOWN = 60 };
+    size_t length = strlen(string), shown = length;
+    if (shown > SHOWN) {
+        shown = SHOWN;
+        while (((unsigned char)string[shown] & 0xC0) == 0x80) shown--; /* not within a UTF-8 character */
+    }
+    for (size_t i = 0; i < shown; i++) {
+        unsigned char byte = (unsigned char)string[i];
+        aorta_text_append(text, byte < 0x20 || byte == 0x7F ? "?" : &string[i], 1);
+    }
+    if (shown < length) aorta_text_puts(text, "…");
+}
+
+static void describe_scalar(const yaml_node_t *node, struct aorta_text *text) {
+    const char *value = (const char *)node->data.scalar.value;
+    if (strcmp((const char *)node->tag, YAML_STR_TAG) != 0) {
+        aorta_text_printf(text, "the tag ");
+        aorta_text_shortened(text, (const char *)node->tag);
+        return;
+    }
+    if (strlen(value) != node->data.scalar.length) {
+        aorta_text_puts(text, "text that holds a NUL character");
+        return;
+    }
+    bool quoted = node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    if (!quoted && !*value) {
+        aorta_text_puts(text, "nothing (null)");
+        return;
+    }
+    aorta_text_puts(text, quoted ? "the text \"" : "");
+    aorta_text_shortened(text, value);
+    aorta_text_puts(text, quoted ? "\"" : "");
+}
+
+void aorta_yaml_describe(yaml_document_t *document, const yaml_node_t *node, struct aorta_text *text) {
+    if (node->type == YAML_SCALAR_NODE) {
+        describe_scalar(node, text);
+    } else if (node->type == YAML_MAPPING_NODE) {
+        aorta_text_puts(text, "a section");
+    } else {
+        enum { SHOWN = 4 };
+        const yaml_node_item_t *items = node->data.sequence.items.start;
+        size_t count = (size_t)(node->data.sequence.items.top - items);
+        aorta_text_puts(text, "[");
+        for (size_t i = 0; i < count && i < SHOWN; i++) {
+            const yaml_node_t *item = yaml_document_get_node(document, items[i]);
+            aorta_text_puts(text, i ? ", " : "");
+            if (item->type == YAML_SCALAR_NODE) {
+                describe_scalar(item, text);
+            } else {
+                aorta_text_puts(text, item->type == YAML_MAPPING_NODE ? "{…}" : "[…]");
+            }
+        }
+        aorta_text_puts(text, count > SHOWN ? ", …]" : "]");
+    }
+}
+
+aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
+    yaml_document_t document;
+    AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
+    const yaml_node_t *root = yaml_document_get_root_node(&document);
+    struct aorta_scalar empty = {"", true}, *scalars = &empty; /* "" as a default is the empty text */
+    size_t count = 1;
+    bool list = false;
+    aorta_status status = NULL;
+    bool empty_map = option->type == AORTA_OPTION_EMPTY_MAP;
+    if (!empty_map &&
+        ((root && !aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list)) ||
+         !aorta_option_store(option, scalars, count, list, values, arena, &status)) &&
+        !status) {
+        status = AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key,
+                             option->fallback);
+    }
+    yaml_document_delete(&document);
+    return status;
+}

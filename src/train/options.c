@@ -1,0 +1,483 @@
+#include "train/options.h"
+
+#include <math.h>
+
+/* ---- what values may be ---- */
+
+static const struct aorta_range_limits any_index = {.min = 0, .max = 2147483647};
+static const struct aorta_range_limits at_least_0 = {.min = 0, .max = INFINITY};
+static const struct aorta_range_limits at_least_1 = {.min = 1, .max = INFINITY};
+static const struct aorta_range_limits above_0 = {.min = 0, .max = INFINITY, .above_min = true};
+static const struct aorta_range_limits share = {.min = 0, .max = 1, .below_max = true};
+static const struct aorta_range_limits rows = {.min = 1, .max = 2147483647};   /* lengths of tables */
+static const struct aorta_range_limits extent = {.min = 1, .max = 1000000};    /* widths, batches */
+static const struct aorta_range_limits small_count = {.min = 1, .max = 10000}; /* layers, features */
+static const struct aorta_range_limits workers = {.min = 0, .max = 256};
+static const struct aorta_range_limits ahead = {.min = 1, .max = 1024};
+static const struct aorta_range_limits stream_count = {.min = 1, .max = AORTA_ROLE_COUNT};
+
+static const struct aorta_choice levels[] = {{"DEBUG", AORTA_LOG_DEBUG},
+                                             {"INFO", AORTA_LOG_INFO},
+                                             {"WARNING", AORTA_LOG_WARNING},
+                                             {"ERROR", AORTA_LOG_ERROR},
+                                             {0}};
+static const struct aorta_choice precisions[] = {
+    {"bf16", AORTA_PRECISION_BF16},    {"bfloat16", AORTA_PRECISION_BF16}, {"fp16", AORTA_PRECISION_FP16},
+    {"float16", AORTA_PRECISION_FP16}, {"none", AORTA_PRECISION_NONE},     {"no", AORTA_PRECISION_NONE},
+    {"fp32", AORTA_PRECISION_NONE},    {"float32", AORTA_PRECISION_NONE},  {0}};
+static const struct aorta_choice optimizers[] = {{"adamw", 0}, {0}};
+static const struct aorta_choice shardings[] = {{"full_shard", AORTA_FULL_SHARD},
+                                                {"shard_grad_op", AORTA_SHARD_GRAD_OP},
+                                                {"no_shard", AORTA_NO_SHARD},
+                                                {"hybrid_shard", AORTA_HYBRID_SHARD},
+                                                {0}};
+static const struct aorta_choice backward_prefetches[] = {
+    {"BACKWARD_PRE", AORTA_BACKWARD_PRE}, {"BACKWARD_POST", AORTA_BACKWARD_POST}, {"NONE", AORTA_BACKWARD_NONE}, {0}};
+static const struct aorta_choice init_devices[] = {{"cpu", AORTA_INIT_CPU},     {"device", AORTA_INIT_DEVICE},
+                                                   {"cuda", AORTA_INIT_DEVICE}, {"hip", AORTA_INIT_DEVICE},
+                                                   {"meta", AORTA_INIT_META},   {0}};
+static const struct aorta_choice modes[] = {{"fsdp", AORTA_MODE_FSDP}, {"ddp", AORTA_MODE_DDP}, {0}};
+static const struct aorta_choice backends[] = {{"auto", 0}, {"local", 1}, {"mpi", 2}, {"gloo", 3},
+                                               {"nccl", 4}, {"rccl", 4},  {0}};
+static const struct aorta_choice compile_backends[] = {{"graph", AORTA_COMPILE_GRAPH},
+                                                       {"inductor", AORTA_COMPILE_GRAPH},
+                                                       {"fused", AORTA_COMPILE_FUSED},
+                                                       {"aot_eager", AORTA_COMPILE_FUSED},
+                                                       {0}};
+static const struct aorta_choice compile_modes[] = {{"default", AORTA_COMPILE_DEFAULT},
+                                                    {"reduce-overhead", AORTA_COMPILE_REDUCE_OVERHEAD},
+                                                    {"max-autotune", AORTA_COMPILE_MAX_AUTOTUNE},
+                                                    {0}};
+static const struct aorta_choice priorities[] = {
+    {"low", AORTA_PRIORITY_LOW}, {"normal", AORTA_PRIORITY_NORMAL}, {"high", AORTA_PRIORITY_HIGH}, {0}};
+static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
+                                            {"allreduce", AORTA_ROLE_ALLREDUCE},
+                                            {"reducescatter", AORTA_ROLE_REDUCESCATTER},
+                                            {"aux", AORTA_ROLE_AUX},
+                                            {0}};
+static const struct aorta_choice device_kinds[] = {
+    {"auto", AORTA_TRAIN_AUTO}, {"cpu", AORTA_TRAIN_CPU}, {"cuda", AORTA_TRAIN_CUDA}, {"hip", AORTA_TRAIN_HIP}, {0}};
+
+/* ---- the rows ---- */
+
+#define AT(member) offsetof(struct aorta_train_options, member)
+
+static const struct aorta_option table_rows[] = {
+    {"logging.level", AORTA_OPTION_CHOICE, AT(logging.level), "INFO", .choices = levels,
+     .help = "messages below this level are not printed"},
+
+    {"training.epochs", AORTA_OPTION_INT, AT(training.epochs), "1", .limits = &at_least_1,
+     .help = "passes over the data set"},
+    {"training.batch_size", AORTA_OPTION_INT, AT(training.batch_size), "8", .limits = &extent,
+     .help = "samples of one micro-batch on one rank"},
+    {"training.gradient_accumulation", AORTA_OPTION_INT, AT(training.gradient_accumulation), "1",
+     .limits = &small_count, .help = "micro-batches whose gradients are summed before the optimizer runs"},
+    {"training.max_steps", AORTA_OPTION_INT, AT(training.max_steps), "null", .nullable = true, .limits = &at_least_1,
+     .help = "ends the run after this many optimizer steps; null: the epochs end it"},
+    {"training.grad_clip_norm", AORTA_OPTION_DOUBLE, AT(training.grad_clip_norm), "1.0", .nullable = true,
+     .limits = &at_least_0, .help = "largest global norm of the gradients; 0 or null: no clipping"},
+    {"training.mixed_precision", AORTA_OPTION_CHOICE, AT(training.mixed_precision), "bf16", .choices = precisions,
+     .help = "type of activations and gathered parameters; fp16 scales the loss dynamically, none computes in fp32"},
+    {"training.log_interval", AORTA_OPTION_INT, AT(training.log_interval), "10", .limits = &at_least_1,
+     .help = "steps between two lines on the terminal"},
+    {"training.output_dir", AORTA_OPTION_STRING, AT(training.output_dir), "artifacts",
+     .help = "directory of the results; made when it is missing"},
+    {"training.seed", AORTA_OPTION_INT, AT(training.seed), "0", .limits = &at_least_0,
+     .help = "seed of the initial parameters and of dropout"},
+    {"training.dump_dir", AORTA_OPTION_STRING, AT(training.dump_dir), "null", .nullable = true,
+     .help = "directory for parameters, batches and gradients as safetensors, for comparison with PyTorch; null: none"},
+    {"training.dump_steps", AORTA_OPTION_INT_LIST, AT(training.dump_steps), "null", .nullable = true,
+     .limits = &at_least_0, .help = "steps that are dumped, from 0; null: all"},
+    {"training.init_from", AORTA_OPTION_STRING, AT(training.init_from), "null", .nullable = true,
+     .help = "safetensors file with the initial parameters, as a dump writes it; null: random ones"},
+
+    {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
+     .help = "AdamW (decoupled weight decay) is the only one"},
+    {"optimizer.lr", AORTA_OPTION_DOUBLE, AT(optimizer.lr), "2e-4", .limits = &at_least_0,
+     .help = "learning rate at the end of the warm-up"},
+    {"optimizer.weight_decay", AORTA_OPTION_DOUBLE, AT(optimizer.weight_decay), "1e-2", .limits = &at_least_0,
+     .help = "a step multiplies parameters by 1 - lr * weight_decay"},
+    {"optimizer.betas", AORTA_OPTION_DOUBLES_2, AT(optimizer.betas), "[0.9, 0.98]", .limits = &share,
+     .help = "decay of the averages of the gradient and of its square"},
+    {"optimizer.eps", AORTA_OPTION_DOUBLE, AT(optimizer.eps), "1e-8", .limits = &above_0,
+     .help = "added to the root of the second average"},
+
+    {"scheduler.warmup_steps", AORTA_OPTION_INT, AT(scheduler.warmup_steps), "200", .limits = &at_least_0,
+     .help = "the rate of step s (from 0) is lr * (s + 1) / warmup_steps until then"},
+    {"scheduler.total_steps", AORTA_OPTION_INT, AT(scheduler.total_steps), "2000",
+     .help = "after the warm-up the rate falls linearly to 0 at this step; 0 or less: it stays"},
+
+    {"dataset.num_samples", AORTA_OPTION_INT, AT(dataset.num_samples), "10000", .limits = &rows,
+     .help = "samples in the synthetic data set"},
+    {"dataset.sequence_length", AORTA_OPTION_INT, AT(dataset.sequence_length), "32", .limits = &extent,
+     .help = "positions of a sample"},
+    {"dataset.dense_dim", AORTA_OPTION_INT, AT(dataset.dense_dim), "128", .limits = &extent,
+     .help = "values of one dense feature; equal to model.dense_dim"},
+    {"dataset.sparse_features", AORTA_OPTION_INT, AT(dataset.sparse_features), "16", .limits = &small_count,
+     .help = "categorical ids at each position"},
+    {"dataset.vocab_size", AORTA_OPTION_INT, AT(dataset.vocab_size), "50000", .limits = &rows,
+     .help = "ids are drawn below this; at most model.vocab_size"},
+    {"dataset.num_dense_features", AORTA_OPTION_INT, AT(dataset.num_dense_features), "8", .limits = &small_count,
+     .help = "dense features at each position; equal to model.num_dense_features"},
+    {"dataset.seed", AORTA_OPTION_INT, AT(dataset.seed), "13", .limits = &at_least_0,
+     .help = "a sample depends on this and on its index alone"},
+
+    {"model.vocab_size", AORTA_OPTION_INT, AT(model.vocab_size), "50000", .limits = &rows,
+     .help = "rows of the embedding"},
+    {"model.embedding_dim", AORTA_OPTION_INT, AT(model.embedding_dim), "128", .limits = &extent,
+     .help = "columns of the embedding"},
+    {"model.num_dense_features", AORTA_OPTION_INT, AT(model.num_dense_features), "8", .limits = &small_count,
+     .help = "dense features at each position"},
+    {"model.dense_dim", AORTA_OPTION_INT, AT(model.dense_dim), "128", .limits = &extent,
+     .help = "values of one dense feature"},
+    {"model.model_dim", AORTA_OPTION_INT, AT(model.model_dim), "512", .limits = &extent,
+     .help = "width of the transformer; a multiple of model.num_heads"},
+    {"model.num_heads", AORTA_OPTION_INT, AT(model.num_heads), "8", .limits = &small_count,
+     .help = "attention heads of a layer"},
+    {"model.num_layers", AORTA_OPTION_INT, AT(model.num_layers), "6", .limits = &small_count,
+     .help = "transformer layers"},
+    {"model.dropout", AORTA_OPTION_DOUBLE, AT(model.dropout), "0.1", .limits = &share,
+     .help = "probability that an activation or an attention weight is dropped"},
+    {"model.mlp_hidden_dim", AORTA_OPTION_INT, AT(model.mlp_hidden_dim), "1024", .limits = &extent,
+     .help = "hidden width of each layer's MLP and of the scorer"},
+
+    {"fsdp.sharding_strategy", AORTA_OPTION_CHOICE, AT(fsdp.sharding_strategy), "full_shard", .choices = shardings,
+     .help =
+         "full_shard frees parameters after use; shard_grad_op keeps them until the backward pass is over; no_shard "
+         "replicates them; hybrid_shard shards inside a group and replicates across groups"},
+    {"fsdp.backward_prefetch", AORTA_OPTION_CHOICE, AT(fsdp.backward_prefetch), "BACKWARD_PRE",
+     .choices = backward_prefetches,
+     .help = "gathers the parameters needed next before (PRE) or after (POST) the current unit's backward; NONE: when "
+             "they are needed"},
+    {"fsdp.use_orig_params", AORTA_OPTION_BOOL, AT(fsdp.use_orig_params), "true",
+     .help = "true: each parameter is sharded on its own; false: one flat parameter for each unit"},
+    {"fsdp.limit_all_gathers", AORTA_OPTION_BOOL, AT(fsdp.limit_all_gathers), "true",
+     .help = "bounds the gathered units that exist at once, and with them the memory"},
+    {"fsdp.forward_prefetch", AORTA_OPTION_BOOL, AT(fsdp.forward_prefetch), "true",
+     .help = "gathers the next unit's parameters while the current one computes"},
+    {"fsdp.sync_module_states", AORTA_OPTION_BOOL, AT(fsdp.sync_module_states), "true",
+     .help = "broadcasts rank 0's initial parameters to all ranks"},
+    {"fsdp.param_init_device", AORTA_OPTION_CHOICE, AT(fsdp.param_init_device), "cpu", .choices = init_devices,
+     .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
+    {"fsdp.hybrid_shard_gpus_per_node", AORTA_OPTION_INT, AT(fsdp.hybrid_shard_gpus_per_node), "null", .nullable = true,
+     .limits = &extent, .help = "ranks of one group of hybrid_shard; divides the number of ranks"},
+
+    {"distributed.mode", AORTA_OPTION_CHOICE, AT(distributed.mode), "fsdp", .choices = modes,
+     .help = "fsdp shards parameters, ddp replicates them and all-reduces gradients in buckets"},
+    {"distributed.backend", AORTA_OPTION_STRING, AT(distributed.backend), "auto", .choices = backends,
+     .help = "who carries the collectives; gloo means mpi"},
+    {"distributed.bucket_cap_mb", AORTA_OPTION_DOUBLE, AT(distributed.bucket_cap_mb), "25", .limits = &above_0,
+     .help = "ddp: largest bucket of gradients, in MiB"},
+    {"distributed.gradient_as_bucket_view", AORTA_OPTION_BOOL, AT(distributed.gradient_as_bucket_view), "true",
+     .help = "ddp: gradients are written straight into the buckets; false: copied in and out"},
+    {"distributed.static_graph", AORTA_OPTION_BOOL, AT(distributed.static_graph), "false",
+     .help = "ddp: the buckets are built anew after the first step, in the order in which gradients became ready"},
+    {"distributed.find_unused_parameters", AORTA_OPTION_BOOL, AT(distributed.find_unused_parameters), "false",
+     .help = "ddp: looks for parameters without a gradient before each backward pass"},
+    {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
+     .help = "ddp: all-reduces a bucket as soon as it is full; false: all of them after the backward pass"},
+    {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",
+     .help = "ddp: an additional reduce-scatter of each bucket, as stress on the links"},
+    {"distributed.overlap_clone_for_reduce_scatter", AORTA_OPTION_BOOL,
+     AT(distributed.overlap_clone_for_reduce_scatter), "false",
+     .help = "ddp: the additional reduce-scatter works on a clone of the bucket"},
+    {"distributed.timeout_s", AORTA_OPTION_DOUBLE, AT(distributed.timeout_s), "180", .limits = &above_0,
+     .help = "seconds that a collective waits for the other ranks"},
+
+    {"compile.enabled", AORTA_OPTION_BOOL, AT(compile.enabled), "false",
+     .help = "captures the step, collectives included, and replays it"},
+    {"compile.backend", AORTA_OPTION_CHOICE, AT(compile.backend), "graph", .choices = compile_backends,
+     .help = "graph captures the step into a device graph and fuses pointwise operations; fused only fuses"},
+    {"compile.mode", AORTA_OPTION_CHOICE, AT(compile.mode), "null", .nullable = true,
+     .when_null = AORTA_COMPILE_DEFAULT, .choices = compile_modes,
+     .help = "customary names that all mean the same capture; null: default"},
+    {"compile.fullgraph", AORTA_OPTION_BOOL, AT(compile.fullgraph), "false", .nullable = true,
+     .help = "true: a step that cannot be captured is an error instead of running without a graph"},
+    {"compile.dynamic", AORTA_OPTION_BOOL, AT(compile.dynamic), "null", .nullable = true,
+     .help = "false or null: the shapes of a captured step are fixed, so true is refused"},
+    {"compile.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true,
+     .help = "options of the backend; there are none yet"},
+
+    {"dataloader.num_workers", AORTA_OPTION_INT, AT(dataloader.num_workers), "4", .limits = &workers,
+     .help = "threads that make batches ahead; 0: the training thread makes them"},
+    {"dataloader.pin_memory", AORTA_OPTION_BOOL, AT(dataloader.pin_memory), "true",
+     .help = "batches are made in page-locked memory"},
+    {"dataloader.prefetch_factor", AORTA_OPTION_INT, AT(dataloader.prefetch_factor), "2", .limits = &ahead,
+     .help = "batches that each worker makes ahead"},
+
+    {"profiling.enabled", AORTA_OPTION_BOOL, AT(profiling.enabled), "false",
+     .help = "trace files, which this version does not write yet; the ranges of each step are always in "
+             "rank_RR_metrics.jsonl"},
+    {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &at_least_0,
+     .help = "steps left out at the start of a cycle"},
+    {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &at_least_0,
+     .help = "steps then traced and thrown away"},
+    {"profiling.active", AORTA_OPTION_INT, AT(profiling.active), "2", .limits = &at_least_1,
+     .help = "steps then traced and kept"},
+    {"profiling.repeat", AORTA_OPTION_INT, AT(profiling.repeat), "1", .limits = &at_least_0,
+     .help = "cycles; 0: until the run ends"},
+    {"profiling.record_shapes", AORTA_OPTION_BOOL, AT(profiling.record_shapes), "true",
+     .help = "shapes of the operations in the trace"},
+    {"profiling.profile_memory", AORTA_OPTION_BOOL, AT(profiling.profile_memory), "false",
+     .help = "memory counters in the trace"},
+    {"profiling.with_stack", AORTA_OPTION_BOOL, AT(profiling.with_stack), "false",
+     .help = "source locations in the trace"},
+    {"profiling.with_flops", AORTA_OPTION_BOOL, AT(profiling.with_flops), "false",
+     .help = "arithmetic of the operations in the trace"},
+    {"profiling.tensorboard", AORTA_OPTION_BOOL, AT(profiling.tensorboard), "true",
+     .help = "writes the trace where TensorBoard looks for it"},
+    {"profiling.chrome_trace", AORTA_OPTION_BOOL, AT(profiling.chrome_trace), "true",
+     .help = "writes the trace for chrome://tracing and Perfetto"},
+    {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
+     .help = "name of that file"},
+
+    {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
+     .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "
+             "one; 1: all work is on one"},
+    {"streams.priorities.compute", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_COMPUTE]), "normal",
+     .choices = priorities, .help = "of the stream of forward, backward and loss"},
+    {"streams.priorities.allreduce", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_ALLREDUCE]), "high",
+     .choices = priorities, .help = "of the stream of all-reduces; a shared stream has the highest of its roles"},
+    {"streams.priorities.reducescatter", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_REDUCESCATTER]), "high",
+     .choices = priorities, .help = "of the stream of reduce-scatters"},
+    {"streams.priorities.aux", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_AUX]), "high",
+     .choices = priorities, .help = "of the stream of prefetch, all-gathers, clipping and optimizer"},
+    {"streams.assignment.all_gather", AORTA_OPTION_CHOICE, AT(streams.assignment.all_gather), "aux", .choices = roles,
+     .help = "role whose stream runs all-gathers"},
+    {"streams.assignment.reduce_scatter", AORTA_OPTION_CHOICE, AT(streams.assignment.reduce_scatter), "reducescatter",
+     .choices = roles, .help = "role whose stream runs reduce-scatters"},
+    {"streams.assignment.all_reduce", AORTA_OPTION_CHOICE, AT(streams.assignment.all_reduce), "allreduce",
+     .choices = roles, .help = "role whose stream runs all-reduces"},
+    {"streams.assignment.prefetch", AORTA_OPTION_CHOICE, AT(streams.assignment.prefetch), "aux", .choices = roles,
+     .help = "role whose stream copies batches to the device"},
+    {"streams.assignment.optimizer", AORTA_OPTION_CHOICE, AT(streams.assignment.optimizer), "aux", .choices = roles,
+     .help = "role whose stream runs clipping and the optimizer"},
+
+    {"device.kind", AORTA_OPTION_CHOICE, AT(device.kind), "auto", .choices = device_kinds,
+     .help = "auto takes the first there is of cuda, hip, cpu"},
+    {"device.index", AORTA_OPTION_INT, AT(device.index), "null", .nullable = true, .when_null = -1,
+     .limits = &any_index, .help = "number of the device; null: the local rank, modulo the devices"},
+};
+
+#undef AT
+
+static const struct aorta_option_absent absent[] = {
+    {"workload", "contention scenarios (gemm_chunks, occupancy_cap, async_wait) are not available in this version; "
+                 "remove the key"},
+};
+
+const struct aorta_option_table aorta_train_option_table = {
+    .rows = table_rows,
+    .count = sizeof table_rows / sizeof *table_rows,
+    .absent = absent,
+    .absent_count = sizeof absent / sizeof *absent,
+};
+
+/* ---- checks of several keys at once ---- */
+
+/* The error of `key` with the place of `other` behind it: both may be what the user wants to change. */
+static aorta_status conflict(const struct aorta_train_options *options, const char *key, const char *other,
+                             const char *message) {
+    struct aorta_text place = {0};
+    aorta_config_place(&options->config, other, &place);
+    aorta_status status = aorta_text_check(&place);
+    if (!status) status = aorta_config_error(&options->config, key, "%s (%s: %s)", message, other, place.data);
+    aorta_text_free(&place);
+    return status;
+}
+
+static aorta_status conflict_text(const struct aorta_train_options *options, const char *key, const char *other,
+                                  struct aorta_text *message) {
+    aorta_status status = aorta_text_check(message);
+    if (!status) status = conflict(options, key, other, message->data);
+    aorta_text_free(message);
+    return status;
+}
+
+static int64_t nearest_multiple(int64_t value, int64_t of) {
+    int64_t down = value / of * of, up = down + of;
+    return down > 0 && value - down <= up - value ? down : up;
+}
+
+static aorta_status check_heads(const struct aorta_train_options *options) {
+    const struct aorta_model_options *model = &options->model;
+    if (model->model_dim % model->num_heads == 0) return NULL;
+    struct aorta_text message = {0};
+    aorta_text_printf(&message,
+                      "%lld heads do not divide model.model_dim %lld; make model_dim %lld or choose a divisor",
+                      (long long)model->num_heads, (long long)model->model_dim,
+                      (long long)nearest_multiple(model->model_dim, model->num_heads));
+    return conflict_text(options, "model.num_heads", "model.model_dim", &message);
+}
+
+static aorta_status check_vocabulary(const struct aorta_train_options *options) {
+    if (options->dataset.vocab_size <= options->model.vocab_size) return NULL;
+    struct aorta_text message = {0};
+    aorta_text_printf(&message, "ids up to %lld do not fit the %lld rows of the embedding; make it at most %lld",
+                      (long long)options->dataset.vocab_size - 1, (long long)options->model.vocab_size,
+                      (long long)options->model.vocab_size);
+    return conflict_text(options, "dataset.vocab_size", "model.vocab_size", &message);
+}
+
+static aorta_status check_equal(const struct aorta_train_options *options, const char *key, int64_t value,
+                                const char *model_key, int64_t model_value) {
+    if (value == model_value) return NULL;
+    struct aorta_text message = {0};
+    aorta_text_printf(&message, "%lld differs from %s %lld; make them equal", (long long)value, model_key,
+                      (long long)model_value);
+    return conflict_text(options, key, model_key, &message);
+}
+
+/* Sizes whose product no machine holds and that would overflow later: refused with the factors named. */
+static aorta_status check_size(const struct aorta_train_options *options, const char *key, const char *what,
+                               double elements) {
+    static const double most = 1099511627776.0; /* 2^40 elements: 4 TiB in fp32 */
+    if (elements <= most) return NULL;
+    return aorta_config_error(&options->config, key, "%s would have %.3g elements (at most %.3g); make it smaller",
+                              what, elements, most);
+}
+
+static aorta_status check_sizes(const struct aorta_train_options *options) {
+    const struct aorta_model_options *model = &options->model;
+    double positions = (double)options->training.batch_size * (double)options->dataset.sequence_length;
+    double widest = fmax(3.0 * (double)model->model_dim, (double)model->mlp_hidden_dim);
+    AORTA_TRY(check_size(options, "model.vocab_size", "the embedding (vocab_size x embedding_dim)",
+                         (double)model->vocab_size * (double)model->embedding_dim));
+    AORTA_TRY(check_size(options, "dataset.num_dense_features",
+                         "a batch (batch_size x sequence_length x num_dense_features x dense_dim)",
+                         positions * (double)model->num_dense_features * (double)model->dense_dim));
+    AORTA_TRY(check_size(options, "dataset.sparse_features", "a batch (batch_size x sequence_length x sparse_features)",
+                         positions * (double)options->dataset.sparse_features));
+    AORTA_TRY(check_size(options, "training.batch_size",
+                         "the attention weights (batch_size x num_heads x sequence_length squared)",
+                         positions * (double)model->num_heads * (double)options->dataset.sequence_length));
+    return check_size(options, "training.batch_size", "an activation (batch_size x sequence_length x width)",
+                      positions * widest);
+}
+
+static aorta_status check_not_yet(const struct aorta_train_options *options) {
+    if (options->profiling.enabled) {
+        return aorta_config_error(&options->config, "profiling.enabled",
+                                  "trace files are not written by this version yet; set it to false and use the ranges "
+                                  "of every step in rank_RR_metrics.jsonl");
+    }
+    if (!options->compile.dynamic) return NULL;
+    return aorta_config_error(&options->config, "compile.dynamic",
+                              "true is not possible: the shapes of a captured step are fixed; set it to false");
+}
+
+static aorta_status check_texts(const struct aorta_train_options *options) {
+    const struct {
+        const char *key, *value;
+    } paths[] = {
+        {"training.output_dir", options->training.output_dir},
+        {"training.dump_dir", options->training.dump_dir},
+        {"training.init_from", options->training.init_from},
+        {"profiling.trace_filename", options->profiling.trace_filename},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (!paths[i].value || *paths[i].value) continue;
+        return aorta_config_error(&options->config, paths[i].key, "the empty text names no file; give a name");
+    }
+    return NULL;
+}
+
+/* Everything that does not depend on the number of ranks. */
+static aorta_status check_alone(const struct aorta_train_options *options) {
+    AORTA_TRY(check_not_yet(options));
+    AORTA_TRY(check_texts(options));
+    AORTA_TRY(check_heads(options));
+    AORTA_TRY(check_vocabulary(options));
+    AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,
+                          "model.num_dense_features", options->model.num_dense_features));
+    AORTA_TRY(check_equal(options, "dataset.dense_dim", options->dataset.dense_dim, "model.dense_dim",
+                          options->model.dense_dim));
+    return check_sizes(options);
+}
+
+aorta_status aorta_train_options_load(const char *path, const char *const *overrides, size_t override_count,
+                                      struct aorta_train_options *options) {
+    *options = (struct aorta_train_options){0};
+    AORTA_TRY(aorta_config_load(&aorta_train_option_table, path, overrides, override_count, options, &options->config));
+    aorta_status status = check_alone(options);
+    if (status) aorta_train_options_free(options);
+    return status;
+}
+
+void aorta_train_options_free(struct aorta_train_options *options) {
+    aorta_config_free(&options->config);
+}
+
+/* ---- checks against the number of ranks ---- */
+
+int aorta_train_shard_degree(const struct aorta_train_options *options, int world_size) {
+    if (options->distributed.mode == AORTA_MODE_DDP || options->fsdp.sharding_strategy == AORTA_NO_SHARD) return 1;
+    if (options->fsdp.sharding_strategy == AORTA_HYBRID_SHARD) return (int)options->fsdp.hybrid_shard_gpus_per_node;
+    return world_size;
+}
+
+static aorta_status check_hybrid(const struct aorta_train_options *options, int world_size) {
+    bool hybrid = options->distributed.mode == AORTA_MODE_FSDP && options->fsdp.sharding_strategy == AORTA_HYBRID_SHARD;
+    int64_t group = options->fsdp.hybrid_shard_gpus_per_node;
+    if (!hybrid) return NULL;
+    if (group == 0) {
+        return conflict(options, "fsdp.hybrid_shard_gpus_per_node", "fsdp.sharding_strategy",
+                        "hybrid_shard needs the number of ranks in one group; set it to a divisor of the number of "
+                        "ranks");
+    }
+    if (group <= world_size && world_size % group == 0) return NULL;
+    return aorta_config_error(&options->config, "fsdp.hybrid_shard_gpus_per_node",
+                              "groups of %lld do not divide %d ranks; choose a divisor of %d or start a multiple of "
+                              "%lld ranks",
+                              (long long)group, world_size, world_size, (long long)group);
+}
+
+static aorta_status check_samples(const struct aorta_train_options *options, int world_size) {
+    int64_t each = options->training.batch_size * options->training.gradient_accumulation;
+    int64_t samples = options->dataset.num_samples;
+    if (samples / world_size >= each) return NULL;
+    return aorta_config_error(
+        &options->config, "dataset.num_samples",
+        "%lld samples give each of %d ranks %lld, but one step takes %lld of each rank (training.batch_size %lld x "
+        "training.gradient_accumulation %lld); make it at least %lld",
+        (long long)samples, world_size, (long long)samples / world_size, (long long)each,
+        (long long)options->training.batch_size, (long long)options->training.gradient_accumulation,
+        (long long)each * world_size);
+}
+
+/* Parameters are split over their first dimension in pieces of ceil(rows / shards) (torch.chunk): the last rank owns
+ * nothing of a parameter when the pieces before it reach the end. A unit's parameter with most rows decides whether a
+ * rank owns anything at all. */
+static aorta_status check_shards(const struct aorta_train_options *options, int world_size) {
+    const struct aorta_model_options *model = &options->model;
+    int64_t shards = aorta_train_shard_degree(options, world_size);
+    int64_t attention_rows = 3 * model->model_dim; /* in_proj_weight */
+    bool by_mlp = model->mlp_hidden_dim > attention_rows;
+    int64_t most = by_mlp ? model->mlp_hidden_dim : attention_rows;
+    int64_t piece = (most + shards - 1) / shards;
+    if (!options->fsdp.use_orig_params || (shards - 1) * piece < most) return NULL; /* flat ones split by element */
+    return aorta_config_error(
+        &options->config, by_mlp ? "model.mlp_hidden_dim" : "model.model_dim",
+        "more shards than rows: an encoder layer has at most %lld rows (%s), so that %lld shards leave rank %lld with "
+        "none; widen the model, shard over fewer ranks (fsdp.sharding_strategy hybrid_shard) or set "
+        "fsdp.use_orig_params to false",
+        (long long)most, by_mlp ? "linear1.weight" : "self_attn.in_proj_weight", (long long)shards,
+        (long long)shards - 1);
+}
+
+aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size) {
+    AORTA_TRY(check_hybrid(options, world_size));
+    AORTA_TRY(check_samples(options, world_size));
+    return check_shards(options, world_size);
+}
+
+int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role) {
+    static const int streams[AORTA_ROLE_COUNT][AORTA_ROLE_COUNT] = {
+        /* compute, allreduce, reducescatter, aux */
+        {0, 0, 0, 0},
+        {0, 1, 1, 1},
+        {0, 1, 1, 2},
+        {0, 1, 2, 3},
+    };
+    return streams[options->streams.count - 1][role];
+}
