@@ -1,0 +1,46 @@
+/* What a backend of the collectives provides. One const table each: local.c, mpi.c. */
+#ifndef AORTA_COMM_BACKEND_H
+#define AORTA_COMM_BACKEND_H
+
+#include "comm/comm.h"
+
+/* One collective as its caller asked for it; checked by comm.c before a backend sees it. */
+struct aorta_comm_call {
+    enum aorta_collective kind;
+    const void *send;
+    void *receive;
+    size_t count;
+    enum aorta_dtype dtype;
+    enum aorta_reduction reduction;
+    int root;
+};
+
+struct aorta_comm_backend {
+    const char *name;
+    bool simulated;
+    /* Fill rank, size and state of `comm`, whose other fields are set. On failure nothing is left behind. */
+    aorta_status (*open)(const struct aorta_comm_options *options, struct aorta_comm *comm);
+    /* `comm` becomes the group of these ranks of `parent`. count 0: takes part in the agreement only, and fills
+     * nothing. */
+    aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
+    void (*close)(struct aorta_comm *comm);
+    aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
+};
+
+struct aorta_comm {
+    const struct aorta_comm_backend *backend;
+    struct aorta_device *device;
+    const char *note;
+    double timeout_s;
+    int rank, size;
+    void *state; /* the backend's own */
+};
+
+extern const struct aorta_comm_backend aorta_comm_local;
+extern const struct aorta_comm_backend aorta_comm_mpi;
+
+/* Of the process, whether a group is open or not; nothing happens where MPI was never joined. */
+void aorta_mpi_leave(void);
+void aorta_mpi_abort(int exit_code);
+
+#endif

@@ -1,0 +1,369 @@
+#include "comm/launch.h"
+
+#include "base/clock.h"
+#include "comm/beacon.h"
+#include "comm/mpirun.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_NS 50000000 /* between two looks at the ranks */
+/* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
+#define INTERRUPT_GRACE_S 30.0
+
+struct job {
+    const struct aorta_launch_options *options;
+    char directory[PATH_MAX];
+    char mpirun[PATH_MAX]; /* "": the ranks are our own children */
+    int port;
+    struct aorta_beacon **beacons; /* [ranks] */
+    pid_t *children;               /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
+    int child_count;
+    int child_failure; /* exit code of the first child that ended with one */
+    sigset_t watched, former_mask;
+    int signals;        /* how many the user has sent */
+    bool timed_out;     /* the job took longer than allowed */
+    int64_t kill_at_ns; /* when what is left gets SIGKILL; 0: the job is not being ended */
+    int kills;          /* how often it was sent */
+};
+
+/* ---- setting up ---- */
+
+static aorta_status free_port(int *port) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return AORTA_ERROR(AORTA_IO, "no socket for MASTER_PORT: %s", strerror(errno));
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    bool found = bind(fd, (struct sockaddr *)&address, length) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&address, &length) == 0;
+    int error = errno;
+    close(fd);
+    if (!found) return AORTA_ERROR(AORTA_IO, "no free port for MASTER_PORT: %s", strerror(error));
+    *port = ntohs(address.sin_port);
+    return NULL;
+}
+
+static aorta_status choose_mpirun(struct job *job) {
+    enum aorta_launch_mpi mpi = job->options->mpi;
+    bool wanted = mpi == AORTA_LAUNCH_MPI_ALWAYS || (mpi == AORTA_LAUNCH_MPI_AUTO && job->options->ranks > 1);
+    if (wanted && aorta_mpirun_find(job->mpirun)) return NULL;
+    job->mpirun[0] = '\0';
+    if (mpi != AORTA_LAUNCH_MPI_ALWAYS) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "mpirun is not in PATH (Debian and Ubuntu: apt install openmpi-bin)");
+}
+
+static aorta_status check_options(const struct aorta_launch_options *options) {
+    if (options->ranks < 1) return AORTA_ERROR(AORTA_USAGE, "-n %d: at least one rank is needed", options->ranks);
+    if (!options->command || !options->command[0]) {
+        return AORTA_ERROR(AORTA_USAGE, "no command: write it after --, as in `aorta launch -n 2 -- aorta train …`");
+    }
+    char path[PATH_MAX];
+    if (aorta_program_find(options->command[0], path)) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", options->command[0],
+                       strchr(options->command[0], '/') ? "" : " in PATH");
+}
+
+static aorta_status open_beacons(struct job *job) {
+    AORTA_TRY(aorta_beacon_create(job->directory, job->options->ranks));
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        AORTA_TRY(aorta_beacon_open_at(job->directory, rank, &job->beacons[rank]));
+    }
+    return NULL;
+}
+
+static aorta_status job_open(struct job *job) {
+    AORTA_TRY(check_options(job->options));
+    AORTA_TRY(choose_mpirun(job));
+    AORTA_TRY(free_port(&job->port));
+    job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
+    job->children = calloc((size_t)job->child_count, sizeof *job->children);
+    job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
+    if (!job->children || !job->beacons) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
+    const char *parent = getenv("TMPDIR");
+    snprintf(job->directory, sizeof job->directory, "%s/aorta-launch-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (!mkdtemp(job->directory)) {
+        aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", job->directory, strerror(errno));
+        job->directory[0] = '\0';
+        return status;
+    }
+    return open_beacons(job);
+}
+
+static void job_close(struct job *job) {
+    for (int rank = 0; job->beacons && rank < job->options->ranks; rank++) aorta_beacon_close(job->beacons[rank]);
+    free(job->beacons);
+    free(job->children);
+    if (!job->directory[0]) return;
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/beacon", job->directory);
+    unlink(path);
+    rmdir(job->directory);
+}
+
+/* ---- starting ---- */
+
+static void set_number(const char *name, int value) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static void set_environment(const struct job *job, int rank) {
+    aorta_foreign_ranks_clear();
+    setenv("AORTA_STATE_DIR", job->directory, 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", job->port);
+    set_number("WORLD_SIZE", job->options->ranks);
+    set_number("LOCAL_WORLD_SIZE", job->options->ranks);
+    if (job->mpirun[0])
+        aorta_mpirun_environment(job->options->grace_s);
+    else
+        set_number("AORTA_LAUNCH_RANK", rank);
+}
+
+/* The arguments of a child: `[mpirun -n N] self launch --rank-exec -- COMMAND…`. */
+static char **child_arguments(struct job *job, char number[16]) {
+    static char n[] = "-n", launch[] = "launch", rank_exec[] = "--rank-exec", dashes[] = "--";
+    size_t length = 0, at = 0;
+    while (job->options->command[length]) length++;
+    char **arguments = calloc(length + 8, sizeof *arguments);
+    if (!arguments) return NULL;
+    snprintf(number, 16, "%d", job->options->ranks);
+    if (job->mpirun[0]) {
+        arguments[at++] = job->mpirun;
+        arguments[at++] = n;
+        arguments[at++] = number;
+    }
+    arguments[at++] = (char *)job->options->self;
+    arguments[at++] = launch;
+    arguments[at++] = rank_exec;
+    arguments[at++] = dashes;
+    memcpy(arguments + at, job->options->command, length * sizeof *arguments);
+    return arguments;
+}
+
+static _Noreturn void become_child(struct job *job, int rank, char **arguments) {
+    setpgid(0, 0);                    /* Ctrl-C reaches the launcher alone, which passes it on */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* should the launcher be killed */
+    sigprocmask(SIG_SETMASK, &job->former_mask, NULL);
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0) dup2(null, STDIN_FILENO); /* the terminal is not this group's to read */
+    set_environment(job, rank);
+    execv(arguments[0], arguments);
+    fprintf(stderr, "aorta launch: %s: %s\n", arguments[0], strerror(errno));
+    _exit(127);
+}
+
+static aorta_status start_children(struct job *job) {
+    char number[16];
+    char **arguments = child_arguments(job, number);
+    if (!arguments) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the arguments of the ranks");
+    aorta_status status = NULL;
+    for (int i = 0; i < job->child_count && !status; i++) {
+        pid_t pid = fork();
+        if (pid == 0) become_child(job, i, arguments);
+        if (pid < 0)
+            status = AORTA_ERROR(AORTA_IO, "cannot start rank %d: %s", i, strerror(errno));
+        else
+            job->children[i] = pid;
+    }
+    free(arguments);
+    return status;
+}
+
+/* ---- watching ---- */
+
+static void signal_children(const struct job *job, int signal) {
+    for (int i = 0; i < job->child_count; i++) {
+        if (job->children[i]) kill(job->children[i], signal);
+    }
+}
+
+static void signal_ranks(const struct job *job, int signal) {
+    bool all_started = true;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        all_started = all_started && state.pid;
+        if (state.pid && !state.ended) kill(-state.group, signal);
+    }
+    /* Wrappers ignore this once they run; before that, and for mpirun, it ends the start itself. */
+    if (!all_started) signal_children(job, signal);
+}
+
+static bool any_left(const struct job *job) {
+    for (int i = 0; i < job->child_count; i++) {
+        if (job->children[i]) return true;
+    }
+    return false;
+}
+
+static int exit_code_of(int wait_status) {
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+static void reap(struct job *job) {
+    for (int i = 0; i < job->child_count; i++) {
+        int wait_status;
+        if (!job->children[i] || waitpid(job->children[i], &wait_status, WNOHANG) != job->children[i]) continue;
+        job->children[i] = 0;
+        if (!job->child_failure) job->child_failure = exit_code_of(wait_status);
+    }
+}
+
+/* The rank that failed first, or -1. */
+static int first_failure(const struct job *job, struct aorta_beacon_state *first) {
+    int found = -1;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended || state.wait_status == 0) continue;
+        if (found >= 0 && state.ended_ns >= first->ended_ns) continue;
+        found = rank;
+        *first = state;
+    }
+    return found;
+}
+
+static void end_job(struct job *job, int signal, double grace_s) {
+    if (signal) signal_ranks(job, signal);
+    job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
+}
+
+/* First the ranks, so that mpirun can clean up after them; should that not do, the children as well. */
+static void kill_job(struct job *job) {
+    signal_ranks(job, SIGKILL);
+    if (job->kills++) signal_children(job, SIGKILL);
+    job->kill_at_ns = aorta_clock_ns() + 2000000000;
+}
+
+static void on_signal(struct job *job, int signal) {
+    if (signal == SIGCHLD) return;
+    signal_ranks(job, signal);
+    if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
+}
+
+/* Begins to end the job once a rank has failed or the time is over. */
+static void look(struct job *job, int64_t start_ns) {
+    struct aorta_beacon_state state;
+    double passed_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
+    if (job->child_failure || first_failure(job, &state) >= 0) {
+        if (job->signals)
+            end_job(job, 0, INTERRUPT_GRACE_S);
+        else
+            end_job(job, SIGTERM, job->options->grace_s);
+    } else if (job->options->timeout_s > 0 && passed_s > job->options->timeout_s) {
+        job->timed_out = true;
+        end_job(job, SIGTERM, job->options->grace_s);
+    }
+}
+
+static void watch(struct job *job) {
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    const int64_t start_ns = aorta_clock_ns();
+    while (any_left(job)) {
+        int signal = sigtimedwait(&job->watched, NULL, &pause);
+        if (signal > 0) on_signal(job, signal);
+        reap(job);
+        if (!job->kill_at_ns)
+            look(job, start_ns);
+        else if (aorta_clock_ns() > job->kill_at_ns)
+            kill_job(job);
+    }
+}
+
+/* ---- telling ---- */
+
+static void tell_operation(const struct aorta_beacon_state *state) {
+    if (state->step >= 0) fprintf(stderr, ", in step %lld", (long long)state->step);
+    if (!state->said_ns) {
+        fprintf(stderr, "; it had not said what it was doing");
+        return;
+    }
+    int64_t until_ns = state->ended ? state->ended_ns : aorta_clock_ns();
+    double ago_s = (double)(until_ns - state->said_ns) * 1e-9;
+    fprintf(stderr, "; last operation, begun %.1f s before: %s", ago_s, state->text);
+}
+
+static void tell_failure(const struct job *job, int rank, const struct aorta_beacon_state *state) {
+    if (WIFSIGNALED(state->wait_status)) {
+        int signal = WTERMSIG(state->wait_status);
+        fprintf(stderr, "aorta launch: rank %d was ended by signal %d (%s)", rank, signal, strsignal(signal));
+    } else {
+        fprintf(stderr, "aorta launch: rank %d ended with exit status %d", rank, WEXITSTATUS(state->wait_status));
+    }
+    tell_operation(state);
+    bool ended_others = job->options->ranks > 1 && !job->signals;
+    fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
+}
+
+static void tell_timeout(const struct job *job) {
+    fprintf(stderr, "aorta launch: the job did not end within %g s (--timeout-s) and was ended\n",
+            job->options->timeout_s);
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        fprintf(stderr, "aorta launch: rank %d", rank);
+        tell_operation(&state);
+        fputs(".\n", stderr);
+    }
+}
+
+/* A rank whose end nobody has written down: its wrapper was killed with it, or never came to run. */
+static int find_lost_rank(const struct job *job) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended) return rank;
+    }
+    return -1;
+}
+
+static int tell(const struct job *job) {
+    struct aorta_beacon_state state;
+    if (job->timed_out) {
+        tell_timeout(job);
+        return 1;
+    }
+    int rank = first_failure(job, &state);
+    if (rank >= 0) {
+        tell_failure(job, rank, &state);
+        return exit_code_of(state.wait_status);
+    }
+    int lost = find_lost_rank(job);
+    if (lost < 0) return 0;
+    fprintf(stderr, "aorta launch: rank %d was lost: %s ended with exit status %d\n", lost,
+            job->mpirun[0] ? job->mpirun : "its wrapper", job->child_failure);
+    return job->child_failure ? job->child_failure : 1;
+}
+
+aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code) {
+    struct job job = {.options = options};
+    sigemptyset(&job.watched);
+    sigaddset(&job.watched, SIGINT);
+    sigaddset(&job.watched, SIGTERM);
+    sigaddset(&job.watched, SIGHUP);
+    sigaddset(&job.watched, SIGCHLD);
+    aorta_status status = job_open(&job);
+    if (!status) {
+        sigprocmask(SIG_BLOCK, &job.watched, &job.former_mask);
+        status = start_children(&job);
+        if (status) end_job(&job, SIGTERM, options->grace_s);
+        watch(&job);
+        sigprocmask(SIG_SETMASK, &job.former_mask, NULL);
+    }
+    if (!status) *exit_code = tell(&job);
+    job_close(&job);
+    return status;
+}

@@ -1,0 +1,205 @@
+/* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
+#include "comm/mpi_group.h"
+
+#include "comm/mpirun.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the process ---- */
+
+static bool joined(void) {
+    int begun = 0, ended = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&ended);
+    return begun && !ended;
+}
+
+static aorta_status check_start(const struct aorta_ranks *ranks) {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ended) return AORTA_ERROR(AORTA_INTERNAL, "aorta_comm_open after aorta_comm_shutdown");
+    if (ranks->mpi) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "rank %d of %d was started by %s, which starts no MPI, and collectives on host memory need it. "
+                       "Two ways to start that work: `aorta launch -n %d -- aorta train …` and `mpirun -n %d aorta "
+                       "train …`",
+                       ranks->rank, ranks->world_size, aorta_launcher_name(ranks->launcher), ranks->local_world_size,
+                       ranks->world_size);
+}
+
+/* MPI keeps its state in the process; it is started once, by the first group. */
+static aorta_status join(const struct aorta_ranks *ranks) {
+    AORTA_TRY(check_start(ranks));
+    int level = MPI_THREAD_SINGLE;
+    if (joined()) {
+        AORTA_TRY(mpi_check(MPI_Query_thread(&level), "MPI_Query_thread"));
+    } else {
+        aorta_mpi_environment();
+        AORTA_TRY(mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
+    }
+    if (level < MPI_THREAD_MULTIPLE) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "this MPI library gives thread level %d, and streams that communicate side "
+                           "by side need MPI_THREAD_MULTIPLE (%d)",
+                           level, MPI_THREAD_MULTIPLE);
+    }
+    int rank = 0, size = 0;
+    AORTA_TRY(mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+    AORTA_TRY(mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+    if (rank == ranks->rank && size == ranks->world_size) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "MPI takes this process for rank %d of %d, the environment for rank %d of %d: are two launchers "
+                       "at work, or is this program linked with another MPI than the mpirun that started it?",
+                       rank, size, ranks->rank, ranks->world_size);
+}
+
+void aorta_mpi_leave(void) {
+    if (joined()) MPI_Finalize();
+}
+
+void aorta_mpi_abort(int exit_code) {
+    /* Under aorta launch the launcher sees the exit code and ends the other ranks; mpirun would end this one first. */
+    const char *state = getenv("AORTA_STATE_DIR");
+    if (joined() && !(state && *state)) MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+const char *aorta_comm_mpi_version(char *text, size_t capacity) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) version[0] = '\0';
+    version[strcspn(version, "\n")] = '\0';
+    snprintf(text, capacity, "%s", version);
+    return text;
+}
+
+/* ---- groups ---- */
+
+/* Takes over `mpi`, also on failure. */
+static aorta_status make_group(MPI_Comm mpi, double timeout_s, struct aorta_comm *comm) {
+    struct mpi_group *group = calloc(1, sizeof *group);
+    if (!group) {
+        MPI_Comm_free(&mpi);
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    }
+    group->mpi = mpi;
+    group->timeout_s = timeout_s;
+    MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(mpi, &group->rank);
+    MPI_Comm_size(mpi, &group->size);
+    comm->rank = group->rank;
+    comm->size = group->size;
+    comm->state = group;
+    int world_rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    aorta_status status = aorta_beacon_open(world_rank, &group->beacon);
+    if (!status) return NULL;
+    MPI_Comm_free(&mpi);
+    free(group);
+    return status;
+}
+
+static aorta_status mpi_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
+    AORTA_TRY(join(&options->ranks));
+    MPI_Comm mpi;
+    AORTA_TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &mpi), "MPI_Comm_dup"));
+    return make_group(mpi, options->timeout_s, comm);
+}
+
+static void mpi_close(struct aorta_comm *comm) {
+    struct mpi_group *group = comm->state;
+    aorta_beacon_close(group->beacon);
+    /* After a failure MPI may still write into these buffers, and freeing the communicator could wait for a dead rank:
+     * the process is about to end. */
+    if (group->failed) return;
+    if (joined()) MPI_Comm_free(&group->mpi);
+    free(group->sends.items);
+    free(group->receives.items);
+    free(group->scratch);
+    free(group);
+}
+
+/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
+static uint64_t hash_list(const int *ranks, int count) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < count; i++) hash = (hash ^ (uint64_t)ranks[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* Every rank shows its list to all. Otherwise one rank's mistake would leave the others waiting for ever. */
+static aorta_status agree(struct mpi_group *parent, const int *ranks, int count, uint64_t own, uint64_t *all) {
+    MPI_Request *request = mpi_request_add(&parent->receives);
+    if (!request) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a request");
+    int error = MPI_Iallgather(&own, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, parent->mpi, request);
+    AORTA_TRY(mpi_check(error, "MPI_Iallgather"));
+    AORTA_TRY(mpi_wait(&parent->receives, parent->timeout_s));
+    for (int i = 0; i < count; i++) {
+        if (all[ranks[i]] == own) continue;
+        return AORTA_ERROR(AORTA_USAGE, "rank %d passed another list of ranks than rank %d", ranks[i], parent->rank);
+    }
+    return NULL;
+}
+
+static aorta_status create_communicator(struct mpi_group *parent, const int *ranks, int count, MPI_Comm *mpi) {
+    MPI_Group all, members;
+    AORTA_TRY(mpi_check(MPI_Comm_group(parent->mpi, &all), "MPI_Comm_group"));
+    aorta_status status = mpi_check(MPI_Group_incl(all, count, ranks, &members), "MPI_Group_incl");
+    MPI_Group_free(&all);
+    if (status) return status;
+    status = mpi_check(MPI_Comm_create_group(parent->mpi, members, 0, mpi), "MPI_Comm_create_group");
+    MPI_Group_free(&members);
+    return status;
+}
+
+static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, int count, struct aorta_comm *comm) {
+    struct mpi_group *parent = parent_comm->state;
+    uint64_t *all = calloc((size_t)parent->size, sizeof *all);
+    if (!all) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the lists of %d ranks", parent->size);
+    aorta_status status = agree(parent, ranks, count, hash_list(ranks, count), all);
+    enum aorta_code code = aorta_status_code(status);
+    if (code == AORTA_TIMEOUT || code == AORTA_COMM)
+        parent->failed = true;
+    else
+        free(all); /* else MPI may still write into it */
+    MPI_Comm mpi;
+    if (!status && count > 0) status = create_communicator(parent, ranks, count, &mpi);
+    if (status) return aorta_annotate(status, "group of %d of %d ranks: rank %d", count, parent->size, parent->rank);
+    return count > 0 ? make_group(mpi, parent->timeout_s, comm) : NULL;
+}
+
+/* ---- on the stream ---- */
+
+struct kernel_arguments {
+    struct mpi_group *group;
+    struct aorta_comm_call call;
+};
+
+static aorta_status run_kernel(const void *arguments) {
+    const struct kernel_arguments *kernel = arguments;
+    return mpi_run(kernel->group, &kernel->call);
+}
+
+static const struct aorta_kernel kernels[AORTA_COLLECTIVE_COUNT] = {
+    [AORTA_ALL_REDUCE] = {.name = "all_reduce", .cpu = run_kernel},
+    [AORTA_REDUCE_SCATTER] = {.name = "reduce_scatter", .cpu = run_kernel},
+    [AORTA_ALL_GATHER] = {.name = "all_gather", .cpu = run_kernel},
+    [AORTA_BROADCAST] = {.name = "broadcast", .cpu = run_kernel},
+    [AORTA_ALL_TO_ALL] = {.name = "all_to_all", .cpu = run_kernel},
+    [AORTA_BARRIER] = {.name = "barrier", .cpu = run_kernel},
+};
+
+static aorta_status mpi_enqueue(struct aorta_comm *comm, struct aorta_stream *stream,
+                                const struct aorta_comm_call *call) {
+    const struct kernel_arguments arguments = {comm->state, *call};
+    return aorta_launch(stream, &kernels[call->kind], &arguments, sizeof arguments);
+}
+
+const struct aorta_comm_backend aorta_comm_mpi = {
+    .name = "mpi",
+    .simulated = false,
+    .open = mpi_open,
+    .split = mpi_split,
+    .close = mpi_close,
+    .enqueue = mpi_enqueue,
+};

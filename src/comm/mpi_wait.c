@@ -1,0 +1,79 @@
+/* Waiting for messages without taking the processor from compute.
+ *
+ * MPI moves data only inside its calls, so somebody has to poll. A thread that polls all the time, or yields all the
+ * time, takes half a core from the compute beside it; one that sleeps long leaves the link idle between the pieces of
+ * a message. So: poll on at once after a poll that did work, else a few polls in a row, then sleep in growing steps. */
+#include "comm/mpi_group.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define WORKED_NS 15000 /* processor time in one poll that tells it moved data */
+#define YIELD_NS 15000  /* polls only yield for so long after the last work */
+#define SLEEP_FIRST_NS 20000
+#define SLEEP_LAST_NS 100000
+#define TIMER_SLACK_NS 1000 /* Linux's default of 50 µs would more than double the short sleeps */
+
+static int64_t thread_time_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* `idle_ns`: since when nothing has moved. The sleep is an eighth of that, within its bounds. */
+static void back_off(int64_t idle_ns) {
+    if (idle_ns < YIELD_NS) {
+        sched_yield();
+        return;
+    }
+    int64_t sleep_ns = idle_ns / 8;
+    if (sleep_ns < SLEEP_FIRST_NS) sleep_ns = SLEEP_FIRST_NS;
+    if (sleep_ns > SLEEP_LAST_NS) sleep_ns = SLEEP_LAST_NS;
+    nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+}
+
+aorta_status mpi_check(int error, const char *function) {
+    if (error == MPI_SUCCESS) return NULL;
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    if (MPI_Error_string(error, text, &length) != MPI_SUCCESS) length = 0;
+    return AORTA_ERROR(AORTA_COMM, "%s: %.*s (error %d)", function, length, text, error);
+}
+
+aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s) {
+    const int64_t start_ns = aorta_clock_ns();
+    int64_t worked_ns = start_ns, before_ns = thread_time_ns();
+    prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+    for (;;) {
+        int done = 0;
+        AORTA_TRY(mpi_check(MPI_Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE), "MPI_Testall"));
+        if (done) break;
+        int64_t after_ns = thread_time_ns(), now_ns = aorta_clock_ns();
+        double waited_s = (double)(now_ns - start_ns) * 1e-9;
+        if (waited_s > timeout_s) return AORTA_ERROR(AORTA_TIMEOUT, "waited %.1f s for its peers", waited_s);
+        if (after_ns - before_ns > WORKED_NS)
+            worked_ns = now_ns;
+        else
+            back_off(now_ns - worked_ns);
+        before_ns = thread_time_ns();
+    }
+    requests->count = 0;
+    return NULL;
+}
+
+MPI_Request *mpi_request_add(struct mpi_requests *requests) {
+    if (requests->count == requests->capacity) {
+        int capacity = requests->capacity ? 2 * requests->capacity : 16;
+        MPI_Request *grown = realloc(requests->items, (size_t)capacity * sizeof *grown);
+        if (!grown) return NULL;
+        requests->items = grown;
+        requests->capacity = capacity;
+    }
+    MPI_Request *added = &requests->items[requests->count++];
+    *added = MPI_REQUEST_NULL;
+    return added;
+}

@@ -1,0 +1,22 @@
+/* Finding and preparing Open MPI's mpirun for local ranks. */
+#ifndef AORTA_COMM_MPIRUN_H
+#define AORTA_COMM_MPIRUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The path of a program as execvp would find it; false when there is none that can be run. */
+bool aorta_program_find(const char *name, char path[PATH_MAX]);
+/* Open MPI's mpirun: "mpirun.openmpi" (Debian's name beside other MPIs), else "mpirun". */
+bool aorta_mpirun_find(char path[PATH_MAX]);
+
+/* Sets what mpirun and its ranks need in this process's environment, keeping what the user has set; called in the
+ * child that becomes mpirun. `grace_s` lies between its SIGTERM and SIGKILL. */
+void aorta_mpirun_environment(double grace_s);
+/* Removes what another launcher around us has left in the environment and what would mislead the ranks. */
+void aorta_foreign_ranks_clear(void);
+
+/* Settings that help any process that joins MPI; also when the user called mpirun. */
+void aorta_mpi_environment(void);
+
+#endif
