@@ -1,0 +1,80 @@
+/* What a driver of one kind of device provides; device.c checks, counts and dispatches. Internal to src/device.
+ *
+ * A driver embeds the structs below as the first member of its own ones, and fills every member of the table. */
+#ifndef AORTA_DEVICE_BACKEND_H
+#define AORTA_DEVICE_BACKEND_H
+
+#include "device/device.h"
+
+struct aorta_memory;
+
+struct aorta_device {
+    const struct aorta_backend *backend;
+    struct aorta_device_info info;
+    struct aorta_memory *memory; /* set by device.c */
+};
+
+struct aorta_stream {
+    struct aorta_device *device;
+    enum aorta_priority priority;
+    char name[64];
+};
+
+struct aorta_event {
+    struct aorta_device *device;
+};
+
+struct aorta_graph {
+    struct aorta_device *device;
+    size_t node_count;
+};
+
+struct aorta_backend {
+    enum aorta_device_kind kind;
+    aorta_status (*open)(int index, struct aorta_device **device); /* fills backend and info */
+    void (*close)(struct aorta_device *device);
+    int64_t (*now_ns)(struct aorta_device *device);
+
+    /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes, NULL when there is no more. */
+    void *(*memory_get)(struct aorta_device *device, size_t bytes);
+    void (*memory_put)(struct aorta_device *device, void *memory, size_t bytes);
+    void *(*pinned_get)(struct aorta_device *device, size_t bytes);
+    void (*pinned_put)(struct aorta_device *device, void *memory, size_t bytes);
+    uint64_t (*memory_free)(struct aorta_device *device); /* what memory_get could still give, in all */
+
+    aorta_status (*stream_create)(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                  struct aorta_stream **stream);
+    void (*stream_destroy)(struct aorta_stream *stream);
+    aorta_status (*stream_synchronize)(struct aorta_stream *stream);
+    bool (*stream_idle)(struct aorta_stream *stream);
+
+    aorta_status (*launch)(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                           size_t bytes);
+    aorta_status (*host_call)(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+    aorta_status (*copy)(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+    aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
+    aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
+
+    aorta_status (*event_create)(struct aorta_device *device, struct aorta_event **event);
+    void (*event_destroy)(struct aorta_event *event);
+    aorta_status (*event_record)(struct aorta_event *event, struct aorta_stream *stream);
+    aorta_status (*stream_wait)(struct aorta_stream *stream, struct aorta_event *event);
+    aorta_status (*event_synchronize)(struct aorta_event *event);
+    bool (*event_done)(struct aorta_event *event);
+    aorta_status (*event_time)(struct aorta_event *event, int64_t *time_ns);
+
+    aorta_status (*capture_begin)(struct aorta_stream *stream);
+    aorta_status (*capture_end)(struct aorta_stream *stream, struct aorta_graph **graph);
+    bool (*stream_capturing)(const struct aorta_stream *stream);
+    aorta_status (*graph_launch)(struct aorta_graph *graph, struct aorta_stream *stream);
+    void (*graph_destroy)(struct aorta_graph *graph);
+};
+
+extern const struct aorta_backend aorta_cpu_backend;
+
+/* ---- memory.c: counting, limit, reuse and messages, for every kind of device ---- */
+
+aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
+void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
+
+#endif

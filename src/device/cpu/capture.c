@@ -1,0 +1,273 @@
+/* Capture: commands are kept per stream, in branches, and become a graph.
+ *
+ * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
+ * end is read off vector clocks (Fidge 1988, Mattern 1989): each branch knows how many nodes of every branch come
+ * before its next one, records hand that knowledge to the event, and waits take the maximum. */
+#include "device/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
+}
+
+/* ---- reach ---- */
+
+static bool reach_extend(struct reach *reach, size_t count) {
+    if (count <= reach->count) return true;
+    uint32_t *counts = realloc(reach->counts, count * sizeof *counts);
+    if (!counts) return false;
+    memset(counts + reach->count, 0, (count - reach->count) * sizeof *counts);
+    *reach = (struct reach){counts, count};
+    return true;
+}
+
+static bool reach_merge(struct reach *into, const struct reach *from) {
+    if (!reach_extend(into, from->count)) return false;
+    for (size_t i = 0; i < from->count; i++) {
+        if (from->counts[i] > into->counts[i]) into->counts[i] = from->counts[i];
+    }
+    return true;
+}
+
+static uint32_t reach_of(const struct reach *reach, size_t branch) {
+    return branch < reach->count ? reach->counts[branch] : 0;
+}
+
+/* ---- branches ---- */
+
+static struct branch *make_branch(struct capture *capture, struct cpu_stream *stream) {
+    struct recording *recording = &capture->recording;
+    size_t index = recording->branch_count;
+    struct branch **grown = realloc(recording->branches, (index + 1) * sizeof(struct branch *));
+    if (!grown) return NULL;
+    recording->branches = grown;
+    struct branch *branch = calloc(1, sizeof *branch);
+    if (!branch) return NULL;
+    branch->capture = capture;
+    branch->stream = stream;
+    branch->index = index;
+    branch->priority = stream->base.priority;
+    memcpy(branch->name, stream->base.name, sizeof branch->name);
+    if (!reach_extend(&branch->reach, index + 1)) {
+        free(branch);
+        return NULL;
+    }
+    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
+    recording->branches[index] = branch;
+    recording->branch_count++;
+    stream->branch = branch;
+    return branch;
+}
+
+void recording_free(struct aorta_device *device, struct recording *recording) {
+    for (size_t i = 0; i < recording->branch_count; i++) {
+        struct branch *branch = recording->branches[i];
+        free(branch->reach.counts);
+        free(branch->program);
+        free(branch);
+    }
+    for (size_t i = 0; i < recording->mark_count; i++) mark_release(marks_of(device), recording->marks[i]);
+    free(recording->branches);
+    free(recording->marks);
+    *recording = (struct recording){0};
+}
+
+static void *program_extend(struct branch *branch, size_t bytes) {
+    if (branch->capacity - branch->length < bytes) {
+        size_t capacity = 2 * branch->capacity + bytes + 1024;
+        char *grown = realloc(branch->program, capacity);
+        if (!grown) return NULL;
+        branch->program = grown;
+        branch->capacity = capacity;
+    }
+    branch->length += bytes;
+    return branch->program + branch->length - bytes;
+}
+
+static bool is_node(enum command_kind kind) {
+    return kind != COMMAND_RECORD && kind != COMMAND_WAIT;
+}
+
+aorta_status capture_append(struct branch *branch, const struct command *command, const void *args, size_t bytes) {
+    size_t needed = command_bytes(bytes);
+    if (!needed) {
+        return capture_break(branch->capture,
+                             AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
+    }
+    void *place = program_extend(branch, needed);
+    if (!place) return capture_break(branch->capture, no_memory());
+    command_write(place, command, args, bytes);
+    if (is_node(command->kind)) {
+        branch->reach.counts[branch->index]++;
+        branch->capture->recording.node_count++;
+    }
+    return NULL;
+}
+
+/* ---- capture ---- */
+
+aorta_status capture_break(struct capture *capture, aorta_status error) {
+    if (!capture->broken) capture->broken = copy_status(error);
+    return error;
+}
+
+void capture_release(struct capture *capture) {
+    if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
+    aorta_status_free(capture->broken);
+    free(capture);
+}
+
+/* Lets all streams go and ends the capture; events may still refer to it. */
+static void close_capture(struct capture *capture) {
+    for (size_t i = 0; i < capture->recording.branch_count; i++) {
+        struct branch *branch = capture->recording.branches[i];
+        if (branch->stream) branch->stream->branch = NULL;
+        branch->stream = NULL;
+        branch->capture = NULL;
+    }
+    capture->active = false;
+}
+
+static void abandon(struct capture *capture) {
+    close_capture(capture);
+    recording_free(capture->device, &capture->recording);
+    capture_release(capture);
+}
+
+void capture_leave(struct cpu_stream *stream) {
+    struct branch *branch = stream->branch;
+    struct capture *capture = branch->capture;
+    stream->branch = NULL;
+    branch->stream = NULL;
+    if (branch->index == 0) {
+        abandon(capture);
+        return;
+    }
+    aorta_status_free(capture_break(
+        capture, AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", stream->base.name)));
+}
+
+aorta_status capture_record(struct branch *branch, struct cpu_event *event) {
+    struct capture *capture = branch->capture;
+    struct recording *recording = &capture->recording;
+    struct mark **grown = realloc(recording->marks, (recording->mark_count + 1) * sizeof(struct mark *));
+    if (!grown) return capture_break(capture, no_memory());
+    recording->marks = grown;
+    struct reach reach = {0};
+    struct mark *mark = reach_merge(&reach, &branch->reach) ? mark_take(marks_of(capture->device)) : NULL;
+    if (!mark) {
+        free(reach.counts);
+        return capture_break(capture, no_memory());
+    }
+    recording->marks[recording->mark_count++] = mark;
+    struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
+    aorta_status status = capture_append(branch, &command, NULL, 0);
+    if (status) {
+        free(reach.counts);
+        return status;
+    }
+    struct capture *before = event->capture;
+    atomic_fetch_add(&capture->references, 1);
+    event->capture = capture;
+    capture_release(before);
+    mark_release(marks_of(capture->device), event->latest);
+    event->latest = mark_retain(mark);
+    free(event->reach.counts);
+    event->reach = reach;
+    return NULL;
+}
+
+/* Why this stream may not wait for this event, or NULL. */
+static aorta_status check_wait(struct cpu_stream *stream, struct cpu_event *event) {
+    const char *name = stream->base.name;
+    if (!event->capture) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
+                           "outside the capture",
+                           name, event->recorded_on);
+    }
+    if (!event->capture->active) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
+                           "ended: it orders that graph only",
+                           name, event->recorded_on);
+    }
+    if (stream->branch && stream->branch->capture != event->capture) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
+                           name, event->recorded_on);
+    }
+    return NULL;
+}
+
+aorta_status capture_wait(struct cpu_stream *stream, struct cpu_event *event) {
+    aorta_status status = check_wait(stream, event);
+    if (status) return stream->branch ? capture_break(stream->branch->capture, status) : status;
+    struct capture *capture = event->capture;
+    struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
+    if (!branch || !reach_merge(&branch->reach, &event->reach)) return capture_break(capture, no_memory());
+    struct command command = {.kind = COMMAND_WAIT, .as.mark = event->latest};
+    return capture_append(branch, &command, NULL, 0);
+}
+
+aorta_status cpu_capture_begin(struct aorta_stream *base) {
+    struct cpu_stream *stream = cpu_stream(base);
+    if (stream->branch) {
+        return capture_break(stream->branch->capture,
+                             AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
+    }
+    struct capture *capture = calloc(1, sizeof *capture);
+    if (!capture) return no_memory();
+    capture->references = 1;
+    capture->device = base->device;
+    capture->active = true;
+    if (make_branch(capture, stream)) return NULL;
+    abandon(capture);
+    return no_memory();
+}
+
+bool cpu_stream_capturing(const struct aorta_stream *stream) {
+    return ((const struct cpu_stream *)stream)->branch != NULL;
+}
+
+/* AORTA_DEVICE naming the first stream whose last node does not come before the end of the first branch. */
+static aorta_status check_joined(const struct recording *recording) {
+    const struct branch *origin = recording->branches[0];
+    for (size_t i = 1; i < recording->branch_count; i++) {
+        const struct branch *branch = recording->branches[i];
+        if (reach_of(&origin->reach, i) >= reach_of(&branch->reach, i)) continue;
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
+                           "let %s wait for it first",
+                           origin->name, branch->name, branch->name, origin->name);
+    }
+    return NULL;
+}
+
+aorta_status cpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
+    struct branch *branch = cpu_stream(base)->branch;
+    if (!branch) return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", base->name);
+    struct capture *capture = branch->capture;
+    if (branch->index != 0) {
+        return capture_break(capture,
+                             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot end the capture: it began on stream %s",
+                                         base->name, capture->recording.branches[0]->name));
+    }
+    aorta_status status = capture->broken;
+    capture->broken = NULL;
+    if (status) {
+        status = aorta_annotate(status, "the capture on stream %s was broken", base->name);
+    } else {
+        status = check_joined(&capture->recording);
+    }
+    if (status) {
+        abandon(capture);
+        return status;
+    }
+    close_capture(capture);
+    status = graph_create(capture->device, &capture->recording, graph);
+    capture_release(capture);
+    return status;
+}

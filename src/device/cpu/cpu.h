@@ -1,0 +1,264 @@
+/* The CPU device from inside: a stream is a worker thread that runs commands from a queue.
+ *
+ * Files: device.c (opening, memory, the table), host.c (what this machine is), queue.c (commands in flight), gate.c
+ * (waiting), mark.c (one record of an event), stream.c (the worker), event.c, capture.c (recording), graph.c (replay).
+ */
+#ifndef AORTA_DEVICE_CPU_CPU_H
+#define AORTA_DEVICE_CPU_CPU_H
+
+#include "device/backend.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct cpu_stream;
+struct cpu_event;
+struct cpu_graph;
+
+/* ---- gate.c: something that happens once, and threads that wait for it ---- */
+
+struct gate {
+    _Atomic uint32_t state;
+};
+void gate_shut(struct gate *gate); /* only while nobody waits */
+void gate_open(struct gate *gate);
+bool gate_is_open(struct gate *gate);
+void gate_wait(struct gate *gate);
+/* Linux futexes: sleep while *word is `value`; wake every sleeper. */
+void futex_sleep(_Atomic uint32_t *word, uint32_t value);
+void futex_wake(_Atomic uint32_t *word);
+
+/* ---- mark.c: one record of an event ----
+ * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
+ * queued record and the queued waits hold references. Time and failure are written before the gate opens. */
+
+struct mark {
+    struct gate reached;
+    _Atomic int references;
+    int64_t time_ns;
+    aorta_status failure; /* owned: a copy of the stream's when the mark was reached */
+    struct mark *next;    /* in the pool */
+};
+
+struct mark_pool {
+    pthread_mutex_t lock;
+    struct mark *free;
+};
+void mark_pool_create(struct mark_pool *pool);
+void mark_pool_destroy(struct mark_pool *pool);
+struct mark *mark_take(struct mark_pool *pool); /* with one reference; NULL when memory is exhausted */
+struct mark *mark_retain(struct mark *mark);
+void mark_release(struct mark_pool *pool, struct mark *mark); /* NULL is fine */
+void mark_reach(struct mark *mark, aorta_status failure);     /* copies the failure, stamps, opens */
+
+aorta_status copy_status(aorta_status status); /* NULL for NULL */
+
+/* ---- commands ---- */
+
+enum command_kind {
+    COMMAND_KERNEL,
+    COMMAND_HOST_CALL,
+    COMMAND_COPY,
+    COMMAND_FILL,
+    COMMAND_TIMESTAMP,
+    COMMAND_RECORD,
+    COMMAND_WAIT,
+    COMMAND_REPLAY, /* one run of a graph */
+    COMMAND_KIND_COUNT
+};
+
+/* Moves freely in memory (arguments lie behind it, not in it), so queue and graph can hold it alike. */
+struct command {
+    uint32_t bytes; /* with the arguments behind it; a multiple of 16 */
+    enum command_kind kind;
+    union {
+        const struct aorta_kernel *kernel;
+        struct {
+            aorta_status (*function)(void *user);
+            void *user;
+        } host_call;
+        struct {
+            void *to;
+            const void *from;
+            size_t bytes;
+        } copy;
+        struct {
+            void *to;
+            size_t bytes;
+            int value;
+        } fill;
+        int64_t *timestamp;
+        struct mark *mark; /* record and wait */
+        struct {
+            struct cpu_graph *graph;
+            struct mark *before, *after; /* end of the graph's run before this one (may be NULL), and of this one */
+        } replay;
+    } as;
+} __attribute__((aligned(16)));
+
+/* Bytes of a command with its arguments; 0 when they are too many to count. */
+size_t command_bytes(size_t argument_bytes);
+void command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
+
+/* Who runs commands: a stream, or a graph's branch. Used by one thread at a time. */
+struct runner {
+    const char *name;
+    aorta_status failure; /* sticky; owned */
+};
+void run_command(struct runner *runner, const struct command *command); /* stream.c */
+
+/* ---- queue.c: commands on their way from one producer to one consumer ---- */
+
+struct chunk;
+struct queue {
+    struct chunk *tail;               /* producer's */
+    struct chunk *spare;              /* producer's */
+    struct chunk *head;               /* consumer's */
+    size_t read;                      /* consumer's: offset in head */
+    uint64_t pushed;                  /* producer's: commands ever queued */
+    _Atomic uint64_t popped;          /* commands ever finished */
+    _Atomic(struct chunk *) returned; /* from the consumer, for reuse */
+    _Atomic int idle_chunks;          /* spare and returned */
+    _Atomic uint32_t asleep;          /* 1: the consumer sleeps on this word */
+    _Atomic bool closed;
+};
+aorta_status queue_create(struct queue *queue);
+void queue_destroy(struct queue *queue);
+aorta_status queue_push(struct queue *queue, const struct command *command, const void *arguments, size_t bytes);
+void queue_close(struct queue *queue);                               /* by the producer: nothing more will come */
+const struct command *queue_next(struct queue *queue);               /* sleeps until there is one; NULL: closed */
+void queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
+bool queue_idle(struct queue *queue);                                /* asked by the producer */
+
+/* ---- thread.c ---- */
+
+/* Starts a thread that no signal interrupts. `what` names it in the message. */
+aorta_status thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);
+void thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
+
+/* ---- capture.c: recording commands instead of running them ---- */
+
+/* For each branch of a capture, how many of its nodes come before some point: a vector clock. */
+struct reach {
+    uint32_t *counts;
+    size_t count;
+};
+
+struct branch { /* what one stream does in a graph */
+    struct capture *capture;
+    struct cpu_stream *stream; /* while captured */
+    size_t index;              /* 0: the stream that capture began on */
+    char name[64];
+    enum aorta_priority priority;
+    struct reach reach; /* what comes before its next node */
+    char *program;      /* commands one behind the other */
+    size_t length, capacity;
+    /* replay */
+    struct runner runner;
+    pthread_t thread; /* of every branch but the first */
+    bool started;     /* the thread exists */
+    bool stop;        /* the thread is to end; written before `start` opens */
+    struct gate start, finished;
+};
+
+struct recording { /* first owned by the capture, then by the graph */
+    struct branch **branches;
+    size_t branch_count;
+    struct mark **marks; /* records inside */
+    size_t mark_count, node_count;
+};
+
+struct capture {
+    _Atomic int references; /* captured streams' and events' */
+    struct aorta_device *device;
+    bool active;
+    aorta_status broken; /* first error inside; the capture's end returns it */
+    struct recording recording;
+};
+
+aorta_status capture_append(struct branch *branch, const struct command *command, const void *args, size_t bytes);
+/* Both are told only of captured streams or events. The event is locked. */
+aorta_status capture_record(struct branch *branch, struct cpu_event *event);
+aorta_status capture_wait(struct cpu_stream *stream, struct cpu_event *event);
+/* Keeps a copy of the error as the one that broke the capture, and returns it. */
+aorta_status capture_break(struct capture *capture, aorta_status error);
+void capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
+void capture_release(struct capture *capture); /* NULL is fine */
+void recording_free(struct aorta_device *device, struct recording *recording);
+
+/* ---- graph.c: replay ---- */
+
+/* Takes the recording over, in success and in failure. */
+aorta_status graph_create(struct aorta_device *device, struct recording *recording, struct aorta_graph **graph);
+void graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
+
+/* ---- the objects ---- */
+
+struct cpu_device {
+    struct aorta_device base;
+    struct mark_pool marks;
+};
+
+struct cpu_stream {
+    struct aorta_stream base;
+    pthread_t thread;
+    struct queue queue;
+    struct runner runner;  /* the worker's */
+    struct branch *branch; /* where commands go while captured, else NULL */
+};
+
+struct cpu_event {
+    struct aorta_event base;
+    pthread_mutex_t lock;
+    struct mark *latest;     /* last record; NULL: never recorded */
+    struct capture *capture; /* not NULL: the last record was made in it; holds a reference */
+    struct reach reach;      /* capture: what that record has behind it */
+    char recorded_on[64];    /* stream of the last record */
+};
+
+static inline struct cpu_device *cpu_device(struct aorta_device *device) {
+    return (struct cpu_device *)device;
+}
+static inline struct cpu_stream *cpu_stream(struct aorta_stream *stream) {
+    return (struct cpu_stream *)stream;
+}
+static inline struct cpu_event *cpu_event(struct aorta_event *event) {
+    return (struct cpu_event *)event;
+}
+static inline struct mark_pool *marks_of(struct aorta_device *device) {
+    return &cpu_device(device)->marks;
+}
+
+/* ---- host.c ---- */
+
+void host_describe(struct aorta_device_info *info);
+uint64_t host_memory_free(void); /* what the machine and its control group still have */
+
+/* ---- members of the table ---- */
+
+aorta_status cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                               struct aorta_stream **stream);
+void cpu_stream_destroy(struct aorta_stream *stream);
+aorta_status cpu_stream_synchronize(struct aorta_stream *stream);
+bool cpu_stream_idle(struct aorta_stream *stream);
+aorta_status cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args, size_t bytes);
+aorta_status cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+aorta_status cpu_timestamp(struct aorta_stream *stream, int64_t *slot);
+
+aorta_status cpu_event_create(struct aorta_device *device, struct aorta_event **event);
+void cpu_event_destroy(struct aorta_event *event);
+aorta_status cpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
+aorta_status cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
+aorta_status cpu_event_synchronize(struct aorta_event *event);
+bool cpu_event_done(struct aorta_event *event);
+aorta_status cpu_event_time(struct aorta_event *event, int64_t *time_ns);
+
+aorta_status cpu_capture_begin(struct aorta_stream *stream);
+aorta_status cpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+bool cpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status cpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
+void cpu_graph_destroy(struct aorta_graph *graph);
+
+#endif

@@ -1,0 +1,133 @@
+/* Events: each names the mark of its last record. */
+#include "device/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+aorta_status cpu_event_create(struct aorta_device *device, struct aorta_event **event) {
+    struct cpu_event *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for an event");
+    made->base.device = device;
+    pthread_mutex_init(&made->lock, NULL);
+    *event = &made->base;
+    return NULL;
+}
+
+static void forget_capture(struct cpu_event *event) {
+    if (!event->capture) return;
+    capture_release(event->capture);
+    event->capture = NULL;
+    free(event->reach.counts);
+    event->reach = (struct reach){0};
+}
+
+/* Queued records and waits hold marks of their own, so the event may go before they are reached. */
+void cpu_event_destroy(struct aorta_event *base) {
+    struct cpu_event *event = cpu_event(base);
+    forget_capture(event);
+    mark_release(marks_of(base->device), event->latest);
+    pthread_mutex_destroy(&event->lock);
+    free(event);
+}
+
+static aorta_status record_queued(struct cpu_event *event, struct cpu_stream *stream) {
+    struct mark_pool *pool = marks_of(event->base.device);
+    struct mark *mark = mark_take(pool);
+    if (!mark) return AORTA_ERROR(AORTA_MEMORY, "no host memory to record an event on stream %s", stream->base.name);
+    struct command command = {.kind = COMMAND_RECORD, .as.mark = mark_retain(mark)};
+    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
+    if (status) {
+        mark_release(pool, mark);
+        mark_release(pool, mark);
+        return status;
+    }
+    mark_release(pool, event->latest);
+    event->latest = mark;
+    forget_capture(event);
+    return NULL;
+}
+
+aorta_status cpu_event_record(struct aorta_event *base, struct aorta_stream *stream_base) {
+    struct cpu_event *event = cpu_event(base);
+    struct cpu_stream *stream = cpu_stream(stream_base);
+    pthread_mutex_lock(&event->lock);
+    aorta_status status = stream->branch ? capture_record(stream->branch, event) : record_queued(event, stream);
+    if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
+    pthread_mutex_unlock(&event->lock);
+    return status;
+}
+
+static aorta_status wait_queued(struct cpu_stream *stream, struct mark *mark) {
+    if (!mark || (gate_is_open(&mark->reached) && !mark->failure)) return NULL;
+    struct command command = {.kind = COMMAND_WAIT, .as.mark = mark_retain(mark)};
+    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
+    if (status) mark_release(marks_of(stream->base.device), mark);
+    return status;
+}
+
+aorta_status cpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
+    struct cpu_event *event = cpu_event(base);
+    struct cpu_stream *stream = cpu_stream(stream_base);
+    pthread_mutex_lock(&event->lock);
+    bool captured = event->capture || (stream->branch && event->latest);
+    aorta_status status = captured ? capture_wait(stream, event) : wait_queued(stream, event->latest);
+    pthread_mutex_unlock(&event->lock);
+    return status;
+}
+
+static aorta_status only_orders(const struct cpu_event *event) {
+    return AORTA_ERROR(AORTA_DEVICE,
+                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
+                       "end of its own; record it outside, or use a timestamp",
+                       event->recorded_on);
+}
+
+/* The mark of the last record with a reference, or NULL when there is none. */
+static aorta_status latest_mark(struct cpu_event *event, struct mark **mark) {
+    pthread_mutex_lock(&event->lock);
+    aorta_status status = NULL;
+    *mark = NULL;
+    if (event->capture) {
+        status = only_orders(event);
+        if (event->capture->active) status = capture_break(event->capture, status);
+    } else if (event->latest) {
+        *mark = mark_retain(event->latest);
+    }
+    pthread_mutex_unlock(&event->lock);
+    return status;
+}
+
+aorta_status cpu_event_synchronize(struct aorta_event *base) {
+    struct mark *mark;
+    AORTA_TRY(latest_mark(cpu_event(base), &mark));
+    if (!mark) return NULL;
+    gate_wait(&mark->reached);
+    aorta_status status = copy_status(mark->failure);
+    mark_release(marks_of(base->device), mark);
+    return status;
+}
+
+bool cpu_event_done(struct aorta_event *base) {
+    struct cpu_event *event = cpu_event(base);
+    pthread_mutex_lock(&event->lock);
+    bool done = !event->capture && (!event->latest || gate_is_open(&event->latest->reached));
+    pthread_mutex_unlock(&event->lock);
+    return done;
+}
+
+aorta_status cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
+    struct mark *mark;
+    AORTA_TRY(latest_mark(cpu_event(base), &mark));
+    if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
+    aorta_status status = NULL;
+    if (!gate_is_open(&mark->reached)) {
+        status = AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it",
+                             cpu_event(base)->recorded_on);
+    } else if (mark->failure) {
+        status = copy_status(mark->failure);
+    } else {
+        *time_ns = mark->time_ns;
+    }
+    mark_release(marks_of(base->device), mark);
+    return status;
+}

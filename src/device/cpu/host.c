@@ -1,0 +1,130 @@
+/* What this machine is: processor, instruction set, memory. */
+#include "device/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The text behind "key<spaces>:" in a file of such lines (/proc/cpuinfo, /proc/meminfo); false when it is not there. */
+static bool find_value(const char *path, const char *key, char *value, size_t size) {
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    char line[512];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, key, strlen(key)) != 0) continue;
+        colon++;
+        colon += strspn(colon, " \t");
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(value, size, "%s", colon);
+        found = true;
+    }
+    fclose(file);
+    return found;
+}
+
+/* The number that a file consists of; `otherwise` when it is absent or says "max". */
+static uint64_t read_number(const char *path, uint64_t otherwise) {
+    FILE *file = fopen(path, "re");
+    if (!file) return otherwise;
+    unsigned long long number;
+    bool read = fscanf(file, "%llu", &number) == 1;
+    fclose(file);
+    return read ? number : otherwise;
+}
+
+/* The path of this process in the unified hierarchy: the line "0::/path" of /proc/self/cgroup (cgroups(7)). */
+static bool find_cgroup(char *path, size_t size) {
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file) return false;
+    char line[512];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "0::", 3) != 0) continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(path, size, "%s", line + 3);
+        found = true;
+    }
+    fclose(file);
+    return found;
+}
+
+struct memory_bounds {
+    uint64_t total, free;
+};
+
+static void narrow(struct memory_bounds *bounds, uint64_t limit, uint64_t used) {
+    if (limit < bounds->total) bounds->total = limit;
+    uint64_t rest = limit > used ? limit - used : 0;
+    if (rest < bounds->free) bounds->free = rest;
+}
+
+/* A limit holds for all groups below it, so every group from our own up to the root counts. Page cache is counted as
+ * used by memory.current though it would be dropped; the figure is therefore careful. */
+static void narrow_by_cgroups(struct memory_bounds *bounds) {
+    char group[512], file[640];
+    if (find_cgroup(group, sizeof group)) {
+        for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+            *end = '\0';
+            snprintf(file, sizeof file, "/sys/fs/cgroup%s/memory.max", group);
+            uint64_t limit = read_number(file, UINT64_MAX);
+            snprintf(file, sizeof file, "/sys/fs/cgroup%s/memory.current", group);
+            if (limit != UINT64_MAX) narrow(bounds, limit, read_number(file, 0));
+        }
+    }
+    uint64_t limit = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", UINT64_MAX); /* version 1 */
+    if (limit < bounds->total) narrow(bounds, limit, read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0));
+}
+
+static struct memory_bounds memory_bounds(void) {
+    uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    struct memory_bounds bounds = {total, total};
+    char text[64];
+    if (find_value("/proc/meminfo", "MemAvailable", text, sizeof text)) {
+        bounds.free = strtoull(text, NULL, 10) * 1024;
+    }
+    narrow_by_cgroups(&bounds);
+    return bounds;
+}
+
+uint64_t host_memory_free(void) {
+    return memory_bounds().free;
+}
+
+static const char *instruction_set(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) return "avx512";
+    if (__builtin_cpu_supports("avx2")) return "avx2";
+    return "x86-64";
+#else
+    return NULL;
+#endif
+}
+
+static void find_name(struct aorta_device_info *info) {
+    struct utsname machine = {0};
+    uname(&machine);
+    const char *isa = instruction_set();
+    snprintf(info->isa, sizeof info->isa, "%.60s", isa ? isa : machine.machine);
+    if (!find_value("/proc/cpuinfo", "model name", info->name, sizeof info->name)) {
+        snprintf(info->name, sizeof info->name, "%.100s CPU", machine.machine);
+    }
+}
+
+void host_describe(struct aorta_device_info *info) {
+    find_name(info);
+    info->memory_bytes = memory_bounds().total;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+    info->multiprocessors = known ? CPU_COUNT(&allowed) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    struct timespec tick = {0, 1};
+    clock_getres(CLOCK_MONOTONIC, &tick);
+    info->timestamp_tick = tick.tv_sec * 1000000000 + tick.tv_nsec;
+}

@@ -1,0 +1,34 @@
+/* Worker threads. */
+#include "device/cpu/cpu.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Steps below the process's own niceness. Raising it further needs a privilege that is rarely there. */
+static const int niceness[] = {
+    [AORTA_PRIORITY_LOW] = 5,
+    [AORTA_PRIORITY_NORMAL] = 1,
+    [AORTA_PRIORITY_HIGH] = 0,
+};
+
+/* A new thread inherits the signal mask, so it is blocked around the start: signals reach the program's own threads. */
+aorta_status thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, function, user);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s: its thread could not be started: %s", what, strerror(error));
+}
+
+void thread_settle(const char *name, enum aorta_priority priority) {
+    char shown[16]; /* what Linux keeps of a thread's name */
+    snprintf(shown, sizeof shown, "%.15s", name);
+    pthread_setname_np(pthread_self(), shown);
+    int base = getpriority(PRIO_PROCESS, (id_t)getpid());
+    setpriority(PRIO_PROCESS, (id_t)gettid(), base + niceness[priority]); /* a refusal leaves it as it was */
+}

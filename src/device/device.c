@@ -1,0 +1,165 @@
+/* Opens devices and hands each call to the driver of its device. */
+#include "device/backend.h"
+
+static const char *const kind_names[] = {
+    [AORTA_DEVICE_CPU] = "cpu",
+    [AORTA_DEVICE_CUDA] = "cuda",
+    [AORTA_DEVICE_HIP] = "hip",
+};
+
+static const struct aorta_backend *const backends[] = {
+    [AORTA_DEVICE_CPU] = &aorta_cpu_backend,
+    [AORTA_DEVICE_CUDA] = NULL,
+    [AORTA_DEVICE_HIP] = NULL,
+};
+
+const char *aorta_device_kind_name(enum aorta_device_kind kind) {
+    return kind_names[kind];
+}
+
+aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device) {
+    const struct aorta_backend *backend = backends[kind];
+    if (!backend) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "no device %s:%d: this version has the cpu device only, support for %s is not built yet; "
+                           "use device.kind cpu (`aorta info` lists the devices found)",
+                           kind_names[kind], index, kind_names[kind]);
+    }
+    AORTA_TRY(backend->open(index, device));
+    aorta_status status = aorta_memory_create(*device, &(*device)->memory);
+    if (status) backend->close(*device);
+    return status;
+}
+
+void aorta_device_close(struct aorta_device *device) {
+    if (!device) return;
+    aorta_memory_destroy(device->memory);
+    device->backend->close(device);
+}
+
+const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device) {
+    return &device->info;
+}
+
+int64_t aorta_device_now_ns(struct aorta_device *device) {
+    return device->backend->now_ns(device);
+}
+
+/* ---- streams ---- */
+
+aorta_status aorta_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                 struct aorta_stream **stream) {
+    return device->backend->stream_create(device, name, priority, stream);
+}
+
+void aorta_stream_destroy(struct aorta_stream *stream) {
+    if (stream) stream->device->backend->stream_destroy(stream);
+}
+
+struct aorta_device *aorta_stream_device(const struct aorta_stream *stream) {
+    return stream->device;
+}
+
+const char *aorta_stream_name(const struct aorta_stream *stream) {
+    return stream->name;
+}
+
+enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
+    return stream->priority;
+}
+
+aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
+    return stream->device->backend->stream_synchronize(stream);
+}
+
+bool aorta_stream_idle(struct aorta_stream *stream) {
+    return stream->device->backend->stream_idle(stream);
+}
+
+aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                          size_t bytes) {
+    return stream->device->backend->launch(stream, kernel, args, bytes);
+}
+
+aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+    return stream->device->backend->host_call(stream, function, user);
+}
+
+aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
+    return stream->device->backend->copy(stream, to, from, bytes);
+}
+
+aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
+    return stream->device->backend->fill_bytes(stream, to, value, bytes);
+}
+
+aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
+    return stream->device->backend->timestamp(stream, slot);
+}
+
+/* ---- events ---- */
+
+/* Events order streams of one device; across devices nothing would be ordered. */
+static aorta_status check_same_device(const struct aorta_event *event, const struct aorta_stream *stream) {
+    if (event->device == stream->device) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "stream %s and the event belong to different device objects", stream->name);
+}
+
+aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event) {
+    return device->backend->event_create(device, event);
+}
+
+void aorta_event_destroy(struct aorta_event *event) {
+    if (event) event->device->backend->event_destroy(event);
+}
+
+aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream) {
+    AORTA_TRY(check_same_device(event, stream));
+    return event->device->backend->event_record(event, stream);
+}
+
+aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event) {
+    AORTA_TRY(check_same_device(event, stream));
+    return stream->device->backend->stream_wait(stream, event);
+}
+
+aorta_status aorta_event_synchronize(struct aorta_event *event) {
+    return event->device->backend->event_synchronize(event);
+}
+
+bool aorta_event_done(struct aorta_event *event) {
+    return event->device->backend->event_done(event);
+}
+
+aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns) {
+    return event->device->backend->event_time(event, time_ns);
+}
+
+/* ---- graphs ---- */
+
+aorta_status aorta_capture_begin(struct aorta_stream *stream) {
+    return stream->device->backend->capture_begin(stream);
+}
+
+aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
+    return stream->device->backend->capture_end(stream, graph);
+}
+
+bool aorta_stream_capturing(const struct aorta_stream *stream) {
+    return stream->device->backend->stream_capturing(stream);
+}
+
+aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream) {
+    if (graph->device != stream->device) {
+        return AORTA_ERROR(AORTA_DEVICE, "stream %s and the graph belong to different device objects", stream->name);
+    }
+    return stream->device->backend->graph_launch(graph, stream);
+}
+
+size_t aorta_graph_node_count(const struct aorta_graph *graph) {
+    return graph->node_count;
+}
+
+void aorta_graph_destroy(struct aorta_graph *graph) {
+    if (graph) graph->device->backend->graph_destroy(graph);
+}

@@ -1,0 +1,308 @@
+/* Device memory: what is handed out, what is kept for reuse, what is too much.
+ *
+ * Freed blocks are kept and handed out again when a request fits closely; they go back to the system when the limit or
+ * the system's own end would be hit. Live blocks are found by address in a hash table, as a GPU's memory cannot hold
+ * headers that the host reads. */
+#include "device/backend.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, KEPT_SHARE = 16 };
+
+struct block {
+    void *memory; /* NULL: this place in the table is empty */
+    size_t bytes; /* of the whole block */
+    size_t used;  /* of it asked for, rounded up */
+    bool pinned;  /* page-locked host memory */
+};
+
+struct aorta_memory {
+    struct aorta_device *device;
+    pthread_mutex_t lock;
+    struct block *live; /* open addressing, linear probing; the size is a power of two */
+    size_t live_count, live_size;
+    struct block *kept; /* freed blocks, oldest first */
+    size_t kept_count, kept_size;
+    uint64_t kept_bytes, most_kept; /* now, and the bound on it */
+    uint64_t allocated, peak, reserved, pinned, limit;
+};
+
+/* ---- live blocks by address ---- */
+
+/* Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4): the multiplier is 2^64 / golden ratio. */
+static size_t home_of(const struct aorta_memory *memory, const void *address) {
+    uint64_t mixed = ((uint64_t)(uintptr_t)address / ALIGNMENT) * 0x9E3779B97F4A7C15u;
+    return (size_t)(mixed >> 32) & (memory->live_size - 1);
+}
+
+static void place(struct aorta_memory *memory, struct block block) {
+    size_t at = home_of(memory, block.memory);
+    while (memory->live[at].memory) at = (at + 1) & (memory->live_size - 1);
+    memory->live[at] = block;
+}
+
+/* Makes room for one more: the table stays at most half full. */
+static bool reserve_place(struct aorta_memory *memory) {
+    if (2 * (memory->live_count + 1) <= memory->live_size) return true;
+    size_t old_size = memory->live_size;
+    struct block *old = memory->live, *grown = calloc(old_size ? 2 * old_size : FIRST_TABLE_SIZE, sizeof *grown);
+    if (!grown) return false;
+    memory->live = grown;
+    memory->live_size = old_size ? 2 * old_size : FIRST_TABLE_SIZE;
+    for (size_t i = 0; i < old_size; i++) {
+        if (old[i].memory) place(memory, old[i]);
+    }
+    free(old);
+    return true;
+}
+
+/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries behind the gap
+ * are placed again, so that searches which passed over it still find them. */
+static struct block take_live(struct aorta_memory *memory, const void *address) {
+    if (!memory->live_size) return (struct block){0};
+    size_t mask = memory->live_size - 1, at = home_of(memory, address);
+    while (memory->live[at].memory && memory->live[at].memory != address) at = (at + 1) & mask;
+    struct block found = memory->live[at];
+    if (!found.memory) return found;
+    memory->live[at] = (struct block){0};
+    memory->live_count--;
+    for (size_t next = (at + 1) & mask; memory->live[next].memory; next = (next + 1) & mask) {
+        struct block moved = memory->live[next];
+        memory->live[next] = (struct block){0};
+        place(memory, moved);
+    }
+    return found;
+}
+
+/* ---- kept blocks ---- */
+
+static void release(struct aorta_memory *memory, struct block block) {
+    memory->reserved -= block.bytes;
+    memory->device->backend->memory_put(memory->device, block.memory, block.bytes);
+}
+
+static struct block take_kept(struct aorta_memory *memory, size_t index) {
+    struct block block = memory->kept[index];
+    for (size_t i = index + 1; i < memory->kept_count; i++) memory->kept[i - 1] = memory->kept[i];
+    memory->kept_count--;
+    memory->kept_bytes -= block.bytes;
+    return block;
+}
+
+/* Gives kept blocks back, oldest first, until no more than `most` bytes are kept. */
+static void trim(struct aorta_memory *memory, uint64_t most) {
+    while (memory->kept_count && memory->kept_bytes > most) release(memory, take_kept(memory, 0));
+}
+
+/* The smallest kept block that holds `bytes` and wastes at most an eighth of them. */
+static struct block reuse(struct aorta_memory *memory, size_t bytes) {
+    size_t best = memory->kept_count;
+    for (size_t i = 0; i < memory->kept_count; i++) {
+        size_t size = memory->kept[i].bytes;
+        if (size < bytes || size - bytes > bytes / BAD_FIT_DIVISOR) continue;
+        if (best == memory->kept_count || size < memory->kept[best].bytes) best = i;
+    }
+    return best < memory->kept_count ? take_kept(memory, best) : (struct block){0};
+}
+
+static void keep(struct aorta_memory *memory, struct block block) {
+    if (block.bytes > memory->most_kept) {
+        release(memory, block);
+        return;
+    }
+    trim(memory, memory->most_kept - block.bytes);
+    if (memory->kept_count == memory->kept_size) {
+        size_t size = memory->kept_size ? 2 * memory->kept_size : 64;
+        struct block *grown = realloc(memory->kept, size * sizeof *grown);
+        if (!grown) {
+            release(memory, block);
+            return;
+        }
+        memory->kept = grown;
+        memory->kept_size = size;
+    }
+    memory->kept[memory->kept_count++] = block;
+    memory->kept_bytes += block.bytes;
+}
+
+/* ---- messages ---- */
+
+static const char *readable(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, size, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+/* What is left for new allocations: the system's rest and the kept blocks, or what the limit leaves. */
+static uint64_t left(struct aorta_memory *memory) {
+    uint64_t rest = memory->device->backend->memory_free(memory->device) + memory->kept_bytes;
+    if (!memory->limit) return rest;
+    uint64_t allowed = memory->limit > memory->allocated ? memory->limit - memory->allocated : 0;
+    return allowed < rest ? allowed : rest;
+}
+
+static aorta_status full(struct aorta_memory *memory, const char *kind, const char *what, size_t bytes) {
+    char size[32], rest[32], used[32];
+    const struct aorta_device_info *info = &memory->device->info;
+    return AORTA_ERROR(AORTA_MEMORY, "%s: %s of %s memory do not fit on %s:%d: %s free, %s in use", what,
+                       readable(bytes, size, sizeof size), kind, aorta_device_kind_name(info->kind), info->index,
+                       readable(left(memory), rest, sizeof rest), readable(memory->allocated, used, sizeof used));
+}
+
+/* ---- the calls ---- */
+
+aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory) {
+    struct aorta_memory *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device's");
+    made->device = device;
+    made->most_kept = device->info.memory_bytes / KEPT_SHARE;
+    pthread_mutex_init(&made->lock, NULL);
+    *memory = made;
+    return NULL;
+}
+
+static void give_back(struct aorta_memory *memory, struct block block) {
+    if (!block.pinned) {
+        release(memory, block);
+        return;
+    }
+    memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
+}
+
+void aorta_memory_destroy(struct aorta_memory *memory) {
+    trim(memory, 0);
+    for (size_t i = 0; i < memory->live_size; i++) {
+        if (memory->live[i].memory) give_back(memory, memory->live[i]);
+    }
+    pthread_mutex_destroy(&memory->lock);
+    free(memory->live);
+    free(memory->kept);
+    free(memory);
+}
+
+static void add_live(struct aorta_memory *memory, struct block block) {
+    place(memory, block);
+    memory->live_count++;
+    if (block.pinned) {
+        memory->pinned += block.used;
+        return;
+    }
+    memory->allocated += block.used;
+    if (memory->allocated > memory->peak) memory->peak = memory->allocated;
+}
+
+/* A block from the kept ones or from the system; memory is NULL when neither has it. */
+static struct block obtain(struct aorta_memory *memory, size_t bytes) {
+    if (memory->limit && (bytes > memory->limit || memory->allocated > memory->limit - bytes)) return (struct block){0};
+    struct block block = reuse(memory, bytes);
+    if (block.memory) return block;
+    if (memory->limit) { /* what is kept and what is handed out stay within the limit together */
+        trim(memory, memory->limit - memory->allocated - bytes);
+    }
+    block.memory = memory->device->backend->memory_get(memory->device, bytes);
+    if (!block.memory && memory->kept_count) {
+        trim(memory, 0);
+        block.memory = memory->device->backend->memory_get(memory->device, bytes);
+    }
+    block.bytes = block.memory ? bytes : 0;
+    memory->reserved += block.bytes;
+    return block;
+}
+
+/* Rounds up to the alignment, 0 when that is too much to count. No bytes still make a block, so that every address is
+ * distinct. */
+static size_t round_up(size_t bytes) {
+    if (bytes > SIZE_MAX - ALIGNMENT) return 0;
+    return bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+}
+
+aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
+    struct aorta_memory *memory = device->memory;
+    size_t rounded = round_up(bytes);
+    pthread_mutex_lock(&memory->lock);
+    struct block block = {0};
+    if (rounded && reserve_place(memory)) block = obtain(memory, rounded);
+    aorta_status status = block.memory ? NULL : full(memory, "device", what, bytes);
+    if (!status) {
+        block.used = rounded;
+        add_live(memory, block);
+        *result = block.memory;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return status;
+}
+
+/* The block knows which kind of memory it is. */
+static void free_block(struct aorta_memory *memory, void *address) {
+    if (!address) return;
+    pthread_mutex_lock(&memory->lock);
+    struct block block = take_live(memory, address);
+    if (block.memory && block.pinned) {
+        memory->pinned -= block.used;
+        memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
+    } else if (block.memory) {
+        memory->allocated -= block.used;
+        keep(memory, block);
+    }
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void aorta_device_free(struct aorta_device *device, void *address) {
+    free_block(device->memory, address);
+}
+
+aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const char *what, void **result) {
+    struct aorta_memory *memory = device->memory;
+    size_t rounded = round_up(bytes);
+    pthread_mutex_lock(&memory->lock);
+    struct block block = {.pinned = true};
+    if (rounded && reserve_place(memory)) block.memory = device->backend->pinned_get(device, rounded);
+    aorta_status status = block.memory ? NULL : full(memory, "page-locked", what, bytes);
+    if (!status) {
+        block.bytes = block.used = rounded;
+        add_live(memory, block);
+        *result = block.memory;
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return status;
+}
+
+void aorta_pinned_free(struct aorta_device *device, void *address) {
+    free_block(device->memory, address);
+}
+
+struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
+    struct aorta_memory *memory = device->memory;
+    pthread_mutex_lock(&memory->lock);
+    struct aorta_memory_info info = {
+        .allocated = memory->allocated,
+        .peak = memory->peak,
+        .reserved = memory->reserved,
+        .pinned = memory->pinned,
+        .free = left(memory),
+    };
+    pthread_mutex_unlock(&memory->lock);
+    return info;
+}
+
+void aorta_device_reset_peak(struct aorta_device *device) {
+    pthread_mutex_lock(&device->memory->lock);
+    device->memory->peak = device->memory->allocated;
+    pthread_mutex_unlock(&device->memory->lock);
+}
+
+void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes) {
+    struct aorta_memory *memory = device->memory;
+    pthread_mutex_lock(&memory->lock);
+    memory->limit = bytes;
+    if (bytes) trim(memory, bytes > memory->allocated ? bytes - memory->allocated : 0);
+    pthread_mutex_unlock(&memory->lock);
+}

@@ -1,0 +1,41 @@
+/* What the programs of this suite share. Written against device.h alone, so that every device can be put to it. */
+#ifndef AORTA_TESTS_CONFORMANCE_DEVICE_SUITE_H
+#define AORTA_TESTS_CONFORMANCE_DEVICE_SUITE_H
+
+#include "check.h"
+#include "device/device.h"
+
+#include <stdatomic.h>
+
+/* cmocka set-up and tear-down: *state is the device under test (AORTA_TEST_DEVICE: cpu, cuda or hip; cpu if unset). */
+int suite_open(void **state);
+int suite_close(void **state);
+
+struct aorta_stream *make_stream(struct aorta_device *device, const char *name);
+struct aorta_event *make_event(struct aorta_device *device);
+void *make_memory(struct aorta_device *device, size_t bytes);
+void *make_pinned(struct aorta_device *device, size_t bytes); /* zeroed */
+void sync_stream(struct aorta_stream *stream);
+
+/* ---- kernels ---- */
+
+/* *counter = 31 × *counter + value: the result tells whether all ran, once and in order. Plain integers. */
+struct mix_args {
+    int64_t *counter;
+    int64_t value;
+};
+void queue_mix(struct aorta_stream *stream, int64_t *counter, int64_t value);
+int64_t mix(int64_t counter, int64_t value); /* the same on the host */
+
+/* Holds the stream until the host opens it, or for ten seconds: then the kernel fails. */
+struct lock { /* in pinned memory */
+    _Atomic int entered, open;
+};
+struct lock *make_lock(struct aorta_device *device);
+void queue_lock(struct aorta_stream *stream, struct lock *lock);
+void open_lock(struct lock *lock);
+
+/* Fails with AORTA_DEVICE and this text. */
+void queue_failure(struct aorta_stream *stream, const char *text);
+
+#endif

@@ -1,0 +1,261 @@
+/* Order in a stream, concurrency between streams, failures. */
+#include "suite.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void test_commands_of_a_stream_run_in_order(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "order");
+    int64_t *counter = make_pinned(*state, sizeof *counter), expected = 0;
+    for (int64_t i = 0; i < 5000; i++) {
+        queue_mix(stream, counter, i);
+        expected = mix(expected, i);
+    }
+    sync_stream(stream);
+    assert_int_equal(*counter, expected);
+    assert_true(aorta_stream_idle(stream));
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(*state, counter);
+}
+
+static void test_what_was_created_is_told(void **state) {
+    const enum aorta_priority priorities[] = {AORTA_PRIORITY_LOW, AORTA_PRIORITY_NORMAL, AORTA_PRIORITY_HIGH};
+    for (size_t i = 0; i < 3; i++) {
+        struct aorta_stream *stream;
+        check_ok(aorta_stream_create(*state, "a stream", priorities[i], &stream));
+        assert_string_equal(aorta_stream_name(stream), "a stream");
+        assert_int_equal(aorta_stream_priority(stream), priorities[i]);
+        assert_ptr_equal(aorta_stream_device(stream), *state);
+        sync_stream(stream);
+        aorta_stream_destroy(stream);
+    }
+}
+
+/* Each of two kernels waits to see the other: one after the other they would never end. */
+struct meeting {
+    _Atomic int *mine, *theirs;
+};
+
+static aorta_status run_meeting(const void *args) {
+    const struct meeting *a = args;
+    atomic_store(a->mine, 1);
+    for (int64_t spins = 0; !atomic_load(a->theirs); spins++) {
+        if (spins > 10000) return AORTA_ERROR(AORTA_TIMEOUT, "the other kernel did not come");
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static void test_streams_run_side_by_side(void **state) {
+    static const struct aorta_kernel kernel = {.name = "meeting", .cpu = run_meeting};
+    struct aorta_stream *a = make_stream(*state, "a"), *b = make_stream(*state, "b");
+    _Atomic int *here = make_pinned(*state, 2 * sizeof *here);
+    check_ok(aorta_launch(a, &kernel, &(struct meeting){&here[0], &here[1]}, sizeof(struct meeting)));
+    check_ok(aorta_launch(b, &kernel, &(struct meeting){&here[1], &here[0]}, sizeof(struct meeting)));
+    sync_stream(a);
+    sync_stream(b);
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_pinned_free(*state, here);
+}
+
+static void test_a_held_stream_is_not_idle(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "held");
+    struct lock *lock = make_lock(*state);
+    assert_true(aorta_stream_idle(stream));
+    queue_lock(stream, lock);
+    assert_false(aorta_stream_idle(stream));
+    open_lock(lock);
+    sync_stream(stream);
+    assert_true(aorta_stream_idle(stream));
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(*state, lock);
+}
+
+static void test_destroying_waits_for_the_work(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "short");
+    int64_t *counter = make_pinned(*state, sizeof *counter), expected = 0;
+    for (int64_t i = 0; i < 1000; i++) {
+        queue_mix(stream, counter, i);
+        expected = mix(expected, i);
+    }
+    aorta_stream_destroy(stream);
+    assert_int_equal(*counter, expected);
+    aorta_pinned_free(*state, counter);
+}
+
+static aorta_status count_call(void *user) {
+    int64_t *counter = user;
+    *counter = mix(*counter, 7);
+    return NULL;
+}
+
+static aorta_status fail_call(void *user) {
+    return AORTA_ERROR(AORTA_IO, "%s", (const char *)user);
+}
+
+static void test_host_calls_run_in_order(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "calls");
+    int64_t *counter = make_pinned(*state, sizeof *counter);
+    queue_mix(stream, counter, 1);
+    check_ok(aorta_host_call(stream, count_call, counter));
+    queue_mix(stream, counter, 2);
+    sync_stream(stream);
+    assert_int_equal(*counter, mix(mix(mix(0, 1), 7), 2));
+    check_ok(aorta_host_call(stream, fail_call, "the disk is full"));
+    check_fails(aorta_stream_synchronize(stream), AORTA_IO, "the disk is full");
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(*state, counter);
+}
+
+struct large_args {
+    int64_t *sum;
+    unsigned char bytes[100000];
+};
+
+static aorta_status run_large(const void *args) {
+    const struct large_args *a = args;
+    for (size_t i = 0; i < sizeof a->bytes; i++) *a->sum += a->bytes[i];
+    return NULL;
+}
+
+/* Small and large arguments in turn, so that every boundary inside a queue is met. CPU kernels only: GPUs take 4 KiB.
+ */
+static void test_large_arguments_arrive(void **state) {
+    static const struct aorta_kernel kernel = {.name = "large", .cpu = run_large};
+    if (aorta_device_get_info(*state)->kind != AORTA_DEVICE_CPU) skip();
+    struct aorta_stream *stream = make_stream(*state, "large");
+    struct large_args *args = malloc(sizeof *args);
+    int64_t *counter = make_pinned(*state, 2 * sizeof *counter), expected = 0, expected_sum = 0;
+    args->sum = &counter[1];
+    for (size_t i = 0; i < sizeof args->bytes; i++) args->bytes[i] = (unsigned char)(i * 7);
+    for (int64_t i = 0; i < 200; i++) {
+        size_t kept = (size_t)i * 499;
+        memset(args->bytes + kept, 0, sizeof args->bytes - kept);
+        for (size_t j = 0; j < kept; j++) expected_sum += args->bytes[j] = (unsigned char)(j * 7);
+        check_ok(aorta_launch(stream, &kernel, args, sizeof *args));
+        for (int64_t j = 0; j < i; j++) {
+            queue_mix(stream, counter, j);
+            expected = mix(expected, j);
+        }
+    }
+    sync_stream(stream);
+    assert_int_equal(counter[0], expected);
+    assert_int_equal(counter[1], expected_sum);
+    free(args);
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(*state, counter);
+}
+
+/* ---- failures ---- */
+
+static void test_a_failure_sticks(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "failing"), *other = make_stream(*state, "other");
+    int64_t *counter = make_pinned(*state, sizeof *counter), *time = make_pinned(*state, sizeof *time);
+    queue_mix(stream, counter, 1);
+    queue_failure(stream, "bad luck");
+    queue_mix(stream, counter, 2);
+    check_ok(aorta_fill_bytes(stream, counter, 0, sizeof *counter));
+    check_ok(aorta_timestamp(stream, time));
+    for (int i = 0; i < 3; i++) check_fails(aorta_stream_synchronize(stream), AORTA_DEVICE, "bad luck");
+    queue_failure(stream, "a second one");
+    check_fails(aorta_stream_synchronize(stream), AORTA_DEVICE, "bad luck");
+    assert_int_equal(*counter, mix(0, 1));
+    assert_int_equal(*time, 0);
+    queue_mix(other, counter, 3);
+    sync_stream(other);
+    assert_int_equal(*counter, mix(mix(0, 1), 3));
+    aorta_stream_destroy(stream);
+    aorta_stream_destroy(other);
+    aorta_pinned_free(*state, counter);
+    aorta_pinned_free(*state, time);
+}
+
+static void test_a_failure_names_stream_and_kernel(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "reducing");
+    queue_failure(stream, "bad luck");
+    aorta_status status = aorta_stream_synchronize(stream);
+    assert_non_null(strstr(aorta_status_message(status), "reducing"));
+    assert_non_null(strstr(aorta_status_message(status), "fail"));
+    aorta_status_free(status);
+    aorta_stream_destroy(stream);
+}
+
+static void test_events_carry_failures_on(void **state) {
+    struct aorta_stream *a = make_stream(*state, "first"), *b = make_stream(*state, "second");
+    struct aorta_stream *c = make_stream(*state, "third");
+    struct aorta_event *before = make_event(*state), *behind = make_event(*state), *further = make_event(*state);
+    int64_t *counter = make_pinned(*state, sizeof *counter), time;
+    check_ok(aorta_event_record(before, a));
+    queue_failure(a, "bad luck");
+    check_ok(aorta_event_record(behind, a));
+    check_ok(aorta_stream_wait(b, behind));
+    queue_mix(b, counter, 1);
+    check_ok(aorta_event_record(further, b));
+    check_fails(aorta_event_synchronize(further), AORTA_DEVICE, "bad luck");
+    check_ok(aorta_stream_wait(c, before));
+    queue_mix(c, counter, 2);
+    sync_stream(c); /* was not behind the failure */
+    check_ok(aorta_event_synchronize(before));
+    check_fails(aorta_event_synchronize(behind), AORTA_DEVICE, "bad luck");
+    check_fails(aorta_event_time(behind, &time), AORTA_DEVICE, "bad luck");
+    check_fails(aorta_stream_synchronize(b), AORTA_DEVICE, "bad luck");
+    assert_int_equal(*counter, mix(0, 2));
+    check_ok(aorta_stream_wait(c, behind)); /* reached long ago, and still a failure */
+    check_fails(aorta_stream_synchronize(c), AORTA_DEVICE, "bad luck");
+    struct aorta_stream *const streams[] = {a, b, c};
+    struct aorta_event *const events[] = {before, behind, further};
+    for (size_t i = 0; i < 3; i++) {
+        aorta_stream_destroy(streams[i]);
+        aorta_event_destroy(events[i]);
+    }
+    aorta_pinned_free(*state, counter);
+}
+
+static void test_a_kernel_for_other_devices_is_refused(void **state) {
+    static const struct aorta_kernel kernel = {.name = "nowhere"};
+    struct aorta_stream *stream = make_stream(*state, "picky");
+    check_fails(aorta_launch(stream, &kernel, NULL, 0), AORTA_UNSUPPORTED, "nowhere");
+    sync_stream(stream);
+    aorta_stream_destroy(stream);
+}
+
+/* ---- many ---- */
+
+enum { STREAMS = 64, COMMANDS = 10000 };
+
+static void test_many_streams_with_many_commands(void **state) {
+    struct aorta_stream *streams[STREAMS];
+    int64_t *counters = make_pinned(*state, STREAMS * sizeof *counters), expected = 0;
+    for (size_t s = 0; s < STREAMS; s++) streams[s] = make_stream(*state, "one of many");
+    for (int64_t i = 0; i < COMMANDS; i++) {
+        for (size_t s = 0; s < STREAMS; s++) queue_mix(streams[s], &counters[s], i);
+        expected = mix(expected, i);
+    }
+    for (size_t s = 0; s < STREAMS; s++) {
+        sync_stream(streams[s]);
+        assert_int_equal(counters[s], expected);
+        aorta_stream_destroy(streams[s]);
+    }
+    aorta_pinned_free(*state, counters);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands_of_a_stream_run_in_order),
+        cmocka_unit_test(test_what_was_created_is_told),
+        cmocka_unit_test(test_streams_run_side_by_side),
+        cmocka_unit_test(test_a_held_stream_is_not_idle),
+        cmocka_unit_test(test_destroying_waits_for_the_work),
+        cmocka_unit_test(test_host_calls_run_in_order),
+        cmocka_unit_test(test_large_arguments_arrive),
+        cmocka_unit_test(test_a_failure_sticks),
+        cmocka_unit_test(test_a_failure_names_stream_and_kernel),
+        cmocka_unit_test(test_events_carry_failures_on),
+        cmocka_unit_test(test_a_kernel_for_other_devices_is_refused),
+        cmocka_unit_test(test_many_streams_with_many_commands),
+    };
+    return cmocka_run_group_tests(tests, suite_open, suite_close);
+}
