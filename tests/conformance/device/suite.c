@@ -99,6 +99,14 @@ void open_lock(struct lock *lock) {
     atomic_store(&lock->open, 1);
 }
 
+void wait_for_entry(struct lock *lock) {
+    int64_t deadline = aorta_clock_ns() + 10000000000;
+    while (!atomic_load(&lock->entered)) {
+        if (aorta_clock_ns() > deadline) fail_msg("the kernel was never started");
+        sched_yield();
+    }
+}
+
 struct failure_args {
     char text[64];
 };

@@ -34,6 +34,7 @@ struct lock { /* in pinned memory */
 struct lock *make_lock(struct aorta_device *device);
 void queue_lock(struct aorta_stream *stream, struct lock *lock);
 void open_lock(struct lock *lock);
+void wait_for_entry(struct lock *lock); /* until the kernel runs; fails the test after ten seconds */
 
 /* Fails with AORTA_DEVICE and this text. */
 void queue_failure(struct aorta_stream *stream, const char *text);
