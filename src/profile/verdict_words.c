@@ -1,0 +1,258 @@
+/* Puts costs into words: what was seen, in numbers, and what to try, by its configuration key. */
+#include "profile/verdict_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Findings are made for a cause or, where it is about collectives, for each kind. */
+struct subject {
+    const struct aorta_verdict *verdict;
+    const struct aorta_grounds *grounds;
+    struct aorta_finding *finding;
+    struct aorta_text evidence, advice;
+};
+
+static double per_step_ms(const struct subject *subject, int64_t ns) {
+    return (double)ns / 1e6 / (double)subject->grounds->rank_iterations;
+}
+
+static const char *kind_name(const struct subject *subject) {
+    return aorta_collective_name(subject->finding->collective);
+}
+
+/* The row with most time, or -1. */
+static int largest_row(const struct aorta_tally *tally) {
+    int best = -1;
+    for (size_t i = 0; i < tally->count; i++)
+        if (best < 0 || tally->rows[i].ns > tally->rows[best].ns) best = (int)i;
+    return best;
+}
+
+static void say_host_launch(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    struct aorta_text *text = &subject->evidence;
+    int64_t known = 0;
+    for (size_t i = 0; i < subject->verdict->rank_count; i++)
+        known += subject->verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
+    known -= grounds->launch_latency_ns + grounds->unknown_idle_ns;
+    const char *separator = "";
+    if (known > 0) {
+        aorta_text_printf(text, "idle %.3g ms a step because nothing had been launched", per_step_ms(subject, known));
+        separator = ", ";
+    }
+    if (grounds->launch_latency_ns > 0) {
+        aorta_text_printf(text, "%sidle %.3g ms between launch and start", separator,
+                          per_step_ms(subject, grounds->launch_latency_ns));
+        separator = ", ";
+    }
+    if (grounds->unknown_idle_ns > 0)
+        aorta_text_printf(text, "%sidle %.3g ms; these files hold no launch times, so why is not known", separator,
+                          per_step_ms(subject, grounds->unknown_idle_ns));
+    int row = largest_row(&grounds->idle_before);
+    if (row >= 0) aorta_text_printf(text, "; within the step mostly before %s", grounds->idle_before.rows[row].name);
+    if (known >= grounds->launch_latency_ns)
+        aorta_text_puts(&subject->advice,
+                        "launch less often: compile.enabled=true replays the step as one graph; or give "
+                        "each launch more work (training.batch_size)");
+    else
+        aorta_text_puts(&subject->advice,
+                        "operations start late after their launch: leave a core free for the streams' "
+                        "threads (fewer ranks or compute threads), or make operations larger");
+}
+
+static void say_host_sync(struct subject *subject) {
+    aorta_text_printf(&subject->evidence,
+                      "idle %.3g ms a step while the host waited for the device before launching on",
+                      subject->finding->cost_ms);
+    aorta_text_puts(&subject->advice, "let the host run ahead: raise training.log_interval, dump fewer steps "
+                                      "(training.dump_steps)");
+}
+
+static void say_data_wait(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "idle %.3g ms a step until the next batch was ready",
+                      subject->finding->cost_ms);
+    aorta_text_puts(&subject->advice, "raise dataloader.num_workers, so that batches are made further ahead");
+}
+
+static void say_copy(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "copies ran %.3g ms a step with neither compute nor collectives beside them",
+                      subject->finding->cost_ms);
+    aorta_text_puts(&subject->advice,
+                    "set dataloader.pin_memory=true, so that batches are copied beside the step before");
+}
+
+static void say_straggler(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    const struct aorta_verdict *verdict = subject->verdict;
+    size_t worst = 0;
+    int64_t all = 0, worst_ns = 0;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        int64_t caused = grounds->late_device_ns[i] + grounds->late_host_ns[i];
+        all += caused;
+        if (caused > worst_ns) {
+            worst = i;
+            worst_ns = caused;
+        }
+    }
+    bool device = grounds->late_device_ns[worst] >= grounds->late_host_ns[worst];
+    bool alternating = verdict->rank_count > 1 && worst_ns * 3 < all * 2; /* less than two thirds are its doing */
+    int late = verdict->ranks[worst].rank;
+    subject->finding->rank = late;
+    aorta_text_printf(&subject->evidence, "ranks waited %.3g ms a step for the last one, %.0f%% of it for rank %d: %s",
+                      subject->finding->cost_ms, 100 * (double)worst_ns / (double)all, late,
+                      device ? "its device was still computing" : "its stream was empty, its host launched late");
+    if (!verdict->common_clock) aorta_text_puts(&subject->evidence, " (clocks aligned on the ends of collectives)");
+    if (alternating)
+        aorta_text_puts(&subject->advice,
+                        "the late rank changes: jitter. Give each rank its own cores or device and stop "
+                        "what else runs there");
+    else if (device)
+        aorta_text_printf(&subject->advice,
+                          "see what slows the device of rank %d: clocks, temperature, other processes, "
+                          "fewer cores than its peers",
+                          late);
+    else
+        aorta_text_printf(&subject->advice,
+                          "see what holds up the host of rank %d: data loading, other processes, core "
+                          "binding",
+                          late);
+}
+
+static void say_slow_collective(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    int kind = subject->finding->collective;
+    double bytes = (double)grounds->slow_bytes[kind];
+    aorta_text_printf(
+        &subject->evidence, "%s moved %.3g GB/s where the best tenth of the same size reaches %.3g (waiting left out)",
+        kind_name(subject), bytes / (double)grounds->slow_time_ns[kind], bytes / (double)grounds->slow_best_ns[kind]);
+    aorta_text_puts(&subject->advice,
+                    "see what else uses the link or, with host collectives, the cores: leave a core free "
+                    "for communication");
+}
+
+static void say_serialized(struct subject *subject) {
+    aorta_text_printf(&subject->evidence,
+                      "%s ran on the compute stream: compute that had been launched stood behind it "
+                      "for %.3g ms a step",
+                      kind_name(subject), subject->finding->cost_ms);
+    aorta_text_puts(&subject->advice, "give communication streams of its own (streams.count=4, streams.assignment)");
+}
+
+/* What each kind of collective can be hidden by. */
+static const char *exposed_advice(enum aorta_collective kind) {
+    switch (kind) {
+    case AORTA_ALL_GATHER:
+        return "gather ahead: fsdp.forward_prefetch=true, fsdp.backward_prefetch=BACKWARD_PRE, "
+               "fsdp.limit_all_gathers=false; or gather once: fsdp.sharding_strategy=shard_grad_op";
+    case AORTA_REDUCE_SCATTER:
+        return "more compute per reduction: larger training.batch_size or training.gradient_accumulation; "
+               "or fsdp.sharding_strategy=hybrid_shard";
+    case AORTA_ALL_REDUCE:
+        return "start reducing earlier: smaller distributed.bucket_cap_mb, distributed.enable_overlap=true; "
+               "or reduce less often: training.gradient_accumulation";
+    case AORTA_BROADCAST:
+        return "broadcast once at the start (fsdp.sync_module_states), not in the step";
+    case AORTA_ALL_TO_ALL:
+        return "split the exchange, so that compute on the first part runs beside the second";
+    default:
+        return "take barriers out of the step";
+    }
+}
+
+static void say_exposed(struct subject *subject) {
+    const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
+    aorta_text_printf(&subject->evidence, "%s ran %.3g ms a step with no compute beside it", kind_name(subject),
+                      subject->finding->cost_ms);
+    int row = largest_row(where);
+    if (row >= 0 && where->count > 1)
+        aorta_text_printf(&subject->evidence, ", most of it for %s (%.3g ms)", where->rows[row].name,
+                          per_step_ms(subject, where->rows[row].ns));
+    aorta_text_puts(&subject->advice, exposed_advice(subject->finding->collective));
+}
+
+static void say_contention(struct subject *subject) {
+    const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
+    aorta_text_printf(
+        &subject->evidence,
+        "GEMMs beside collectives lose %.3g ms a step; the same shapes take %+.3g%% (%zu runs beside, %zu "
+        "alone)",
+        subject->finding->cost_ms, 100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
+    aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
+                                      "workload.occupancy_cap and fewer channels on a GPU");
+}
+
+static void say_compute(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "%.3g ms a step of operations, what is left when all else is taken off",
+                      subject->finding->cost_ms);
+    aorta_text_puts(&subject->advice,
+                    "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
+}
+
+static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
+    [AORTA_CAUSE_HOST_LAUNCH] = say_host_launch,       [AORTA_CAUSE_HOST_SYNC] = say_host_sync,
+    [AORTA_CAUSE_DATA_WAIT] = say_data_wait,           [AORTA_CAUSE_COPY] = say_copy,
+    [AORTA_CAUSE_STRAGGLER] = say_straggler,           [AORTA_CAUSE_SLOW_COLLECTIVE] = say_slow_collective,
+    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_serialized, [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
+    [AORTA_CAUSE_CONTENTION] = say_contention,         [AORTA_CAUSE_COMPUTE] = say_compute,
+};
+
+/* ---- findings ---- */
+
+static bool by_kind(enum aorta_cause cause) {
+    return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
+           cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+}
+
+static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_cause cause, int kind) {
+    int64_t ns = by_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
+    return (double)ns / 1e6 / (double)costs->iterations;
+}
+
+/* The rank that pays most is named when it pays a quarter more than the mean. */
+static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aorta_cause cause, int kind) {
+    struct aorta_finding finding = {.cause = cause, .collective = (enum aorta_collective)kind, .rank = -1};
+    double most = 0;
+    int rank = -1;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        double cost = rank_cost_ms(&verdict->ranks[i], cause, kind);
+        finding.cost_ms += cost / (double)verdict->rank_count;
+        if (cost > most) {
+            most = cost;
+            rank = verdict->ranks[i].rank;
+        }
+    }
+    if (verdict->rank_count > 1 && most > 1.25 * finding.cost_ms) finding.rank = rank;
+    finding.share = verdict->step_ms_mean > 0 ? finding.cost_ms / verdict->step_ms_mean : 0;
+    return finding;
+}
+
+static aorta_status put_into_words(const struct aorta_verdict *verdict, const struct aorta_grounds *grounds,
+                                   struct aorta_finding *finding) {
+    struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
+    say[finding->cause](&subject);
+    finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
+    finding->advice = subject.advice.data;
+    return aorta_status_join(aorta_text_check(&subject.evidence), aorta_text_check(&subject.advice));
+}
+
+static int finding_order(const void *left, const void *right) {
+    const struct aorta_finding *a = left, *b = right;
+    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
+}
+
+aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds) {
+    verdict->findings = calloc(AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT, sizeof *verdict->findings);
+    if (!verdict->findings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the findings");
+    for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
+        int kinds = by_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
+        for (int kind = 0; kind < kinds; kind++) {
+            struct aorta_finding *finding = &verdict->findings[verdict->finding_count];
+            *finding = weigh(verdict, (enum aorta_cause)cause, kind);
+            if (finding->cost_ms <= 0) continue;
+            verdict->finding_count++;
+            AORTA_TRY(put_into_words(verdict, grounds, finding));
+        }
+    }
+    qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
+    return NULL;
+}

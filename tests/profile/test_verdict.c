@@ -1,0 +1,407 @@
+#include "check.h"
+#include "sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MS = 1000000 };
+
+/* Iterations of several ranks; freed together. */
+struct run {
+    struct sample samples[512];
+    struct aorta_iteration iterations[512];
+    size_t count;
+};
+
+static struct run *new_run(void) {
+    struct run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    return run;
+}
+
+static struct sample *begin(struct run *run, int rank, int64_t step) {
+    struct sample *sample = &run->samples[run->count];
+    sample_begin(sample, step);
+    run->iterations[run->count++] =
+        (struct aorta_iteration){.rank = rank, .step = step, .profile = &sample->profile, .overlap = &sample->overlap};
+    return sample;
+}
+
+static struct aorta_verdict judge(const struct run *run, int warmup) {
+    struct aorta_verdict verdict;
+    check_ok(aorta_verdict_make(run->iterations, run->count, warmup, &verdict));
+    return verdict;
+}
+
+static void end(struct run *run, struct aorta_verdict *verdict) {
+    aorta_verdict_free(verdict);
+    for (size_t i = 0; i < run->count; i++) sample_free(&run->samples[i]);
+    free(run);
+}
+
+static const struct aorta_finding *find(const struct aorta_verdict *verdict, enum aorta_cause cause) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause) return &verdict->findings[i];
+    return NULL;
+}
+
+static void expect_cost(const struct aorta_verdict *verdict, enum aorta_cause cause, double ms) {
+    const struct aorta_finding *finding = find(verdict, cause);
+    double cost = finding ? finding->cost_ms : 0;
+    if (fabs(cost - ms) > 1e-9) {
+        print_error("%s costs %.9g ms, expected %.9g\n", aorta_cause_name(cause), cost, ms);
+        fail();
+    }
+}
+
+static void expect_words(const struct aorta_verdict *verdict, enum aorta_cause cause, const char *evidence,
+                         const char *advice) {
+    const struct aorta_finding *finding = find(verdict, cause);
+    assert_non_null(finding);
+    if (!strstr(finding->evidence, evidence) || !strstr(finding->advice, advice)) {
+        print_error("%s: got \"%s\" / \"%s\", expected \"%s\" / \"%s\"\n", aorta_cause_name(cause), finding->evidence,
+                    finding->advice, evidence, advice);
+        fail();
+    }
+}
+
+/* Whatever was recorded: the causes of a rank add up to its step time, and none is negative. */
+static void costs_add_up(void **state) {
+    (void)state;
+    uint64_t random = 4101842887655102017u;
+    for (int round = 0; round < 60; round++) {
+        struct run *run = new_run();
+        int ranks = 1 + (int)sample_random(&random, 3), steps = 1 + (int)sample_random(&random, 20);
+        bool own_clock = sample_random(&random, 4) == 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            int64_t previous = INT64_MIN;
+            for (int step = 0; step < steps; step++) {
+                struct sample *sample = begin(run, rank, step);
+                sample_fill_random(sample, &random, 1 + (int)sample_random(&random, 40), own_clock ? 0 : step * 500,
+                                   300);
+                sample->profile.own_clock = own_clock;
+                sample_done(sample, own_clock ? INT64_MIN : previous);
+                previous = sample->profile.end_ns;
+            }
+        }
+        struct aorta_verdict verdict = judge(run, (int)sample_random(&random, (uint64_t)steps));
+        assert_int_equal(verdict.rank_count, ranks);
+        double sum = 0;
+        for (size_t i = 0; i < verdict.rank_count; i++) {
+            const struct aorta_rank_costs *costs = &verdict.ranks[i];
+            int64_t all = 0;
+            for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
+                assert_true(costs->cause_ns[cause] >= 0);
+                all += costs->cause_ns[cause];
+                int64_t kinds = 0;
+                for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+                    assert_true(costs->collective_ns[cause][kind] >= 0);
+                    kinds += costs->collective_ns[cause][kind];
+                }
+                if (cause >= AORTA_CAUSE_STRAGGLER && cause <= AORTA_CAUSE_EXPOSED_COLLECTIVE)
+                    assert_int_equal(kinds, costs->cause_ns[cause]);
+            }
+            assert_int_equal(all, costs->step_ns);
+            assert_int_equal(costs->iterations + verdict.warmup, steps);
+        }
+        for (size_t i = 0; i < verdict.finding_count; i++) {
+            sum += verdict.findings[i].cost_ms;
+            if (i) assert_true(verdict.findings[i].cost_ms <= verdict.findings[i - 1].cost_ms);
+        }
+        assert_true(fabs(sum - verdict.step_ms_mean) <= 1e-9 * (1 + sum));
+        end(run, &verdict);
+    }
+}
+
+static void host_causes(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        sample_compute(sample, t, t + 10 * MS, t);
+        sample_compute(sample, t + 20 * MS, t + 50 * MS, t + 19 * MS)->info.function = "adamw"; /* 9 late, 1 latency */
+        sample_copy(sample, t + 50 * MS, t + 52 * MS, t + 20 * MS);
+        sample_host(sample, AORTA_HOST_SYNC, t + 12 * MS, t + 15 * MS);
+        sample_host(sample, AORTA_HOST_DATA_WAIT, t - 40 * MS, t - 4 * MS);
+        sample_done(sample, step ? t - 48 * MS : INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 1);
+    assert_int_equal(verdict.iterations, 2);
+    assert_true(fabs(verdict.step_ms_mean - 100) < 1e-9);
+    assert_true(fabs(verdict.step_ms_p50 - 100) < 1e-9);
+    expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 36);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_SYNC, 3);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 48 - 36 + 10 - 3);
+    expect_cost(&verdict, AORTA_CAUSE_COPY, 2);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 40);
+    expect_words(&verdict, AORTA_CAUSE_DATA_WAIT, "36 ms", "dataloader.num_workers");
+    expect_words(&verdict, AORTA_CAUSE_HOST_SYNC, "3 ms", "training.log_interval");
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "idle 1 ms between launch and start", "compile.enabled=true");
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before adamw", "");
+    expect_words(&verdict, AORTA_CAUSE_COPY, "2 ms", "dataloader.pin_memory");
+    assert_true(isnan(verdict.overlap_ratio));
+    end(run, &verdict);
+}
+
+/* Rank 1 comes 6 ms late, first because its device still computes, then because its host was late. */
+static void add_pair(struct run *run, int64_t step, int64_t offset, bool host_late) {
+    int64_t t = step * 100 * MS;
+    struct sample *early = begin(run, 0, step);
+    sample_compute(early, t, t + 20 * MS, t);
+    sample_collective(early, AORTA_ALL_REDUCE, t + 20 * MS, t + 30 * MS, t + 5 * MS);
+    sample_compute(early, t + 30 * MS, t + 40 * MS, t + 5 * MS);
+    sample_done(early, INT64_MIN);
+    struct sample *late = begin(run, 1, step);
+    t += offset;
+    sample_compute(late, t, t + (host_late ? 20 : 26) * MS, t);
+    sample_collective(late, AORTA_ALL_REDUCE, t + 26 * MS, t + 30 * MS, t + (host_late ? 26 : 5) * MS);
+    sample_compute(late, t + 30 * MS, t + 40 * MS, t + 5 * MS);
+    sample_done(late, INT64_MIN);
+}
+
+static void straggler(bool host_late, int64_t offset, const char *who, const char *advice) {
+    struct run *run = new_run();
+    for (int step = 0; step < 5; step++) add_pair(run, step, offset, host_late);
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_int_equal(verdict.common_clock, offset == 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3); /* 6 on rank 0, none on rank 1 */
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_STRAGGLER)->rank, 1);
+    expect_words(&verdict, AORTA_CAUSE_STRAGGLER, "rank 1", advice);
+    expect_words(&verdict, AORTA_CAUSE_STRAGGLER, who, "rank 1");
+    assert_int_equal(verdict.ranks[0].cause_ns[AORTA_CAUSE_STRAGGLER], 5 * 6 * (int64_t)MS);
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_STRAGGLER], 0);
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_HOST_LAUNCH], host_late ? 5 * 6 * (int64_t)MS : 0);
+    end(run, &verdict);
+}
+
+static void straggler_device(void **state) {
+    (void)state;
+    straggler(false, 0, "device was still computing", "device of rank 1");
+}
+
+static void straggler_host(void **state) {
+    (void)state;
+    straggler(true, 0, "host launched late", "host of rank 1");
+}
+
+/* The clock of rank 1 is three hours ahead: the ends of the collectives align it. */
+static void straggler_on_another_clock(void **state) {
+    (void)state;
+    straggler(false, 3 * 3600 * 1000 * (int64_t)MS, "clocks aligned", "device of rank 1");
+}
+
+/* Times count from each rank's own start, and rank 1 began 6 ms later: same collective, same wait. */
+static void straggler_without_clock(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        for (int rank = 0; rank < 2; rank++) {
+            struct sample *sample = begin(run, rank, step);
+            sample->profile.own_clock = true;
+            int64_t wait = rank ? 0 : 6 * MS;
+            sample_compute(sample, 0, 20 * MS, INT64_MIN);
+            sample_collective(sample, AORTA_ALL_REDUCE, 20 * MS, 24 * MS + wait, INT64_MIN);
+            sample_done(sample, INT64_MIN);
+        }
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_false(verdict.common_clock);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
+    end(run, &verdict);
+}
+
+/* Groups of one size are told apart: {0, 1} and {2, 3} do not wait for each other. */
+static void groups_do_not_mix(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        int64_t start = rank < 2 ? 10 : 50;
+        sample_compute(sample, 0, start * MS, 0);
+        sample_collective(sample, AORTA_ALL_REDUCE, start * MS, 60 * MS, 0)->info.group = rank / 2 * 2;
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
+    end(run, &verdict);
+}
+
+/* A collective on the compute stream: launched compute of another layer stands behind it. */
+static void serialized(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0)->stream = 0;
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS)->info.layer = 2;
+    sample_collective(sample, AORTA_ALL_GATHER, 30 * MS, 35 * MS, 0)->stream = 0; /* layer 0 */
+    sample_compute(sample, 35 * MS, 40 * MS, 12 * MS)->info.layer = 0;            /* needs it */
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS)->collective, AORTA_REDUCE_SCATTER);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 25);
+    assert_int_equal(verdict.ranks[0].cause_ns[AORTA_CAUSE_EXPOSED_COLLECTIVE], 7 * MS);
+    expect_words(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, "reduce_scatter ran on the compute stream", "streams.");
+    end(run, &verdict);
+}
+
+/* On a stream of its own the same timing is no serialization. */
+static void not_serialized(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0);
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS)->info.layer = 2;
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 10);
+    expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "reduce_scatter", "gradient_accumulation");
+    end(run, &verdict);
+}
+
+/* Thirty all-gathers of one size on two ranks: 1 ms each, five of them 11 ms. */
+static void slow_collective(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        int64_t t = 0;
+        for (int i = 0; i < 30; i++) {
+            sample_compute(sample, t, t + MS, 0);
+            int64_t length = (i % 6 == 0 ? 11 : 1) * MS;
+            sample_collective(sample, AORTA_ALL_GATHER, t + MS, t + MS + length, 0);
+            t += MS + length;
+        }
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SLOW_COLLECTIVE, 50);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 30);
+    expect_words(&verdict, AORTA_CAUSE_SLOW_COLLECTIVE, "all_gather moved", "leave a core free");
+    end(run, &verdict);
+}
+
+/* Half of the GEMMs take 1 ms alone, the others 1.25 ms with a collective beside them. */
+static void contention(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 10; step++) {
+        struct sample *sample = begin(run, 0, step);
+        int64_t t = step * 100 * MS;
+        sample_compute(sample, t, t + MS, t)->info.flops = 2e9;
+        sample_compute(sample, t + MS, t + MS + 5 * MS / 4, t)->info.flops = 2e9;
+        sample_collective(sample, AORTA_ALL_REDUCE, t + MS, t + MS + 5 * MS / 4, t);
+        sample_compute(sample, t + 10 * MS, t + 20 * MS, t)->info.flops = 7e9; /* never beside one */
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_int_equal(verdict.slowdown.shapes, 1);
+    assert_int_equal(verdict.slowdown.samples_alone, 20);
+    assert_int_equal(verdict.slowdown.samples_beside, 10);
+    assert_true(fabs(verdict.slowdown.ratio - 1.25) < 1e-12);
+    assert_null(verdict.slowdown.reason);
+    expect_cost(&verdict, AORTA_CAUSE_CONTENTION, 0.25);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 12);
+    expect_words(&verdict, AORTA_CAUSE_CONTENTION, "+25%", "fewer compute threads");
+    aorta_verdict_free(&verdict);
+    verdict = judge(run, 3); /* seven samples beside are too few */
+    assert_true(isnan(verdict.slowdown.ratio));
+    assert_non_null(strstr(verdict.slowdown.reason, "at least 8 times"));
+    expect_cost(&verdict, AORTA_CAUSE_CONTENTION, 0);
+    end(run, &verdict);
+}
+
+/* Files without launch times: the idle time is reported as not explained. */
+static void launch_times_unknown(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10, INT64_MIN);
+    sample_compute(sample, 30, 40, INT64_MIN);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, -1);
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "no launch times", "");
+    end(run, &verdict);
+}
+
+static void warmup_is_chosen_and_said(void **state) {
+    (void)state;
+    static const struct {
+        int steps;
+        size_t warmup;
+    } rows[] = {{3, 0}, {4, 1}, {9, 1}, {10, 3}, {40, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct run *run = new_run();
+        for (int step = rows[i].steps; step-- > 0;) { /* any order */
+            struct sample *sample = begin(run, 0, step);
+            sample_compute(sample, step * 100, step * 100 + (step < 3 ? 90 : 10), 0);
+            sample_done(sample, INT64_MIN);
+        }
+        struct aorta_verdict verdict = judge(run, -1);
+        assert_int_equal(verdict.warmup, rows[i].warmup);
+        assert_int_equal(verdict.iterations, rows[i].steps - (int)rows[i].warmup);
+        if (rows[i].warmup == 3) assert_true(fabs(verdict.step_ms_mean - 10e-6) < 1e-15);
+        end(run, &verdict);
+    }
+    struct run *run = new_run();
+    struct aorta_verdict verdict;
+    check_fails(aorta_verdict_make(run->iterations, 0, -1, &verdict), AORTA_USAGE, "no iteration is left");
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10, 0);
+    sample_done(sample, INT64_MIN);
+    check_fails(aorta_verdict_make(run->iterations, 1, 5, &verdict), AORTA_USAGE, "5 of each rank are warm-up");
+    end(run, &verdict);
+}
+
+static void text_is_short_and_honest(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    uint64_t random = 99991;
+    for (int step = 0; step < 12; step++) {
+        struct sample *sample = begin(run, 0, step);
+        sample_fill_random(sample, &random, 300, step * (int64_t)5 * MS, 3 * MS);
+        for (size_t i = 0; i < sample->profile.range_count; i++) sample->profile.ranges[i].info.simulated = true;
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, -1);
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, &text);
+    check_ok(aorta_text_check(&text));
+    int lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_in_range(lines, 4, 10);
+    assert_non_null(strstr(text.data, "Verdict: "));
+    assert_non_null(strstr(text.data, "9 iterations of 1 rank (3 warm-up left out)"));
+    assert_non_null(strstr(text.data, "simulated: "));
+    assert_non_null(strstr(text.data, "try: "));
+    aorta_text_free(&text);
+    end(run, &verdict);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(costs_add_up),
+        cmocka_unit_test(host_causes),
+        cmocka_unit_test(straggler_device),
+        cmocka_unit_test(straggler_host),
+        cmocka_unit_test(straggler_on_another_clock),
+        cmocka_unit_test(straggler_without_clock),
+        cmocka_unit_test(groups_do_not_mix),
+        cmocka_unit_test(serialized),
+        cmocka_unit_test(not_serialized),
+        cmocka_unit_test(slow_collective),
+        cmocka_unit_test(contention),
+        cmocka_unit_test(launch_times_unknown),
+        cmocka_unit_test(warmup_is_chosen_and_said),
+        cmocka_unit_test(text_is_short_and_honest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
