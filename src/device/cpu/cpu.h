@@ -111,16 +111,20 @@ void run_command(struct runner *runner, const struct command *command); /* strea
 
 struct chunk;
 struct queue {
-    struct chunk *tail;               /* producer's */
-    struct chunk *spare;              /* producer's */
-    struct chunk *head;               /* consumer's */
-    size_t read;                      /* consumer's: offset in head */
-    uint64_t pushed;                  /* producer's: commands ever queued */
-    _Atomic uint64_t popped;          /* commands ever finished */
-    _Atomic(struct chunk *) returned; /* from the consumer, for reuse */
-    _Atomic int idle_chunks;          /* spare and returned */
-    _Atomic uint32_t asleep;          /* 1: the consumer sleeps on this word */
+    /* the producer's */
+    struct chunk *tail;
+    struct chunk *spare;
+    uint64_t pushed; /* commands ever queued */
+    uint64_t known;  /* of them, known to be finished */
+    /* the consumer's, on another cache line */
+    struct chunk *head __attribute__((aligned(64)));
+    size_t read;             /* offset in head */
+    _Atomic uint64_t popped; /* commands ever finished */
+    /* both's, rarely written */
+    _Atomic uint32_t asleep __attribute__((aligned(64))); /* 1: the consumer sleeps on this word */
     _Atomic bool closed;
+    _Atomic(struct chunk *) returned; /* empty chunks from the consumer, for reuse */
+    _Atomic int idle_chunks;          /* spare and returned */
 };
 aorta_status queue_create(struct queue *queue);
 void queue_destroy(struct queue *queue);

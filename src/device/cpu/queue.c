@@ -153,5 +153,7 @@ void queue_done(struct queue *queue, const struct command *command) {
 }
 
 bool queue_idle(struct queue *queue) {
-    return atomic_load_explicit(&queue->popped, memory_order_acquire) == queue->pushed;
+    if (queue->known == queue->pushed) return true;
+    queue->known = atomic_load_explicit(&queue->popped, memory_order_acquire);
+    return queue->known == queue->pushed;
 }

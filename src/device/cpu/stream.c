@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "device/cpu/cpu.h"
 
+#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,8 +103,9 @@ static void *work(void *user) {
 
 aorta_status cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                struct aorta_stream **stream) {
-    struct cpu_stream *made = calloc(1, sizeof *made);
+    struct cpu_stream *made = aligned_alloc(alignof(struct cpu_stream), sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stream %s", name);
+    *made = (struct cpu_stream){0};
     made->base = (struct aorta_stream){.device = device, .priority = priority};
     snprintf(made->base.name, sizeof made->base.name, "%s", name);
     made->runner.name = made->base.name;
@@ -149,6 +151,7 @@ aorta_status cpu_stream_synchronize(struct aorta_stream *base) {
         mark_release(pool, end);
     } else {
         gate_wait(&end->reached);
+        stream->queue.known = stream->queue.pushed; /* the worker may not have counted the record itself yet */
         status = copy_status(end->failure);
     }
     mark_release(pool, end);
