@@ -1,0 +1,250 @@
+/* Every collective, type and size: what arrives, and that nothing else is touched. */
+#include "suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const size_t counts[] = {0, 1, 3, 1000, 70001};
+#define LARGE 1000003 /* several messages and pieces, and no multiple of anything */
+static const enum aorta_dtype all_types[] = {AORTA_F32, AORTA_F16, AORTA_BF16, AORTA_I64, AORTA_I32, AORTA_U8};
+#define REDUCED_TYPES 5 /* all of them but uint8 */
+
+static int all_ranks[64];
+
+typedef void body_function(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place);
+
+static void over_sizes(struct suite *suite, body_function *body, int types) {
+    for (int i = 0; i < 64; i++) all_ranks[i] = i;
+    for (int type = 0; type < types; type++) {
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            body(suite, counts[i], all_types[type], false);
+            body(suite, counts[i], all_types[type], true);
+        }
+    }
+    body(suite, LARGE, AORTA_F32, false);
+    body(suite, LARGE, AORTA_BF16, true);
+}
+
+static void reduce(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place,
+                   enum aorta_reduction reduction) {
+    void *send = suite_buffer(suite, count, dtype);
+    void *receive = in_place ? send : suite_buffer(suite, count, dtype);
+    suite_fill(send, 0, count, dtype, suite->rank);
+    check_ok(aorta_all_reduce(suite->world, suite->stream, send, receive, count, dtype, reduction));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t i = 0; i < count; i++) {
+        suite_expect(receive, i, dtype, suite_reduced(all_ranks, suite->size, i, dtype, reduction), "all_reduce");
+        if (!in_place) suite_expect(send, i, dtype, suite_value(suite->rank, i, dtype), "all_reduce's send buffer");
+    }
+    suite_expect(receive, count, dtype, 111, "all_reduce, behind the end");
+    if (!in_place) suite_free(suite, receive);
+    suite_free(suite, send);
+}
+
+static void all_reduce(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    reduce(suite, count, dtype, in_place, AORTA_SUM);
+    if (count < LARGE) reduce(suite, count, dtype, in_place, AORTA_MAX);
+}
+
+/* What each rank sends to block b is suite_value(rank, b × count + i). */
+static void scatter(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place,
+                    enum aorta_reduction reduction) {
+    size_t size = (size_t)suite->size, own = (size_t)suite->rank * count;
+    void *send = suite_buffer(suite, size * count, dtype);
+    void *apart = in_place ? NULL : suite_buffer(suite, count, dtype);
+    void *receive = in_place ? (char *)send + own * aorta_dtype_size(dtype) : apart;
+    suite_fill(send, 0, size * count, dtype, suite->rank);
+    check_ok(aorta_reduce_scatter(suite->world, suite->stream, send, receive, count, dtype, reduction));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t i = 0; i < count; i++) {
+        suite_expect(receive, i, dtype, suite_reduced(all_ranks, suite->size, own + i, dtype, reduction),
+                     "reduce_scatter");
+    }
+    for (size_t i = 0; i < size * count; i++) {
+        if (in_place && i >= own && i < own + count) continue;
+        suite_expect(send, i, dtype, suite_value(suite->rank, i, dtype), "reduce_scatter's send buffer");
+    }
+    if (apart) suite_expect(apart, count, dtype, 111, "reduce_scatter, behind the end");
+    suite_free(suite, apart);
+    suite_free(suite, send);
+}
+
+static void reduce_scatter(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    scatter(suite, count, dtype, in_place, AORTA_SUM);
+    if (count < LARGE) scatter(suite, count, dtype, in_place, AORTA_MAX);
+}
+
+static void all_gather(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    size_t size = (size_t)suite->size;
+    void *receive = suite_buffer(suite, size * count, dtype);
+    void *apart = in_place ? NULL : suite_buffer(suite, count, dtype);
+    void *send = in_place ? (char *)receive + (size_t)suite->rank * count * aorta_dtype_size(dtype) : apart;
+    suite_fill(send, 0, count, dtype, suite->rank);
+    check_ok(aorta_all_gather(suite->world, suite->stream, send, receive, count, dtype));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t block = 0; block < size; block++) {
+        for (size_t i = 0; i < count; i++) {
+            suite_expect(receive, block * count + i, dtype, suite_value((int)block, i, dtype), "all_gather");
+        }
+    }
+    suite_expect(receive, size * count, dtype, 111, "all_gather, behind the end");
+    suite_free(suite, apart);
+    suite_free(suite, receive);
+}
+
+static void broadcast(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    if (in_place) return; /* it always is */
+    void *buffer = suite_buffer(suite, count, dtype);
+    for (int root = 0; root < suite->size; root++) {
+        suite_fill(buffer, 0, count, dtype, suite->rank);
+        check_ok(aorta_broadcast(suite->world, suite->stream, buffer, count, dtype, root));
+        check_ok(aorta_stream_synchronize(suite->stream));
+        for (size_t i = 0; i < count; i++) suite_expect(buffer, i, dtype, suite_value(root, i, dtype), "broadcast");
+        suite_expect(buffer, count, dtype, 111, "broadcast, behind the end");
+    }
+    suite_free(suite, buffer);
+}
+
+static void all_to_all(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    if (in_place) return; /* it has no such form */
+    size_t size = (size_t)suite->size, own = (size_t)suite->rank * count;
+    void *send = suite_buffer(suite, size * count, dtype), *receive = suite_buffer(suite, size * count, dtype);
+    suite_fill(send, 0, size * count, dtype, suite->rank);
+    check_ok(aorta_all_to_all(suite->world, suite->stream, send, receive, count, dtype));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t block = 0; block < size; block++) {
+        for (size_t i = 0; i < count; i++) {
+            suite_expect(receive, block * count + i, dtype, suite_value((int)block, own + i, dtype), "all_to_all");
+        }
+    }
+    suite_expect(receive, size * count, dtype, 111, "all_to_all, behind the end");
+    suite_free(suite, receive);
+    suite_free(suite, send);
+}
+
+static void test_all_reduce(void **state) {
+    over_sizes(*state, all_reduce, REDUCED_TYPES);
+}
+
+static void test_reduce_scatter(void **state) {
+    over_sizes(*state, reduce_scatter, REDUCED_TYPES);
+}
+
+static void test_all_gather(void **state) {
+    over_sizes(*state, all_gather, REDUCED_TYPES + 1);
+}
+
+static void test_broadcast(void **state) {
+    over_sizes(*state, broadcast, REDUCED_TYPES + 1);
+}
+
+static void test_all_to_all(void **state) {
+    over_sizes(*state, all_to_all, REDUCED_TYPES + 1);
+}
+
+/* One large number and small ones: rounding after every addition would lose each small one. */
+static void rounding(struct suite *suite, enum aorta_dtype dtype, double large, size_t count) {
+    static const double sums[] = {256, 256, 258, 260}; /* of 256, 1, 1, 1 to even multiples of 2 */
+    if (suite->size > 4) return;
+    void *buffer = suite_buffer(suite, count, dtype);
+    for (size_t i = 0; i < count; i++) suite_write(buffer, i, dtype, suite->rank == 0 ? large : large / 256);
+    check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, count, dtype, AORTA_SUM));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t i = 0; i < count; i++) {
+        suite_expect(buffer, i, dtype, sums[suite->size - 1] * (large / 256), "sum rounded once");
+    }
+    suite_free(suite, buffer);
+}
+
+static void test_rounds_once(void **state) {
+    rounding(*state, AORTA_BF16, 256, 5);
+    rounding(*state, AORTA_BF16, 256, 20000); /* beyond the size that is shared whole */
+}
+
+/* fp16 has 11 significant bits: 2048 + 1 is the tie. */
+static void test_rounds_once_fp16(void **state) {
+    static const double sums[] = {2048, 2048, 2050, 2052};
+    struct suite *suite = *state;
+    if (suite->size > 4) return;
+    void *buffer = suite_buffer(suite, 20000, AORTA_F16);
+    for (size_t i = 0; i < 20000; i++) suite_write(buffer, i, AORTA_F16, suite->rank == 0 ? 2048 : 1);
+    check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, 20000, AORTA_F16, AORTA_SUM));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    for (size_t i = 0; i < 20000; i++) suite_expect(buffer, i, AORTA_F16, sums[suite->size - 1], "fp16 sum");
+    suite_free(suite, buffer);
+}
+
+static float awkward(int rank, size_t index) {
+    return sinf((float)index * 0.37f + (float)rank) * expf((float)((index + (size_t)rank * 5) % 17));
+}
+
+/* fp32 sums are those of the ranks in order, to the last bit, small or large. */
+static void test_order_of_sums(void **state) {
+    struct suite *suite = *state;
+    static const size_t sizes[] = {7, 100003};
+    for (size_t s = 0; s < 2; s++) {
+        size_t count = sizes[s];
+        float *buffer = suite_buffer(suite, count, AORTA_F32);
+        for (size_t i = 0; i < count; i++) buffer[i] = awkward(suite->rank, i);
+        check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, count, AORTA_F32, AORTA_SUM));
+        check_ok(aorta_stream_synchronize(suite->stream));
+        for (size_t i = 0; i < count; i++) {
+            float sum = awkward(0, i);
+            for (int rank = 1; rank < suite->size; rank++) sum += awkward(rank, i);
+            suite_expect(buffer, i, AORTA_F32, (double)sum, "sum in the order of the ranks");
+        }
+        suite_free(suite, buffer);
+    }
+}
+
+static void test_nan_reaches_everybody(void **state) {
+    struct suite *suite = *state;
+    for (int reduction = AORTA_SUM; reduction <= AORTA_MAX; reduction++) {
+        for (int type = 0; type < 3; type++) {
+            void *buffer = suite_buffer(suite, 2, all_types[type]);
+            suite_write(buffer, 0, all_types[type], suite->rank == suite->size - 1 ? NAN : 3);
+            suite_write(buffer, 1, all_types[type], suite->rank == 0 ? INFINITY : 3);
+            check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, 2, all_types[type],
+                                      (enum aorta_reduction)reduction));
+            check_ok(aorta_stream_synchronize(suite->stream));
+            suite_expect(buffer, 0, all_types[type], NAN, "NaN");
+            suite_expect(buffer, 1, all_types[type], INFINITY, "infinity");
+            suite_free(suite, buffer);
+        }
+    }
+}
+
+static void test_integers_wrap(void **state) {
+    struct suite *suite = *state;
+    int32_t *buffer = suite_buffer(suite, 1, AORTA_I32);
+    buffer[0] = suite->rank == 0 ? INT32_MAX : 1;
+    check_ok(aorta_all_reduce(suite->world, suite->stream, buffer, buffer, 1, AORTA_I32, AORTA_SUM));
+    check_ok(aorta_stream_synchronize(suite->stream));
+    assert_int_equal((uint32_t)buffer[0], (uint32_t)INT32_MAX + (uint32_t)(suite->size - 1));
+    suite_free(suite, buffer);
+}
+
+static void test_names(void **state) {
+    struct suite *suite = *state;
+    bool alone = suite->size == 1;
+    assert_string_equal(aorta_comm_backend(suite->world), alone ? "local" : "mpi");
+    assert_int_equal(aorta_comm_simulated(suite->world), alone);
+    assert_null(aorta_comm_note(suite->world));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_reduce_scatter),
+        cmocka_unit_test(test_all_gather),
+        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_all_to_all),
+        cmocka_unit_test(test_rounds_once),
+        cmocka_unit_test(test_rounds_once_fp16),
+        cmocka_unit_test(test_order_of_sums),
+        cmocka_unit_test(test_nan_reaches_everybody),
+        cmocka_unit_test(test_integers_wrap),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests(tests, suite_setup, suite_teardown);
+}
