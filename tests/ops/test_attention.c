@@ -1,0 +1,116 @@
+#include "rig.h"
+
+#include <math.h>
+
+struct example {
+    struct aorta_attention shape;
+    int64_t step;
+    double *qkv, *weight, *out;
+};
+
+/* One head of one sequence, in double; `p` holds positions values. */
+static void head(const struct example *e, int64_t b, int64_t h, double *p) {
+    const int64_t T = e->shape.positions, D = e->shape.head_dim, H = e->shape.heads, E = H * D;
+    for (int64_t i = 0; i < T; i++) {
+        const double *q = e->qkv + (b * T + i) * 3 * E + h * D;
+        double sum = 0.0;
+        for (int64_t j = 0; j < T; j++) {
+            const double *k = e->qkv + (b * T + j) * 3 * E + E + h * D;
+            double score = 0.0;
+            for (int64_t d = 0; d < D; d++) score += q[d] * k[d];
+            p[j] = exp(score / sqrt((double)D));
+            sum += p[j];
+        }
+        double *out = e->out + (b * T + i) * E + h * D;
+        for (int64_t d = 0; d < D; d++) out[d] = 0.0;
+        for (int64_t j = 0; j < T; j++) {
+            const double *v = e->qkv + (b * T + j) * 3 * E + 2 * E + h * D;
+            int64_t index = ((b * H + h) * T + i) * T + j;
+            double kept =
+                e->shape.dropout > 0.0f ? rig_dropout((double)e->shape.dropout, &e->shape.rng, e->step, index) : 1.0;
+            for (int64_t d = 0; d < D; d++) out[d] += p[j] / sum * kept * v[d];
+        }
+    }
+}
+
+static void reference(const struct example *e) {
+    double p[256];
+    for (int64_t b = 0; b < e->shape.batch; b++)
+        for (int64_t h = 0; h < e->shape.heads; h++) head(e, b, h, p);
+}
+
+static double loss(void *context) {
+    const struct example *e = context;
+    double total = 0.0;
+    reference(e);
+    for (int64_t i = 0; i < e->shape.batch * e->shape.positions * e->shape.heads * e->shape.head_dim; i++)
+        total += e->weight[i] * e->out[i];
+    return total;
+}
+
+static void check_example(struct rig *rig, struct aorta_attention shape) {
+    const enum aorta_dtype dtype = shape.dtype;
+    const double unit = rig_unit(dtype);
+    const int64_t count = shape.batch * shape.positions * shape.heads * shape.head_dim;
+    const size_t bytes = (size_t)count * aorta_dtype_size(dtype);
+    shape.rng.state = rig_step_state(rig, (struct aorta_step_state){.step = 3});
+    struct example e = {shape, 3, rig_random(rig, dtype, 3 * count, 1.5), rig_random(rig, dtype, count, 1),
+                        rig_values(rig, count)};
+    void *qkv = rig_put(rig, dtype, e.qkv, 3 * count), *out = rig_alloc(rig, bytes), *dqkv = rig_alloc(rig, 3 * bytes);
+    void *saved = rig_alloc(rig, aorta_attention_saved_bytes(shape));
+    void *scratch = rig_alloc(rig, aorta_attention_scratch_bytes(shape));
+    check_ok(aorta_attention_forward(rig->stream, shape, qkv, out, saved, scratch));
+    reference(&e);
+    rig_close_to("out", rig_get(rig, dtype, out, count), e.out, count, 1.01 * unit, 3e-6);
+    check_ok(aorta_attention_backward(rig->stream, shape, qkv, out, saved, rig_put(rig, dtype, e.weight, count), dqkv,
+                                      scratch));
+    rig_gradient("dqkv", loss, &e, e.qkv, 3 * count, rig_get(rig, dtype, dqkv, 3 * count), 4.0 * unit + 1e-5,
+                 4.0 * unit + 1e-5);
+}
+
+static void conformance(void **state) {
+    static const struct {
+        int64_t batch, positions, heads, dim;
+    } shapes[] = {{1, 1, 1, 1}, {2, 3, 2, 5}, {1, 33, 3, 7}, {2, 40, 2, 32}};
+    for (int t = 0; t < 3; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int drop = 0; drop < 2; drop++) {
+                check_example(*state, (struct aorta_attention){rig_dtypes[t],
+                                                               shapes[s].batch,
+                                                               shapes[s].positions,
+                                                               shapes[s].heads,
+                                                               shapes[s].dim,
+                                                               drop ? 0.2f : 0.0f,
+                                                               {.seed = 1, .site = 2}});
+                rig_close(state), rig_open(state);
+            }
+}
+
+/* Scores far beyond what exp can take leave the softmax finite. */
+static void large_scores(void **state) {
+    struct rig *rig = *state;
+    const struct aorta_attention shape = {AORTA_F32, 1, 4, 1, 8, 0.0f, {0}};
+    double *qkv = rig_random(rig, AORTA_F32, 4 * 24, 1000.0);
+    float *in = rig_put(rig, AORTA_F32, qkv, 4 * 24), *out = rig_alloc(rig, 4 * 8 * sizeof(float));
+    void *saved = rig_alloc(rig, aorta_attention_saved_bytes(shape)),
+         *scratch = rig_alloc(rig, aorta_attention_scratch_bytes(shape));
+    check_ok(aorta_attention_forward(rig->stream, shape, in, out, saved, scratch));
+    double *got = rig_get(rig, AORTA_F32, out, 32);
+    for (int i = 0; i < 32; i++) assert_true(isfinite(got[i]) && fabs(got[i]) <= 1000.0);
+}
+
+static void wrong_arguments(void **state) {
+    struct rig *rig = *state;
+    float some[8] = {0};
+    struct aorta_attention shape = {AORTA_F32, 1, 2, 1, 0, 0.0f, {0}};
+    check_fails(aorta_attention_forward(rig->stream, shape, some, some, some, some), AORTA_INTERNAL, "head_dim is 0");
+    shape.head_dim = 1;
+    check_fails(aorta_attention_forward(rig->stream, shape, some, some, NULL, some), AORTA_INTERNAL, "saved is NULL");
+    check_fails(aorta_attention_backward(rig->stream, shape, some, some, some, NULL, some, some), AORTA_INTERNAL,
+                "dout is NULL");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {rig_test(conformance), rig_test(large_scores), rig_test(wrong_arguments)};
+    return cmocka_run_group_tests_name("ops: attention", tests, NULL, NULL);
+}

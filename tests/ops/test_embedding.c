@@ -1,0 +1,84 @@
+#include "rig.h"
+
+static const struct aorta_embedding shapes[] = {
+    {AORTA_F32, 1, 1, 1, 1}, {AORTA_F32, 5, 3, 11, 7}, {AORTA_F32, 65, 16, 40, 192}, {AORTA_F32, 3, 2, 5, 1030}};
+
+static int64_t *random_ids(struct rig *rig, const struct aorta_embedding *shape) {
+    const int64_t count = shape->rows * shape->features;
+    int64_t *ids = (int64_t *)(void *)rig_values(rig, count);
+    double *uniform = rig_random(rig, AORTA_F32, count, 0.5);
+    for (int64_t i = 0; i < count; i++) ids[i] = (int64_t)((uniform[i] + 0.5) * 0.999 * (double)shape->vocab);
+    return ids;
+}
+
+static void check_example(struct rig *rig, struct aorta_embedding s) {
+    const int64_t entries = s.vocab * s.dim, outputs = s.rows * s.dim;
+    const double unit = rig_unit(s.dtype);
+    const int64_t *ids = random_ids(rig, &s);
+    double *table = rig_random(rig, s.dtype, entries, 1), *dy = rig_random(rig, s.dtype, outputs, 1);
+    double *y = rig_values(rig, outputs), *dtable = rig_values(rig, entries);
+    for (int64_t row = 0; row < s.rows; row++)
+        for (int64_t f = 0; f < s.features; f++)
+            for (int64_t d = 0; d < s.dim; d++) {
+                int64_t entry = ids[row * s.features + f] * s.dim + d;
+                y[row * s.dim + d] += table[entry] / (double)s.features;
+                dtable[entry] += dy[row * s.dim + d] / (double)s.features; /* the mean's derivative */
+            }
+    const int64_t *ids_there = rig_put_bytes(rig, ids, (size_t)(s.rows * s.features) * sizeof *ids);
+    void *out = rig_alloc(rig, (size_t)outputs * aorta_dtype_size(s.dtype));
+    check_ok(aorta_embedding_forward(rig->stream, s, ids_there, rig_put(rig, s.dtype, table, entries), out));
+    rig_close_to("y", rig_get(rig, s.dtype, out, outputs), y, outputs, 1.01 * unit, 1e-6);
+
+    float *gradient[2];
+    for (int i = 0; i < 2; i++) {
+        gradient[i] = rig_put(rig, AORTA_F32, rig_values(rig, entries), entries);
+        check_ok(aorta_embedding_backward(rig->stream, s, ids_there, rig_put(rig, s.dtype, dy, outputs), gradient[i]));
+    }
+    double *first = rig_get(rig, AORTA_F32, gradient[0], entries);
+    rig_close_to("dtable", first, dtable, entries, 1e-6, 2e-6);
+    rig_close_to("dtable again", rig_get(rig, AORTA_F32, gradient[1], entries), first, entries, 0.0, 0.0);
+}
+
+static void conformance(void **state) {
+    for (int t = 0; t < 3; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            struct aorta_embedding shape = shapes[s];
+            shape.dtype = rig_dtypes[t];
+            check_example(*state, shape);
+            rig_close(state), rig_open(state);
+        }
+}
+
+static void ids_out_of_range(void **state) {
+    static const int64_t wrong[] = {-1, 11, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            struct rig *rig = *state;
+            const struct aorta_embedding s = {AORTA_F32, 2, 3, 11, 4};
+            const int64_t ids[6] = {0, 1, 2, 3, wrong[i], 5};
+            const int64_t *there = rig_put_bytes(rig, ids, sizeof ids);
+            float *table = rig_put(rig, AORTA_F32, rig_values(rig, 44), 44),
+                  *y = rig_put(rig, AORTA_F32, rig_values(rig, 8), 8);
+            check_ok(backward ? aorta_embedding_backward(rig->stream, s, there, y, table)
+                              : aorta_embedding_forward(rig->stream, s, there, table, y));
+            char expected[64];
+            snprintf(expected, sizeof expected, "id %lld of row 1, feature 1 is outside [0, 11)", (long long)wrong[i]);
+            check_fails(aorta_stream_synchronize(rig->stream), AORTA_DEVICE, expected);
+            rig_close(state), rig_open(state);
+        }
+}
+
+static void wrong_arguments(void **state) {
+    struct rig *rig = *state;
+    float some[8] = {0};
+    int64_t id = 0;
+    struct aorta_embedding shape = {AORTA_F32, 1, 0, 1, 1};
+    check_fails(aorta_embedding_forward(rig->stream, shape, &id, some, some), AORTA_INTERNAL, "features is 0");
+    shape.features = 1;
+    check_fails(aorta_embedding_backward(rig->stream, shape, NULL, some, some), AORTA_INTERNAL, "ids is NULL");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {rig_test(conformance), rig_test(ids_out_of_range), rig_test(wrong_arguments)};
+    return cmocka_run_group_tests_name("ops: embedding", tests, NULL, NULL);
+}
