@@ -4,14 +4,28 @@
 
 #include "config/option.h"
 
+#include <stdio.h>
+
 /* ---- commands ----
  * Each is one file that parses, calls and prints. argv[0] is the command's own name. What it returns ends the program:
  * NULL is exit 0; otherwise main prints "aorta: message" on stderr and exits by the status's code. */
+struct aorta_command {
+    const char *name, *summary;
+    aorta_status (*run)(int argc, char **argv);
+};
+
 aorta_status aorta_cli_info(int argc, char **argv);
 aorta_status aorta_cli_train(int argc, char **argv);
 aorta_status aorta_cli_launch(int argc, char **argv);
 aorta_status aorta_cli_report(int argc, char **argv);
 aorta_status aorta_cli_help(int argc, char **argv);
+
+extern const struct aorta_command aorta_commands[]; /* ends with a NULL name */
+AORTA_MUST_USE aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command);
+void aorta_cli_print_usage(FILE *stream);
+
+/* The whole program: finds the command, runs it, prints what went wrong, returns the exit code. */
+int aorta_cli_run(int argc, char **argv);
 
 /* ---- command lines ---- */
 

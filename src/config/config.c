@@ -253,6 +253,11 @@ static void walk(struct pass *pass, const char *prefix, const yaml_node_t *mappi
     }
 }
 
+static bool is_plain_null(const yaml_node_t *node) {
+    return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           aorta_scalar_is_null((const char *)node->data.scalar.value);
+}
+
 /* The depth of this recursion is that of the longest key, whatever the document holds. */
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value) {
     const struct aorta_option_table *table = pass->config->table;
@@ -265,11 +270,10 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
         report_unknown(pass, path, key, value);
         return;
     }
-    bool empty = value->type == YAML_SCALAR_NODE && value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-                 aorta_scalar_is_null((const char *)value->data.scalar.value);
     if (value->type == YAML_MAPPING_NODE) {
         walk(pass, path, value);
-    } else if (!empty && begin_error(pass, value, path)) { /* all keys of a section may be commented out */
+    } else if (!is_plain_null(value) &&
+               begin_error(pass, value, path)) { /* all keys of a section may be commented out */
         aorta_text_puts(pass->errors, "found ");
         aorta_yaml_describe(pass->document, value, pass->errors);
         aorta_text_puts(pass->errors, "; expected a section with the keys ");
@@ -281,7 +285,7 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
 
 static aorta_status read_document(struct pass *pass) {
     const yaml_node_t *root = yaml_document_get_root_node(pass->document);
-    if (!root) return NULL; /* an empty file: defaults */
+    if (!root || is_plain_null(root)) return NULL; /* an empty file: defaults */
     if (root->type == YAML_MAPPING_NODE) {
         walk(pass, "", root);
     } else if (begin_error(pass, root, NULL)) {

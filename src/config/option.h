@@ -79,6 +79,10 @@ struct aorta_scalar {
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
                         void *values, struct aorta_arena *arena, aorta_status *status);
 
+/* Stores the row's default. AORTA_INTERNAL when it does not fit its own row. */
+AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
+                                                       struct aorta_arena *arena);
+
 /* "an integer of at least 1", "one of bf16, fp16, none", "a list of two numbers in [0, 1), or null" */
 void aorta_option_describe(const struct aorta_option *option, struct aorta_text *text);
 

@@ -163,23 +163,3 @@ void aorta_yaml_describe(yaml_document_t *document, const yaml_node_t *node, str
         aorta_text_puts(text, count > SHOWN ? ", …]" : "]");
     }
 }
-
-aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
-    yaml_document_t document;
-    AORTA_TRY(aorta_yaml_load(option->fallback, strlen(option->fallback), option->key, false, &document));
-    const yaml_node_t *root = yaml_document_get_root_node(&document);
-    struct aorta_scalar empty = {"", true}, *scalars = &empty; /* "" as a default is the empty text */
-    size_t count = 1;
-    bool list = false;
-    aorta_status status = NULL;
-    bool empty_map = option->type == AORTA_OPTION_EMPTY_MAP;
-    if (!empty_map &&
-        ((root && !aorta_yaml_scalars(&document, root, arena, &scalars, &count, &list)) ||
-         !aorta_option_store(option, scalars, count, list, values, arena, &status)) &&
-        !status) {
-        status = AORTA_ERROR(AORTA_INTERNAL, "the default of %s does not fit its own row: %s", option->key,
-                             option->fallback);
-    }
-    yaml_document_delete(&document);
-    return status;
-}

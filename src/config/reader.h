@@ -25,8 +25,4 @@ void aorta_yaml_describe(yaml_document_t *document, const yaml_node_t *node, str
 /* At most 60 bytes of it, control characters as '?'. */
 void aorta_text_shortened(struct aorta_text *text, const char *string);
 
-/* Stores the row's default. */
-AORTA_MUST_USE aorta_status aorta_option_store_default(const struct aorta_option *option, void *values,
-                                                       struct aorta_arena *arena);
-
 #endif

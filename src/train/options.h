@@ -123,6 +123,9 @@ struct aorta_train_options {
 
 extern const struct aorta_option_table aorta_train_option_table;
 
+/* The page docs/configuration.md, made from the rows. */
+void aorta_train_options_page(struct aorta_text *text);
+
 /* Defaults, then the file (NULL: none), then the overrides; then all checks that need no world size. AORTA_CONFIG.
  * The struct must stay where it is. Ends with aorta_train_options_free; on failure there is nothing to free. */
 AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const char *const *overrides,

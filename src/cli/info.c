@@ -1,0 +1,384 @@
+/* What this machine and this build offer: devices, libraries, tools, environment, and what is missing. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "comm/comm.h"
+#include "comm/ranks.h"
+#include "device/device.h"
+#include "ops/gemm.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <yaml.h>
+
+extern char **environ;
+
+/* ---- things that are looked for when the program runs ---- */
+
+enum part_kind { PART_TOOL, PART_DRIVER };
+
+/* One row per thing that may be missing; the reasons say what is lost without it and how it is had. */
+static const struct part {
+    enum part_kind kind;
+    const char *name; /* program in PATH, or library as the loader knows it */
+    const char *purpose, *without, *get;
+} parts[] = {
+    {PART_TOOL, "mpirun", "starts ranks for collectives on host memory",
+     "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin"},
+    {PART_TOOL, "gnuplot", "draws the PNG pictures of aorta report",
+     "aorta report writes summary.json without pictures", "apt install gnuplot-nox"},
+    {PART_DRIVER, "libcuda.so.1", "NVIDIA driver", NULL, NULL},
+    {PART_DRIVER, "libamdhip64.so", "AMD ROCm runtime", NULL, NULL},
+};
+enum { PART_COUNT = sizeof parts / sizeof *parts, PATH_BYTES = 4096 };
+
+static const char no_gpu_support[] = "this version runs on the CPU device only; GPUs are not used yet";
+
+/* The first executable of this name in PATH; false when there is none. */
+static bool find_program(const char *name, char path[PATH_BYTES]) {
+    const char *directories = getenv("PATH");
+    while (directories && *directories) {
+        size_t length = strcspn(directories, ":");
+        snprintf(path, PATH_BYTES, "%.*s/%s", (int)length, directories, name);
+        if (length > 0 && access(path, X_OK) == 0) return true;
+        directories += length + (directories[length] == ':');
+    }
+    return false;
+}
+
+/* Loads the library as it would be for use and asks the loader where it was. Without its development package a library
+ * has its version in its name. */
+static bool find_library(const char *name, char path[PATH_BYTES]) {
+    static const char *const versions[] = {"", ".7", ".6", ".5"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions && !library; i++) {
+        snprintf(path, PATH_BYTES, "%s%s", name, versions[i]);
+        library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    }
+    if (!library) return false;
+    struct link_map *map = NULL;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
+        snprintf(path, PATH_BYTES, "%s", map->l_name);
+    dlclose(library);
+    return true;
+}
+
+/* ---- what was found ---- */
+
+enum { LIBRARY_COUNT = 4 };
+
+struct library {
+    const char *name, *purpose;
+    char version[256];
+};
+
+struct information {
+    struct aorta_device_info cpu;
+    aorta_status cpu_failure; /* NULL when it works */
+    struct library libraries[LIBRARY_COUNT];
+    struct {
+        bool found;
+        char path[PATH_BYTES];
+    } parts[PART_COUNT];
+    struct aorta_ranks ranks;
+    aorta_status ranks_failure;
+};
+
+static void set_library(struct library *library, const char *name, const char *purpose, const char *version) {
+    library->name = name;
+    library->purpose = purpose;
+    snprintf(library->version, sizeof library->version, "%s", version);
+}
+
+static void gather(struct information *info) {
+    struct aorta_device *cpu = NULL;
+    info->cpu_failure = aorta_device_open(AORTA_DEVICE_CPU, 0, &cpu);
+    if (!info->cpu_failure) {
+        info->cpu = *aorta_device_get_info(cpu);
+        aorta_device_close(cpu);
+    }
+    char mpi[256];
+    set_library(&info->libraries[0], "gemm", "matrix products on the CPU", aorta_ops_gemm_library());
+    set_library(&info->libraries[1], "mpi", "collectives on host memory", aorta_comm_mpi_version(mpi, sizeof mpi));
+    set_library(&info->libraries[2], "libyaml", "configuration", yaml_get_version_string());
+    set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
+    for (int i = 0; i < PART_COUNT; i++) {
+        info->parts[i].found = parts[i].kind == PART_TOOL ? find_program(parts[i].name, info->parts[i].path)
+                                                          : find_library(parts[i].name, info->parts[i].path);
+    }
+    info->ranks_failure = aorta_ranks_detect(&info->ranks);
+}
+
+static void release(struct information *info) {
+    aorta_status_free(info->cpu_failure);
+    aorta_status_free(info->ranks_failure);
+    free(info);
+}
+
+/* Variables that change what is measured. A name that ends in '_' stands for all that begin with it. */
+static bool matters(const char *variable) {
+    static const char *const names[] = {
+        "CUDA_",
+        "HIP_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "GPU_MAX_HW_QUEUES",
+        "HSA_",
+        "NCCL_",
+        "RCCL_",
+        "OMP_",
+        "OPENBLAS_",
+        "ONEDNN_",
+        "DNNL_",
+        "MKL_",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "OMPI_COMM_WORLD_",
+        "OMPI_MCA_",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "SLURM_PROCID",
+        "SLURM_NTASKS",
+        "SLURM_LOCALID",
+        "MALLOC_",
+        "LD_PRELOAD",
+        "AORTA_",
+    };
+    size_t length = strcspn(variable, "=");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t name_length = strlen(names[i]);
+        bool prefix = names[i][name_length - 1] == '_';
+        if (strncmp(variable, names[i], name_length) == 0 && (prefix || length == name_length)) return true;
+    }
+    return false;
+}
+
+/* ---- as text ---- */
+
+static void print_device(const struct information *info) {
+    printf("Devices\n");
+    if (info->cpu_failure) {
+        printf("  cpu:0     failed: %s\n", aorta_status_message(info->cpu_failure));
+        return;
+    }
+    printf("  cpu:0     %s, %d threads, %.1f GiB, %s, timestamps every %lld ns\n", info->cpu.name,
+           info->cpu.multiprocessors, (double)info->cpu.memory_bytes / (1 << 30), info->cpu.isa,
+           (long long)info->cpu.timestamp_tick);
+}
+
+static void print_parts(const struct information *info, enum part_kind kind, const char *title) {
+    printf("%s\n", title);
+    for (int i = 0; i < PART_COUNT; i++) {
+        if (parts[i].kind != kind) continue;
+        printf("  %-16s %s (%s)\n", parts[i].name, info->parts[i].found ? info->parts[i].path : "not found",
+               parts[i].purpose);
+    }
+    if (kind == PART_DRIVER) printf("  %s\n", no_gpu_support);
+}
+
+static void print_environment(void) {
+    printf("Environment that matters\n");
+    int count = 0;
+    for (char **variable = environ; *variable; variable++) {
+        if (!matters(*variable)) continue;
+        printf("  %s\n", *variable);
+        count++;
+    }
+    if (count == 0) printf("  nothing is set\n");
+}
+
+static void print_ranks(const struct information *info) {
+    if (info->ranks_failure) {
+        printf("Ranks\n  %s\n", aorta_status_message(info->ranks_failure));
+    } else {
+        printf("Ranks\n  rank %d of %d (started by: %s)\n", info->ranks.rank, info->ranks.world_size,
+               aorta_launcher_name(info->ranks.launcher));
+    }
+}
+
+static void print_missing(const struct information *info) {
+    bool first = true;
+    for (int i = 0; i < PART_COUNT; i++) {
+        if (info->parts[i].found || !parts[i].without) continue;
+        if (first) printf("Missing\n");
+        first = false;
+        printf("  %s: %s; to get it: %s\n", parts[i].name, parts[i].without, parts[i].get);
+    }
+    if (first) printf("Nothing is missing.\n");
+}
+
+static void print_text(const struct information *info) {
+    printf("aorta %s\n", AORTA_VERSION);
+    print_device(info);
+    printf("Libraries\n");
+    for (int i = 0; i < LIBRARY_COUNT; i++) {
+        printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
+    }
+    print_parts(info, PART_TOOL, "Tools");
+    print_parts(info, PART_DRIVER, "GPU drivers");
+    print_environment();
+    print_ranks(info);
+    print_missing(info);
+}
+
+/* ---- as JSON ---- */
+
+static void write_devices(const struct information *info, struct aorta_json *json) {
+    aorta_json_key(json, "devices");
+    aorta_json_array(json);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "kind", aorta_device_kind_name(AORTA_DEVICE_CPU));
+    aorta_json_key_int(json, "index", 0);
+    if (info->cpu_failure) {
+        aorta_json_key_string(json, "failure", aorta_status_message(info->cpu_failure));
+    } else {
+        aorta_json_key_string(json, "name", info->cpu.name);
+        aorta_json_key_string(json, "isa", info->cpu.isa);
+        aorta_json_key_int(json, "threads", info->cpu.multiprocessors);
+        aorta_json_key_int(json, "memory_bytes", (int64_t)info->cpu.memory_bytes);
+        aorta_json_key_int(json, "timestamp_tick_ns", info->cpu.timestamp_tick);
+    }
+    aorta_json_object_end(json);
+    aorta_json_array_end(json);
+}
+
+static void write_libraries(const struct information *info, struct aorta_json *json) {
+    aorta_json_key(json, "libraries");
+    aorta_json_array(json);
+    for (int i = 0; i < LIBRARY_COUNT; i++) {
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", info->libraries[i].name);
+        aorta_json_key_string(json, "version", info->libraries[i].version);
+        aorta_json_key_string(json, "purpose", info->libraries[i].purpose);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_parts(const struct information *info, enum part_kind kind, const char *key, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_array(json);
+    for (int i = 0; i < PART_COUNT; i++) {
+        if (parts[i].kind != kind) continue;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", parts[i].name);
+        aorta_json_key_string(json, "path", info->parts[i].found ? info->parts[i].path : NULL);
+        aorta_json_key_string(json, "purpose", parts[i].purpose);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_environment(struct aorta_json *json) {
+    aorta_json_key(json, "environment");
+    aorta_json_object(json);
+    for (char **variable = environ; *variable; variable++) {
+        if (!matters(*variable)) continue;
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
+        aorta_json_key_string(json, name, strchr(*variable, '=') + 1);
+    }
+    aorta_json_object_end(json);
+}
+
+static void write_ranks(const struct information *info, struct aorta_json *json) {
+    aorta_json_key(json, "ranks");
+    aorta_json_object(json);
+    if (info->ranks_failure) {
+        aorta_json_key_string(json, "failure", aorta_status_message(info->ranks_failure));
+    } else {
+        aorta_json_key_string(json, "launcher", aorta_launcher_name(info->ranks.launcher));
+        aorta_json_key_int(json, "rank", info->ranks.rank);
+        aorta_json_key_int(json, "world_size", info->ranks.world_size);
+    }
+    aorta_json_object_end(json);
+}
+
+static void write_missing(const struct information *info, struct aorta_json *json) {
+    aorta_json_key(json, "missing");
+    aorta_json_array(json);
+    for (int i = 0; i < PART_COUNT; i++) {
+        if (info->parts[i].found || !parts[i].without) continue;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", parts[i].name);
+        aorta_json_key_string(json, "cost", parts[i].without);
+        aorta_json_key_string(json, "get", parts[i].get);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static aorta_status print_json(const struct information *info) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_string(&json, "version", AORTA_VERSION);
+    write_devices(info, &json);
+    write_libraries(info, &json);
+    write_parts(info, PART_TOOL, "tools", &json);
+    write_parts(info, PART_DRIVER, "gpu_drivers", &json);
+    aorta_json_key_string(&json, "gpu_support", no_gpu_support);
+    write_environment(&json);
+    write_ranks(info, &json);
+    write_missing(info, &json);
+    aorta_json_object_end(&json);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) puts(text.data);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* ---- the command ---- */
+
+struct info_values {
+    bool json;
+};
+
+static const struct aorta_cli_option options[] = {
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct info_values, json),
+               .fallback = "false",
+               .help = "prints one JSON object"}},
+};
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta info [--json]",
+    .about =
+        "Shows devices, libraries, tools and the environment that matters, and for each thing that is missing what "
+        "it costs and how to get it.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+static aorta_status show(bool as_json) {
+    struct information *info = calloc(1, sizeof *info);
+    if (!info) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the information");
+    gather(info);
+    aorta_status status = NULL;
+    if (as_json) {
+        status = print_json(info);
+    } else {
+        print_text(info);
+    }
+    release(info);
+    return status;
+}
+
+aorta_status aorta_cli_info(int argc, char **argv) {
+    struct info_values values;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
+    aorta_status status = line.help ? NULL : show(values.json);
+    aorta_cli_free(&line);
+    return status;
+}

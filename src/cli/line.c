@@ -1,0 +1,298 @@
+/* Reads a command line by its rows. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct reader {
+    const struct aorta_cli_syntax *syntax;
+    int argc, next; /* argv[next] is read next */
+    char **argv;
+    void *values;
+    struct aorta_cli_line *line;
+    bool *given; /* per option */
+};
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "out of memory while reading the command line");
+}
+
+static const char *argument_name(const struct aorta_cli_option *option) {
+    static const char *const names[AORTA_OPTION_TYPE_COUNT] = {
+        [AORTA_OPTION_INT] = "N",
+        [AORTA_OPTION_DOUBLE] = "X",
+        [AORTA_OPTION_STRING] = "TEXT",
+        [AORTA_OPTION_CHOICE] = "NAME",
+        [AORTA_OPTION_DOUBLES_2] = "X,Y",
+        [AORTA_OPTION_INT_LIST] = "N,…",
+        [AORTA_OPTION_STRING_LIST] = "TEXT",
+    };
+    return option->argument ? option->argument : names[option->value.type];
+}
+
+static bool is_flag(const struct aorta_cli_option *option) {
+    return option->value.type == AORTA_OPTION_BOOL;
+}
+
+/* ---- storing ---- */
+
+static aorta_status wrong_value(const struct aorta_cli_option *option, const char *text) {
+    struct aorta_text expected = {0};
+    aorta_option_describe(&option->value, &expected);
+    const char *nearest = option->value.choices ? aorta_option_nearest_choice(&option->value, text) : NULL;
+    aorta_status status = aorta_text_check(&expected);
+    if (!status) {
+        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s", option->value.key, text, expected.data,
+                             nearest ? "; did you mean " : "", nearest ? nearest : "");
+    }
+    aorta_text_free(&expected);
+    return status;
+}
+
+static aorta_status store_scalars(struct reader *reader, const struct aorta_cli_option *option,
+                                  const struct aorta_scalar *scalars, size_t count, bool list, const char *text) {
+    aorta_status status = NULL;
+    bool fits = aorta_option_store(&option->value, scalars, count, list, reader->values, &reader->line->arena, &status);
+    if (fits || status) return status;
+    return wrong_value(option, text);
+}
+
+/* Numbers that belong together are written with commas: "1,2,4". */
+static aorta_status store_numbers(struct reader *reader, const struct aorta_cli_option *option, const char *text) {
+    size_t count = 1;
+    for (const char *c = text; *c; c++) count += *c == ',';
+    struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, count * sizeof *scalars);
+    char *parts = aorta_arena_strdup(&reader->line->arena, text);
+    if (!scalars || !parts) return no_memory();
+    for (size_t i = 0; i < count; i++) scalars[i].text = strsep(&parts, ",");
+    return store_scalars(reader, option, scalars, count, true, text);
+}
+
+/* Puts one more text behind those given before; the default goes when the first one comes. */
+static aorta_status store_text(struct reader *reader, const struct aorta_cli_option *option, const char *text,
+                               bool first) {
+    struct aorta_string_list list = {0};
+    if (!first) memcpy(&list, (const char *)reader->values + option->value.offset, sizeof list);
+    struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, (list.count + 1) * sizeof *scalars);
+    if (!scalars) return no_memory();
+    for (size_t i = 0; i < list.count; i++) scalars[i] = (struct aorta_scalar){list.items[i], true};
+    scalars[list.count] = (struct aorta_scalar){text, true};
+    return store_scalars(reader, option, scalars, list.count + 1, true, text);
+}
+
+static aorta_status store(struct reader *reader, const struct aorta_cli_option *option, const char *text) {
+    bool *given = &reader->given[option - reader->syntax->options];
+    bool first = !*given;
+    *given = true;
+    enum aorta_option_type type = option->value.type;
+    if (type == AORTA_OPTION_STRING_LIST) return store_text(reader, option, text, first);
+    if (type == AORTA_OPTION_INT_LIST || type == AORTA_OPTION_DOUBLES_2) return store_numbers(reader, option, text);
+    /* a text is what it is: the shell has taken the quotes away, and "no" may be a directory */
+    struct aorta_scalar scalar = {text, type == AORTA_OPTION_STRING};
+    return store_scalars(reader, option, &scalar, 1, false, text);
+}
+
+/* ---- options ---- */
+
+static const struct aorta_cli_option *find_long(const struct aorta_cli_syntax *syntax, const char *name,
+                                                size_t length) {
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const char *key = syntax->options[i].value.key;
+        if (strlen(key) == length && strncmp(key, name, length) == 0) return &syntax->options[i];
+    }
+    return NULL;
+}
+
+static const struct aorta_cli_option *find_letter(const struct aorta_cli_syntax *syntax, char letter) {
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        if (letter && syntax->options[i].letter == letter) return &syntax->options[i];
+    }
+    return NULL;
+}
+
+static aorta_status unknown_option(const struct reader *reader, const char *word) {
+    const char *names[64];
+    size_t count = 0;
+    for (size_t i = 0; i < reader->syntax->option_count && count < 63; i++) {
+        names[count++] = reader->syntax->options[i].value.key;
+    }
+    names[count++] = "help";
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    const char *nearest = strncmp(name, "--", 2) == 0 ? aorta_nearest(name + 2, names, count) : NULL;
+    if (nearest) return AORTA_ERROR(AORTA_USAGE, "unknown option %s; did you mean --%s?", name, nearest);
+    return AORTA_ERROR(AORTA_USAGE, "unknown option %s; --help lists the options", name);
+}
+
+static bool looks_like_option(const char *word) {
+    return word[0] == '-' && word[1] && !strchr(".0123456789", word[1]);
+}
+
+static aorta_status missing_value(const struct aorta_cli_option *option) {
+    return AORTA_ERROR(AORTA_USAGE, "--%s needs a value: --%s %s", option->value.key, option->value.key,
+                       argument_name(option));
+}
+
+/* `attached` is what stood in the same word ("--name=VALUE", "-nVALUE"), or NULL. */
+static aorta_status read_option(struct reader *reader, const struct aorta_cli_option *option, const char *attached) {
+    if (attached) return store(reader, option, attached);
+    if (is_flag(option)) return store(reader, option, "true");
+    if (reader->next == reader->argc || looks_like_option(reader->argv[reader->next])) return missing_value(option);
+    do {
+        AORTA_TRY(store(reader, option, reader->argv[reader->next++]));
+    } while (option->several && reader->next < reader->argc && !looks_like_option(reader->argv[reader->next]));
+    return NULL;
+}
+
+static aorta_status read_word(struct reader *reader, const char *word) {
+    const struct aorta_cli_option *option;
+    if (strncmp(word, "--", 2) == 0) {
+        size_t length = strcspn(word + 2, "=");
+        option = find_long(reader->syntax, word + 2, length);
+        if (option) return read_option(reader, option, word[2 + length] ? word + 3 + length : NULL);
+    } else {
+        option = find_letter(reader->syntax, word[1]);
+        if (option && !(is_flag(option) && word[2])) return read_option(reader, option, word[2] ? word + 2 : NULL);
+    }
+    return unknown_option(reader, word);
+}
+
+/* ---- the line ---- */
+
+static aorta_status check_required(const struct reader *reader) {
+    const struct aorta_cli_syntax *syntax = reader->syntax;
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const struct aorta_cli_option *option = &syntax->options[i];
+        if (!option->required || reader->given[i]) continue;
+        return AORTA_ERROR(AORTA_USAGE, "--%s %s is missing; usage: %s", option->value.key, argument_name(option),
+                           syntax->usage);
+    }
+    return NULL;
+}
+
+static aorta_status print_help(const struct aorta_cli_syntax *syntax) {
+    struct aorta_text text = {0};
+    aorta_cli_help_text(syntax, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status add_operand(struct reader *reader, char *word) {
+    if (!reader->syntax->operands && !reader->syntax->command) {
+        return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", word, reader->syntax->usage);
+    }
+    reader->line->operands[reader->line->operand_count++] = word;
+    return NULL;
+}
+
+static aorta_status read_line(struct reader *reader) {
+    const struct aorta_cli_syntax *syntax = reader->syntax;
+    bool only_operands = false;
+    while (reader->next < reader->argc) {
+        char *word = reader->argv[reader->next++];
+        if (only_operands || word[0] != '-' || !word[1]) {
+            AORTA_TRY(add_operand(reader, word));
+            only_operands |= syntax->command; /* the rest belongs to the command */
+        } else if (strcmp(word, "--") == 0) {
+            only_operands = true;
+        } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            reader->line->help = true;
+            return print_help(syntax);
+        } else {
+            AORTA_TRY(read_word(reader, word));
+        }
+    }
+    return check_required(reader);
+}
+
+static aorta_status prepare(struct reader *reader) {
+    const struct aorta_cli_syntax *syntax = reader->syntax;
+    struct aorta_arena *arena = &reader->line->arena;
+    reader->given = aorta_arena_alloc(arena, syntax->option_count * sizeof *reader->given + 1);
+    reader->line->operands = aorta_arena_alloc(arena, ((size_t)reader->argc + 1) * sizeof *reader->line->operands);
+    if (!reader->given || !reader->line->operands) return no_memory();
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        AORTA_TRY(aorta_option_store_default(&syntax->options[i].value, reader->values, arena));
+    }
+    return NULL;
+}
+
+aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
+                             struct aorta_cli_line *line) {
+    *line = (struct aorta_cli_line){0};
+    struct reader reader = {.syntax = syntax, .argc = argc, .next = 1, .argv = argv, .values = values, .line = line};
+    aorta_status status = prepare(&reader);
+    if (!status) status = read_line(&reader);
+    if (status) aorta_cli_free(line);
+    return status;
+}
+
+void aorta_cli_free(struct aorta_cli_line *line) {
+    aorta_arena_free(&line->arena);
+    *line = (struct aorta_cli_line){0};
+}
+
+/* ---- help ---- */
+
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
+/* Words from `column` on, with line breaks; the first line has `used` bytes already. */
+static void put_wrapped(struct aorta_text *text, const char *words, size_t column, size_t used) {
+    while (*words) {
+        size_t length = strcspn(words, " ");
+        if (used > column && used + 1 + length > HELP_WIDTH) {
+            aorta_text_printf(text, "\n%*s", (int)column, "");
+            used = column;
+        } else if (used > column) {
+            aorta_text_puts(text, " ");
+            used++;
+        }
+        aorta_text_append(text, words, length);
+        used += length;
+        words += length + strspn(words + length, " ");
+    }
+    aorta_text_puts(text, "\n");
+}
+
+static void put_option(struct aorta_text *text, const struct aorta_cli_option *option) {
+    struct aorta_text left = {0}, right = {0};
+    if (option->letter) {
+        aorta_text_printf(&left, "  -%c, --%s", option->letter, option->value.key);
+    } else {
+        aorta_text_printf(&left, "      --%s", option->value.key);
+    }
+    if (!is_flag(option)) aorta_text_printf(&left, " %s%s", argument_name(option), option->several ? " …" : "");
+    aorta_text_puts(&right, option->value.help);
+    if (option->value.choices) {
+        aorta_text_puts(&right, ": ");
+        aorta_option_describe(&option->value, &right);
+    }
+    bool has_default = !option->required && !is_flag(option) && !option->value.nullable;
+    if (option->required) aorta_text_puts(&right, " (required)");
+    if (has_default) aorta_text_printf(&right, " (default: %s)", option->value.fallback);
+    if (left.failed || right.failed) {
+        text->failed = 1;
+    } else {
+        aorta_text_puts(text, left.data);
+        if (left.length + 2 > HELP_COLUMN) {
+            aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
+        } else {
+            aorta_text_printf(text, "%*s", (int)(HELP_COLUMN - left.length), "");
+        }
+        put_wrapped(text, right.data, HELP_COLUMN, HELP_COLUMN);
+    }
+    aorta_text_free(&left);
+    aorta_text_free(&right);
+}
+
+void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
+    aorta_text_printf(text, "Usage: %s\n\n", syntax->usage);
+    put_wrapped(text, syntax->about, 0, 0);
+    aorta_text_puts(text, "\nOptions:\n");
+    for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
+    static const struct aorta_cli_option help = {.value = {.key = "help", .help = "prints this text"}, .letter = 'h'};
+    put_option(text, &help);
+    if (syntax->footer) aorta_text_printf(text, "\n%s\n", syntax->footer);
+}
