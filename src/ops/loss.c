@@ -17,6 +17,8 @@ static aorta_status bce(const void *args) {
     const struct aorta_cpu_ops *ops = aorta_cpu_ops();
     const size_t size = aorta_dtype_size(a->shape.dtype);
     const double share = (double)a->shape.weight / (double)a->shape.count;
+    const double gradient_share =
+        (double)a->shape.gradient_weight / (double)a->shape.count * (double)a->state->loss_scale;
     double total = 0.0;
     for (int64_t i = 0; i < a->shape.count; i++) {
         float score;
@@ -25,7 +27,7 @@ static aorta_status bce(const void *args) {
         const double e = exp(-fabs(s)); /* in [0, 1]: never overflows */
         const double sigmoid = s >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
         total += weight * (fmax(s, 0.0) - s * t + log1p(e));
-        float gradient = (float)(share * weight * (sigmoid - t) * (double)a->state->loss_scale);
+        float gradient = (float)(gradient_share * weight * (sigmoid - t));
         ops->from_float((char *)a->dscores + (size_t)i * size, &gradient, a->shape.dtype, 1);
     }
     a->state->loss += (float)(share * total);
