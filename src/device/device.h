@@ -72,6 +72,7 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
 
 /* ---- streams ---- */
 
+/* The name is copied and kept to 63 bytes. A priority the system does not grant is no error. */
 AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, const char *name,
                                                 enum aorta_priority priority, struct aorta_stream **stream);
 void aorta_stream_destroy(struct aorta_stream *stream); /* waits for its work */
@@ -79,7 +80,8 @@ struct aorta_device *aorta_stream_device(const struct aorta_stream *stream);
 const char *aorta_stream_name(const struct aorta_stream *stream);
 enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_stream_synchronize(struct aorta_stream *stream);
-bool aorta_stream_idle(struct aorta_stream *stream); /* nothing queued and nothing running */
+/* Nothing queued and nothing running; not inside a capture. */
+bool aorta_stream_idle(struct aorta_stream *stream);
 
 /* A kernel: a CPU function and, for GPUs, the source of the same behind one name. Const and static. */
 struct aorta_kernel {
@@ -90,7 +92,8 @@ struct aorta_kernel {
     const struct aorta_gpu_kernel *gpu;
 };
 
-/* Queues kernel(args); `bytes` of *args are copied, pointers inside are not followed. */
+/* Queues kernel(args); `bytes` of *args are copied (and lie at a multiple of 16 when the kernel sees them), pointers
+ * inside are not followed. */
 AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                          const void *args, size_t bytes);
 /* Queues a call on the host, in stream order. */
@@ -106,6 +109,7 @@ AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t
 /* ---- events ---- */
 
 AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
+/* At any time: records and waits that are queued keep their meaning. */
 void aorta_event_destroy(struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);
 /* What is queued on `stream` from now on waits for the last record of `event` made before this call. An event never
@@ -113,7 +117,8 @@ AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct
 AORTA_MUST_USE aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_synchronize(struct aorta_event *event);
 bool aorta_event_done(struct aorta_event *event);
-/* Device time at which the last record was reached. AORTA_DEVICE when it has not been reached yet or never recorded. */
+/* Device time at which the last record was reached. AORTA_DEVICE when it has not been reached yet or never recorded;
+ * the failure, if the stream had failed by then. */
 AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns);
 
 /* ---- graphs ---- */
@@ -121,7 +126,11 @@ AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t 
 /* From begin to end, what is queued on `stream`, and on every stream that comes to depend on it through an event, is
  * recorded and not run. All such streams must have been joined back to `stream` by the end (AORTA_DEVICE otherwise,
  * naming the stream). Events recorded inside and waited for inside order the graph; waiting inside a capture for an
- * event recorded before it is an error; synchronising inside a capture is an error. */
+ * event recorded before it is an error; synchronising, or launching a graph, inside a capture is an error. Any error
+ * inside breaks the capture: its end, which must still be called, returns that error and sets all streams free.
+ *
+ * An event whose last record was made in a capture orders that graph and nothing else: it is never done, has no time,
+ * and once the capture has ended, waiting for it is an error until it is recorded anew. */
 AORTA_MUST_USE aorta_status aorta_capture_begin(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
 bool aorta_stream_capturing(const struct aorta_stream *stream);

@@ -11,6 +11,20 @@
 
 enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, KEPT_SHARE = 16 };
 
+/* AddressSanitizer sees use after free only in memory that really was freed. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define UNDER_ADDRESS_SANITIZER
+#endif
+#ifdef UNDER_ADDRESS_SANITIZER
+static const bool reuse_freed = false;
+#else
+static const bool reuse_freed = true;
+#endif
+
 struct block {
     void *memory; /* NULL: this place in the table is empty */
     size_t bytes; /* of the whole block */
@@ -163,7 +177,7 @@ aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memor
     struct aorta_memory *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device's");
     made->device = device;
-    made->most_kept = device->info.memory_bytes / KEPT_SHARE;
+    made->most_kept = reuse_freed ? device->info.memory_bytes / KEPT_SHARE : 0;
     pthread_mutex_init(&made->lock, NULL);
     *memory = made;
     return NULL;

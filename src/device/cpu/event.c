@@ -82,27 +82,21 @@ static aorta_status only_orders(const struct cpu_event *event) {
                        event->recorded_on);
 }
 
-/* The mark of the last record with a reference, or NULL when there is none. */
-static aorta_status latest_mark(struct cpu_event *event, struct mark **mark) {
-    pthread_mutex_lock(&event->lock);
+aorta_status cpu_event_synchronize(struct aorta_event *base) {
+    struct cpu_event *event = cpu_event(base);
     aorta_status status = NULL;
-    *mark = NULL;
+    struct mark *mark = NULL;
+    pthread_mutex_lock(&event->lock);
     if (event->capture) {
         status = only_orders(event);
         if (event->capture->active) status = capture_break(event->capture, status);
     } else if (event->latest) {
-        *mark = mark_retain(event->latest);
+        mark = mark_retain(event->latest);
     }
     pthread_mutex_unlock(&event->lock);
-    return status;
-}
-
-aorta_status cpu_event_synchronize(struct aorta_event *base) {
-    struct mark *mark;
-    AORTA_TRY(latest_mark(cpu_event(base), &mark));
-    if (!mark) return NULL;
+    if (!mark) return status;
     gate_wait(&mark->reached);
-    aorta_status status = copy_status(mark->failure);
+    status = copy_status(mark->failure);
     mark_release(marks_of(base->device), mark);
     return status;
 }
@@ -115,19 +109,22 @@ bool cpu_event_done(struct aorta_event *base) {
     return done;
 }
 
-aorta_status cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
-    struct mark *mark;
-    AORTA_TRY(latest_mark(cpu_event(base), &mark));
+static aorta_status time_of(struct cpu_event *event, int64_t *time_ns) {
+    struct mark *mark = event->latest;
+    if (event->capture) return only_orders(event);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
-    aorta_status status = NULL;
     if (!gate_is_open(&mark->reached)) {
-        status = AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it",
-                             cpu_event(base)->recorded_on);
-    } else if (mark->failure) {
-        status = copy_status(mark->failure);
-    } else {
-        *time_ns = mark->time_ns;
+        return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
     }
-    mark_release(marks_of(base->device), mark);
+    if (mark->failure) return copy_status(mark->failure);
+    *time_ns = mark->time_ns;
+    return NULL;
+}
+
+aorta_status cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
+    struct cpu_event *event = cpu_event(base);
+    pthread_mutex_lock(&event->lock);
+    aorta_status status = time_of(event, time_ns);
+    pthread_mutex_unlock(&event->lock);
     return status;
 }

@@ -64,21 +64,46 @@ static void narrow(struct memory_bounds *bounds, uint64_t limit, uint64_t used) 
     if (rest < bounds->free) bounds->free = rest;
 }
 
-/* A limit holds for all groups below it, so every group from our own up to the root counts. Page cache is counted as
- * used by memory.current though it would be dropped; the figure is therefore careful. */
+/* The number behind "key " in a file of such lines (memory.stat of a control group); 0 when it is not there. */
+static uint64_t read_counter(const char *path, const char *key) {
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    char name[64];
+    unsigned long long number, found = 0;
+    while (!found && fscanf(file, "%63s %llu", name, &number) == 2) {
+        if (strcmp(name, key) == 0) found = number;
+    }
+    fclose(file);
+    return found;
+}
+
+/* Bounds by one control group: its directory, and what its version calls the limit, the use and the page cache that
+ * would be dropped first, which counts as free. */
+static void narrow_by_cgroup(struct memory_bounds *bounds, const char *directory, const char *limit_name,
+                             const char *use_name, const char *cache_key) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", directory, limit_name);
+    uint64_t limit = read_number(path, UINT64_MAX);
+    if (limit >= bounds->total) return; /* none, or version 1's way to say none */
+    snprintf(path, sizeof path, "%s/%s", directory, use_name);
+    uint64_t used = read_number(path, 0);
+    snprintf(path, sizeof path, "%s/memory.stat", directory);
+    uint64_t cache = read_counter(path, cache_key);
+    narrow(bounds, limit, used > cache ? used - cache : 0);
+}
+
+/* A limit holds for all groups below it, so every group from our own up to the root counts. */
 static void narrow_by_cgroups(struct memory_bounds *bounds) {
-    char group[512], file[640];
+    char group[512], directory[640];
     if (find_cgroup(group, sizeof group)) {
         for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
             *end = '\0';
-            snprintf(file, sizeof file, "/sys/fs/cgroup%s/memory.max", group);
-            uint64_t limit = read_number(file, UINT64_MAX);
-            snprintf(file, sizeof file, "/sys/fs/cgroup%s/memory.current", group);
-            if (limit != UINT64_MAX) narrow(bounds, limit, read_number(file, 0));
+            snprintf(directory, sizeof directory, "/sys/fs/cgroup%s", group);
+            narrow_by_cgroup(bounds, directory, "memory.max", "memory.current", "inactive_file");
         }
     }
-    uint64_t limit = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", UINT64_MAX); /* version 1 */
-    if (limit < bounds->total) narrow(bounds, limit, read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", 0));
+    narrow_by_cgroup(bounds, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                     "total_inactive_file");
 }
 
 static struct memory_bounds memory_bounds(void) {
