@@ -167,7 +167,8 @@ void aorta_json_fixed(struct aorta_json *json, double value, int decimals) {
         char *end = text + strlen(text);
         while (end - point > 2 && end[-1] == '0') *--end = '\0'; /* one decimal stays: "1.0" */
     }
-    write_value(json, strcmp(text, "-0.0") == 0 ? "0.0" : text);
+    bool negative_zero = text[0] == '-' && strspn(text + 1, "0.") == strlen(text + 1);
+    write_value(json, text + negative_zero);
 }
 
 void aorta_json_bool(struct aorta_json *json, bool value) {

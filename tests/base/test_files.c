@@ -1,0 +1,139 @@
+#include "base/files.h"
+#include "check.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int enter_new_directory(void **state) {
+    char *directory = strdup("/tmp/aorta_files_XXXXXX");
+    if (!directory || !mkdtemp(directory) || chdir(directory) != 0) return -1;
+    *state = directory;
+    return 0;
+}
+
+static int remove_directory(void **state) {
+    char command[128];
+    snprintf(command, sizeof command, "chmod -R u+w %s; rm -r %s", (char *)*state, (char *)*state);
+    free(*state);
+    return chdir("/tmp") == 0 && system(command) == 0 ? 0 : -1;
+}
+
+static int entries(const char *path) {
+    DIR *directory = opendir(path);
+    assert_non_null(directory);
+    int count = -2; /* "." and ".." */
+    while (readdir(directory)) count++;
+    closedir(directory);
+    return count;
+}
+
+static void test_replace_and_read(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    check_ok(aorta_file_replace("a.txt", "one", 3));
+    check_ok(aorta_file_replace("a.txt", "a\0b", 3));
+    check_ok(aorta_file_read("a.txt", &bytes, &length));
+    assert_int_equal(length, 3);
+    assert_memory_equal(bytes, "a\0b", 4);
+    free(bytes);
+    struct stat info;
+    mode_t mask = umask(022);
+    umask(mask);
+    assert_int_equal(stat("a.txt", &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0666 & ~mask);
+    assert_int_equal(entries("."), 1); /* nothing temporary is left */
+    check_ok(aorta_file_replace("empty", "", 0));
+    check_ok(aorta_file_read("empty", &bytes, &length));
+    assert_int_equal(length, 0);
+    assert_string_equal(bytes, "");
+    free(bytes);
+}
+
+static void test_long_file(void **state) {
+    (void)state;
+    enum { LENGTH = 100001 };
+    char *written = malloc(LENGTH), *bytes;
+    size_t length;
+    assert_non_null(written);
+    for (int i = 0; i < LENGTH; i++) written[i] = (char)(i * 7);
+    check_ok(aorta_file_replace("long", written, LENGTH));
+    check_ok(aorta_file_read("long", &bytes, &length));
+    assert_int_equal(length, LENGTH);
+    assert_memory_equal(bytes, written, LENGTH);
+    free(bytes);
+    free(written);
+}
+
+static void test_failures_name_path_and_reason(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    check_fails(aorta_file_read("missing", &bytes, &length), AORTA_IO,
+                "cannot read missing: No such file or directory");
+    assert_null(bytes);
+    check_fails(aorta_file_read(".", &bytes, &length), AORTA_IO, "cannot read .: Is a directory");
+    check_fails(aorta_file_replace("no/such", "x", 1), AORTA_IO, "cannot create no/such: No such file or directory");
+    check_ok(aorta_directory_make("taken"));
+    check_fails(aorta_file_replace("taken", "x", 1), AORTA_IO, "cannot put taken in its place");
+    assert_int_equal(entries("."), 1);
+}
+
+static void test_directories(void **state) {
+    (void)state;
+    check_ok(aorta_directory_make("a/b//c/"));
+    check_ok(aorta_directory_make("a/b/c"));
+    check_ok(aorta_directory_make("/tmp"));
+    assert_int_equal(entries("a/b"), 1);
+    check_ok(aorta_file_replace("a/file", "x", 1));
+    check_fails(aorta_directory_make("a/file/d"), AORTA_IO, "cannot make the directory a/file");
+}
+
+static void test_writable(void **state) {
+    (void)state;
+    check_ok(aorta_directory_make("here"));
+    check_ok(aorta_directory_check_writable("here", "key"));
+    check_ok(aorta_directory_check_writable("here/there/", "key"));
+    check_ok(aorta_directory_check_writable("new", "key"));
+    check_ok(aorta_directory_check_writable(".", "key"));
+    assert_int_equal(entries("here"), 0);
+    assert_int_equal(entries("."), 1);
+    check_ok(aorta_file_replace("file", "x", 1));
+    check_fails(aorta_directory_check_writable("file", "training.output_dir"), AORTA_CONFIG,
+                "training.output_dir: file is a file, not a directory");
+    check_fails(aorta_directory_check_writable("file/sub", "key"), AORTA_CONFIG, "key: ");
+    check_fails(aorta_directory_check_writable("", "key"), AORTA_CONFIG, "key: the name of the directory is empty");
+    /* a file system that takes no files, for root as well */
+    check_fails(aorta_directory_check_writable("/proc", "key"), AORTA_CONFIG,
+                "key: the directory /proc is not writable");
+    check_fails(aorta_directory_check_writable("/proc/x/y", "key"), AORTA_CONFIG,
+                "key: the directory /proc/x/y cannot be made (/proc: ");
+}
+
+static void test_join(void **state) {
+    (void)state;
+    static const struct {
+        const char *directory, *name, *path;
+    } cases[] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"/", "b", "/b"}, {"", "b", "b"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = aorta_path_join(cases[i].directory, cases[i].name);
+        assert_string_equal(path, cases[i].path);
+        free(path);
+    }
+}
+
+#define in_new_directory(test) cmocka_unit_test_setup_teardown(test, enter_new_directory, remove_directory)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        in_new_directory(test_replace_and_read),
+        in_new_directory(test_long_file),
+        in_new_directory(test_failures_name_path_and_reason),
+        in_new_directory(test_directories),
+        in_new_directory(test_writable),
+        cmocka_unit_test(test_join),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

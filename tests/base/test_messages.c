@@ -1,0 +1,120 @@
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "check.h"
+
+#include <stdlib.h>
+
+/* What was printed to a stream in memory. */
+struct printed {
+    char *text;
+    size_t length;
+    FILE *stream;
+};
+
+static void open_printed(struct printed *printed) {
+    printed->stream = open_memstream(&printed->text, &printed->length);
+    assert_non_null(printed->stream);
+}
+
+static void check_printed(struct printed *printed, const char *expected) {
+    fclose(printed->stream);
+    assert_string_equal(printed->text, expected);
+    free(printed->text);
+}
+
+static void test_log(void **state) {
+    (void)state;
+    struct printed printed;
+    open_printed(&printed);
+    struct aorta_log log = {AORTA_LOG_INFO, 3, printed.stream};
+    aorta_log(&log, AORTA_LOG_DEBUG, "not shown %d", 1);
+    aorta_log(&log, AORTA_LOG_INFO, "step %d", 2);
+    aorta_log(&log, AORTA_LOG_WARNING, "slow");
+    log.rank = -1;
+    aorta_log(&log, AORTA_LOG_ERROR, "lost");
+    check_printed(&printed, "[rank 3] step 2\n[rank 3] warning: slow\nerror: lost\n");
+}
+
+static void test_long_message_is_cut(void **state) {
+    (void)state;
+    struct printed printed;
+    open_printed(&printed);
+    struct aorta_log log = {AORTA_LOG_INFO, -1, printed.stream};
+    aorta_log(&log, AORTA_LOG_INFO, "%05000d", 7);
+    fclose(printed.stream);
+    assert_int_equal(printed.length, 2047);
+    assert_int_equal(printed.text[printed.length - 1], '\n');
+    free(printed.text);
+}
+
+static void test_level_names(void **state) {
+    (void)state;
+    enum aorta_log_level level;
+    assert_true(aorta_log_level_parse("warning", &level));
+    assert_int_equal(level, AORTA_LOG_WARNING);
+    assert_true(aorta_log_level_parse("DEBUG", &level));
+    assert_int_equal(level, AORTA_LOG_DEBUG);
+    assert_false(aorta_log_level_parse("loud", &level));
+}
+
+/* `elapsed_ns` since the start, `due` or not. */
+static void pretend(struct aorta_progress *progress, int64_t elapsed_ns, bool due) {
+    int64_t now_ns = aorta_clock_ns();
+    progress->started_ns = now_ns - elapsed_ns;
+    progress->printed_ns = due ? now_ns - progress->interval_ns : now_ns;
+}
+
+static void test_progress_in_a_file(void **state) {
+    (void)state;
+    struct printed printed;
+    open_printed(&printed);
+    struct aorta_progress progress;
+    aorta_progress_begin(&progress, printed.stream, "train", "steps", 40);
+    assert_false(progress.terminal);
+    aorta_progress_update(&progress, 1, "not due yet");
+    pretend(&progress, 10000000000, true);
+    aorta_progress_update(&progress, 20, "loss 0.693");
+    pretend(&progress, 20000000000, false);
+    aorta_progress_update(&progress, 30, NULL);
+    aorta_progress_update(&progress, 50, NULL);
+    aorta_progress_end(&progress);
+    check_printed(&printed, "train 20/40 steps, 2 steps/s, ETA 0:10, loss 0.693\ntrain 40/40 steps, 2 steps/s\n");
+}
+
+static void test_progress_on_a_terminal(void **state) {
+    (void)state;
+    struct printed printed;
+    open_printed(&printed);
+    struct aorta_progress progress;
+    aorta_progress_begin(&progress, printed.stream, "train", "steps", 24);
+    progress.terminal = true;
+    pretend(&progress, 3600000000000, true);
+    aorta_progress_update(&progress, 6, NULL);
+    aorta_progress_end(&progress);
+    check_printed(&printed, "\r\033[Ktrain [######..................] 6/24 steps, 0.00167 steps/s, ETA 3:00:00"
+                            "\r\033[Ktrain [######..................] 6/24 steps, 0.00167 steps/s, ETA 3:00:00\n");
+}
+
+static void test_progress_without_a_total(void **state) {
+    (void)state;
+    struct printed printed;
+    open_printed(&printed);
+    struct aorta_progress progress;
+    aorta_progress_begin(&progress, printed.stream, "read", "files", 0);
+    pretend(&progress, 2000000000, true);
+    aorta_progress_update(&progress, 4, NULL);
+    check_printed(&printed, "read 4 files, 2 files/s\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_long_message_is_cut),
+        cmocka_unit_test(test_level_names),
+        cmocka_unit_test(test_progress_in_a_file),
+        cmocka_unit_test(test_progress_on_a_terminal),
+        cmocka_unit_test(test_progress_without_a_total),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+#include "base/arena.h"
+#include "base/text.h"
+#include "check.h"
+
+#include <stdint.h>
+
+static void test_text_grows(void **state) {
+    (void)state;
+    struct aorta_text text = {0};
+    for (int i = 0; i < 1000; i++) aorta_text_printf(&text, "%d,", i);
+    aorta_text_append(&text, "end!", 3);
+    check_ok(aorta_text_check(&text));
+    assert_int_equal(text.length, 10 * 2 + 90 * 3 + 900 * 4 + 3);
+    assert_string_equal(text.data + text.length - 7, "999,end");
+    aorta_text_clear(&text);
+    assert_string_equal(text.data, "");
+    aorta_text_puts(&text, "again");
+    assert_string_equal(text.data, "again");
+    aorta_text_free(&text);
+    assert_null(text.data);
+}
+
+static void test_failure_is_kept(void **state) {
+    (void)state;
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "kept");
+    aorta_text_append(&text, "x", SIZE_MAX / 2); /* more than there can be: nothing is read */
+    aorta_text_puts(&text, "dropped");
+    check_fails(aorta_text_check(&text), AORTA_MEMORY, "4 bytes");
+    assert_string_equal(text.data, "kept");
+    aorta_text_free(&text);
+}
+
+static void test_edit_distance(void **state) {
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        size_t distance;
+    } pairs[] = {
+        {"", "", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"batchsize", "batch_size", 1}, {"ab", "ba", 2}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        assert_int_equal(aorta_edit_distance(pairs[i].a, pairs[i].b), pairs[i].distance);
+        assert_int_equal(aorta_edit_distance(pairs[i].b, pairs[i].a), pairs[i].distance);
+    }
+}
+
+static void test_nearest(void **state) {
+    (void)state;
+    static const char *const names[] = {"train", "launch", "report", "info"};
+    assert_string_equal(aorta_nearest("trian", names, 4), "train");
+    assert_string_equal(aorta_nearest("reports", names, 4), "report");
+    assert_null(aorta_nearest("sdma", names, 4));
+    assert_null(aorta_nearest("x", names, 0));
+}
+
+static void test_arena(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    unsigned char *blocks[200];
+    for (size_t i = 0; i < 200; i++) {
+        size_t bytes = i * 37 + 1;
+        blocks[i] = aorta_arena_alloc(&arena, bytes);
+        assert_non_null(blocks[i]);
+        assert_int_equal((uintptr_t)blocks[i] % 16, 0);
+        for (size_t j = 0; j < bytes; j++) assert_int_equal(blocks[i][j], 0);
+        memset(blocks[i], (int)i, bytes);
+    }
+    for (size_t i = 0; i < 200; i++) {
+        for (size_t j = 0; j < i * 37 + 1; j++) assert_int_equal(blocks[i][j], i);
+    }
+    assert_string_equal(aorta_arena_strdup(&arena, "copy"), "copy");
+    assert_string_equal(aorta_arena_printf(&arena, "%d of %s", 3, "four"), "3 of four");
+    assert_null(aorta_arena_alloc(&arena, SIZE_MAX));
+    aorta_arena_free(&arena);
+    assert_null(arena.blocks);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_grows), cmocka_unit_test(test_failure_is_kept), cmocka_unit_test(test_edit_distance),
+        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
