@@ -110,13 +110,14 @@ static aorta_status mpi_open(const struct aorta_comm_options *options, struct ao
 static void mpi_close(struct aorta_comm *comm) {
     struct mpi_group *group = comm->state;
     aorta_beacon_close(group->beacon);
-    /* After a failure MPI may still write into these buffers, and freeing the communicator could wait for a dead rank:
-     * the process is about to end. */
-    if (group->failed) return;
-    if (joined()) MPI_Comm_free(&group->mpi);
     free(group->sends.items);
     free(group->receives.items);
-    free(group->scratch);
+    /* After a failure MPI may still write into the scratch, and freeing the communicator could wait for a dead rank;
+     * the process is about to end. */
+    if (!group->failed) {
+        if (joined()) MPI_Comm_free(&group->mpi);
+        free(group->scratch);
+    }
     free(group);
 }
 
