@@ -1,0 +1,178 @@
+#include "report/run.h"
+#include "base/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which files ---- */
+
+static int rank_order(const void *left, const void *right) {
+    return *(const int *)left - *(const int *)right;
+}
+
+/* The rank in "rank_07_metrics.jsonl", or -1. */
+static int rank_of_name(const char *name) {
+    int rank = -1, length = 0;
+    char expected[64];
+    if (sscanf(name, "rank_%d_metrics.jsonl%n", &rank, &length) != 1 || length == 0 || name[length]) return -1;
+    snprintf(expected, sizeof expected, "rank_%02d_metrics.jsonl", rank);
+    return strcmp(name, expected) == 0 ? rank : -1;
+}
+
+static aorta_status add_rank(struct aorta_run *run, int rank) {
+    int *grown = realloc(run->ranks, (run->rank_count + 1) * sizeof *grown);
+    if (!grown) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", run->rank_count + 1);
+    run->ranks = grown;
+    run->ranks[run->rank_count++] = rank;
+    return NULL;
+}
+
+static aorta_status find_files(struct aorta_run *run) {
+    DIR *directory = opendir(run->directory);
+    if (!directory)
+        return AORTA_ERROR(AORTA_USAGE, "cannot read the run directory %s: %s", run->directory, strerror(errno));
+    aorta_status status = NULL;
+    for (struct dirent *entry; !status && (entry = readdir(directory));)
+        if (rank_of_name(entry->d_name) >= 0) status = add_rank(run, rank_of_name(entry->d_name));
+    closedir(directory);
+    if (!status && run->rank_count == 0)
+        status = AORTA_ERROR(AORTA_USAGE,
+                             "%s holds no rank_RR_metrics.jsonl; name the directory that a run wrote "
+                             "(training.output_dir)",
+                             run->directory);
+    if (!status) qsort(run->ranks, run->rank_count, sizeof *run->ranks, rank_order);
+    return status;
+}
+
+/* ---- one file ---- */
+
+struct file {
+    char path[4096];
+    int rank;
+    int64_t line, offset; /* of the line being read: number from 1, first byte from 0 */
+    size_t first_step;    /* index of the file's first step */
+};
+
+static aorta_status grow_steps(struct aorta_run *run) {
+    if (run->step_count < run->step_capacity) return NULL;
+    size_t capacity = run->step_capacity ? run->step_capacity * 2 : 64;
+    struct aorta_run_step *steps = reallocarray(run->steps, capacity, sizeof *steps);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu iterations", capacity);
+    run->steps = steps;
+    run->step_capacity = capacity;
+    return NULL;
+}
+
+static aorta_status check_belongs(const struct aorta_run *run, const struct file *file,
+                                  const struct aorta_run_step *step) {
+    if (step->rank != file->rank)
+        return AORTA_ERROR(AORTA_FORMAT, "the line is of rank %d, the file's name says %d", step->rank, file->rank);
+    if (run->step_count && step->world_size != run->world_size)
+        return AORTA_ERROR(AORTA_FORMAT, "world_size is %d, elsewhere in this directory %d: files of different runs",
+                           step->world_size, run->world_size);
+    if (run->step_count > file->first_step && step->global_step <= run->steps[run->step_count - 1].global_step)
+        return AORTA_ERROR(AORTA_FORMAT, "global_step %lld follows %lld: the file holds more than one run",
+                           (long long)step->global_step, (long long)run->steps[run->step_count - 1].global_step);
+    return NULL;
+}
+
+static aorta_status add_line(struct aorta_run *run, const struct file *file, const char *line, size_t length) {
+    AORTA_TRY(grow_steps(run));
+    const struct aorta_run_step *previous =
+        run->step_count > file->first_step ? &run->steps[run->step_count - 1] : NULL;
+    struct aorta_run_step *step = &run->steps[run->step_count];
+    AORTA_TRY(aorta_run_parse_line(line, length, run, previous, step));
+    aorta_status status = check_belongs(run, file, step);
+    if (status) {
+        aorta_run_step_free(step);
+        return status;
+    }
+    run->world_size = step->world_size;
+    run->step_count++;
+    return NULL;
+}
+
+static aorta_status read_line(struct aorta_run *run, const struct file *file, char *line, size_t length,
+                              const struct aorta_log *log) {
+    bool whole = line[length - 1] == '\n';
+    if (whole && length == 1) return NULL; /* an empty line */
+    aorta_status status = add_line(run, file, line, whole ? length - 1 : length);
+    if (!status) return NULL;
+    if (whole || aorta_status_code(status) != AORTA_FORMAT)
+        return aorta_annotate(status, "%s:%lld (line starts at byte %lld)", file->path, (long long)file->line,
+                              (long long)file->offset);
+    aorta_log(log, AORTA_LOG_WARNING, "%s:%lld: the last line is incomplete (%s) and left out; the run was cut off",
+              file->path, (long long)file->line, aorta_status_message(status));
+    aorta_status_free(status);
+    run->torn_lines++;
+    return NULL;
+}
+
+static aorta_status read_lines(struct aorta_run *run, struct file *file, FILE *stream, const struct aorta_log *log) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length = 0;
+    aorta_status status = NULL;
+    while (!status && (length = getline(&line, &capacity, stream)) > 0) {
+        file->line++;
+        status = read_line(run, file, line, (size_t)length, log);
+        file->offset += length;
+    }
+    if (!status && ferror(stream)) status = AORTA_ERROR(AORTA_IO, "cannot read %s: %s", file->path, strerror(errno));
+    free(line);
+    return status;
+}
+
+static aorta_status read_file(struct aorta_run *run, int rank, const struct aorta_log *log) {
+    struct file file = {.rank = rank, .first_step = run->step_count};
+    snprintf(file.path, sizeof file.path, "%s/rank_%02d_metrics.jsonl", run->directory, rank);
+    FILE *stream = fopen(file.path, "re");
+    if (!stream) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", file.path, strerror(errno));
+    aorta_status status = read_lines(run, &file, stream, log);
+    fclose(stream);
+    if (!status && run->step_count == file.first_step)
+        aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file.path);
+    return status;
+}
+
+/* ---- the directory ---- */
+
+static void warn_of_missing_ranks(const struct aorta_run *run, const struct aorta_log *log) {
+    if ((size_t)run->world_size <= run->rank_count) return;
+    int missing = 0;
+    for (size_t i = 0; i < run->rank_count && run->ranks[i] == missing; i++) missing++;
+    aorta_log(log, AORTA_LOG_WARNING,
+              "%s holds %zu of %d ranks (rank %d is missing): who waited for whom cannot be said in full",
+              run->directory, run->rank_count, run->world_size, missing);
+}
+
+static aorta_status read_directory(struct aorta_run *run, const struct aorta_log *log) {
+    AORTA_TRY(find_files(run));
+    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(read_file(run, run->ranks[i], log));
+    if (run->step_count == 0)
+        return AORTA_ERROR(AORTA_USAGE, "the files in %s hold no complete iteration", run->directory);
+    warn_of_missing_ranks(run, log);
+    return NULL;
+}
+
+aorta_status aorta_run_read(const char *directory, const char *label, const struct aorta_log *log,
+                            struct aorta_run *run) {
+    memset(run, 0, sizeof *run);
+    run->directory = aorta_arena_strdup(&run->arena, directory);
+    run->label = aorta_arena_strdup(&run->arena, label);
+    aorta_status status = run->directory && run->label ? read_directory(run, log)
+                                                       : AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", directory);
+    if (status) aorta_run_free(run);
+    return status;
+}
+
+void aorta_run_free(struct aorta_run *run) {
+    for (size_t i = 0; i < run->step_count; i++) aorta_run_step_free(&run->steps[i]);
+    free(run->steps);
+    free(run->ranks);
+    aorta_arena_free(&run->arena);
+    memset(run, 0, sizeof *run);
+}
