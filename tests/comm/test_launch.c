@@ -1,0 +1,246 @@
+/* The launcher from outside: what it starts, how it ends, what it says. */
+#include "check.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+    pid_t pid;
+    int output; /* both streams of the launcher */
+    char text[16384];
+    size_t length;
+    int exit_code;
+    double seconds;
+    int64_t start_ns;
+};
+
+/* `arguments` is NULL-terminated and begins behind the program's name. */
+static void start(struct run *run, const char *const *arguments) {
+    int ends[2];
+    *run = (struct run){.start_ns = aorta_clock_ns()};
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    run->pid = fork();
+    if (run->pid == 0) {
+        char *argv[32] = {(char[]){LAUNCH_HELPER}};
+        for (int i = 0; arguments[i]; i++) argv[i + 1] = strdup(arguments[i]);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        execv(LAUNCH_HELPER, argv);
+        _exit(94);
+    }
+    close(ends[1]);
+    run->output = ends[0];
+}
+
+/* Reads until `text` has come, or to the end when it is NULL. */
+static void read_until(struct run *run, const char *text) {
+    while (run->length < sizeof run->text - 1 && !(text && strstr(run->text, text))) {
+        ssize_t got = read(run->output, run->text + run->length, sizeof run->text - 1 - run->length);
+        if (got <= 0) break;
+        run->length += (size_t)got;
+    }
+}
+
+static void finish(struct run *run) {
+    int status;
+    read_until(run, NULL);
+    close(run->output);
+    assert_int_equal(waitpid(run->pid, &status, 0), run->pid);
+    run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    run->seconds = (double)(aorta_clock_ns() - run->start_ns) * 1e-9;
+}
+
+static void expect(const struct run *run, int exit_code, const char *const *parts) {
+    for (int i = 0; parts[i]; i++) {
+        if (!strstr(run->text, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], run->text);
+    }
+    if (run->exit_code != exit_code) fail_msg("exit code %d, expected %d:\n%s", run->exit_code, exit_code, run->text);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void launch(struct run *run, const char *const *arguments) {
+    start(run, arguments);
+    finish(run);
+}
+
+static void expect_quiet_mpirun(const struct run *run) {
+    if (strstr(run->text, "-----") || strstr(run->text, "mpirun")) fail_msg("mpirun's own words:\n%s", run->text);
+}
+
+static void test_contract(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "2", "never", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 0,
+           WORDS("rank=0/2 local=0/2 launcher=aorta launch master=127.0.0.1 mpi=0\n",
+                 "rank=1/2 local=1/2 launcher=aorta launch master=127.0.0.1 mpi=0\n"));
+    launch(&run, WORDS("run", "1", "auto", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 0, WORDS("rank=0/1 local=0/1 launcher=aorta launch master=127.0.0.1 mpi=0\n"));
+    launch(&run, WORDS("run", "3", "always", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 0, WORDS("rank=0/3", "rank=1/3", "rank=2/3 local=2/3 launcher=aorta launch", "mpi=1"));
+    expect_quiet_mpirun(&run);
+}
+
+/* Both ways of starting; `through` is "never" or "always". */
+static void check_fail(const char *through) {
+    struct run run;
+    launch(&run, WORDS("run", "3", through, "0", LAUNCH_HELPER, "rank", "fail", "1"));
+    expect(&run, 42,
+           WORDS("rank 1 ended with exit status 42, in step 12; last operation, begun 0.0 s before: "
+                 "counting sheep. The other ranks were ended."));
+    assert_true(run.seconds < 10);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_fail(void **state) {
+    (void)state;
+    check_fail("never");
+    check_fail("always");
+}
+
+static void check_kill(const char *through) {
+    struct run run;
+    launch(&run, WORDS("run", "2", through, "0", LAUNCH_HELPER, "rank", "kill", "1"));
+    expect(&run, 137, WORDS("rank 1 was ended by signal 9 (Killed), in step 12; last operation", "counting sheep"));
+    assert_true(run.seconds < 10);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_kill(void **state) {
+    (void)state;
+    check_kill("never");
+    check_kill("always");
+}
+
+static void test_timeout(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "2", "never", "0.5", LAUNCH_HELPER, "rank", "hang"));
+    expect(&run, 1, WORDS("did not end within 0.5 s", "rank 0, in step 12", "rank 1, in step 12", "waiting for Godot"));
+    assert_true(run.seconds < 10);
+}
+
+static void check_interrupt(const char *through) {
+    struct run run;
+    start(&run, WORDS("run", "2", through, "0", LAUNCH_HELPER, "rank", "interrupt"));
+    read_until(&run, "is ready");
+    usleep(300000); /* the other one, too */
+    kill(run.pid, SIGINT);
+    finish(&run);
+    expect(&run, 1, WORDS("rank 0 was interrupted by 2", "rank 1 was interrupted by 2", "ended with exit status 1"));
+    assert_true(run.seconds < 10);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_interrupt(void **state) {
+    (void)state;
+    check_interrupt("never");
+    check_interrupt("always");
+}
+
+/* The ranks do not react to signals: the second one ends them. */
+static void test_second_interrupt(void **state) {
+    (void)state;
+    struct run run;
+    start(&run, WORDS("run", "1", "never", "0", "/bin/sh", "-c",
+                      "trap '' INT TERM; echo is ready; while :; do sleep 1; done"));
+    read_until(&run, "is ready");
+    kill(run.pid, SIGINT);
+    usleep(200000);
+    kill(run.pid, SIGINT);
+    finish(&run);
+    assert_true(run.exit_code != 0);
+    assert_true(run.seconds < 10);
+}
+
+static void test_collectives(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "2", "auto", "0", LAUNCH_HELPER, "rank", "reduce", "-1"));
+    expect(&run, 0, WORDS(""));
+    assert_string_equal(run.text, "");
+    launch(&run, WORDS("run", "4", "auto", "0", LAUNCH_HELPER, "rank", "reduce", "-1"));
+    expect(&run, 0, WORDS(""));
+    launch(&run, WORDS("run", "2", "never", "0", LAUNCH_HELPER, "rank", "reduce", "-1"));
+    expect(&run, 1, WORDS("aorta launch -n 2 -- aorta train", "mpirun -n 2 aorta train"));
+}
+
+/* A rank dies in the middle of the job while the others wait for it in a collective. */
+static void test_kill_in_collective(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "3", "auto", "0", LAUNCH_HELPER, "rank", "reduce", "1"));
+    expect(&run, 137,
+           WORDS("rank 1 was ended by signal 9 (Killed); last operation, begun 0.",
+                 "all_reduce #20 of 3 ranks, 4000 bytes. The other ranks were ended."));
+    assert_true(run.seconds < 10);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_abort(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "2", "auto", "0", LAUNCH_HELPER, "rank", "abort", "1"));
+    expect(&run, 7, WORDS("rank 1 ended with exit status 7", "giving up"));
+    assert_true(run.seconds < 10);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_mistakes(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "0", "auto", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 2, WORDS("-n 0: at least one rank"));
+    launch(&run, WORDS("run", "2", "auto", "0", "no-such-program-anywhere"));
+    expect(&run, 2, WORDS("no-such-program-anywhere: no such program in PATH"));
+    launch(&run, WORDS("run", "2", "auto", "0", "/etc/passwd"));
+    expect(&run, 2, WORDS("/etc/passwd: no such program"));
+    launch(&run, WORDS("launch", "--rank-exec", "--", "true"));
+    expect(&run, 2, WORDS("--rank-exec is for `aorta launch` itself"));
+}
+
+/* Without mpirun in PATH: "auto" starts the ranks itself, "always" says what to install. */
+static void test_without_mpirun(void **state) {
+    (void)state;
+    char *path = strdup(getenv("PATH"));
+    struct run run;
+    setenv("PATH", "/nonexistent", 1);
+    launch(&run, WORDS("run", "2", "auto", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 0, WORDS("rank=1/2", "mpi=0"));
+    launch(&run, WORDS("run", "2", "always", "0", LAUNCH_HELPER, "rank", "env"));
+    expect(&run, 1, WORDS("mpirun is not in PATH"));
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+/* Nothing is left behind in the temporary directory. */
+static void test_cleans_up(void **state) {
+    (void)state;
+    char directory[] = "/tmp/aorta-launch-test-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    setenv("TMPDIR", directory, 1);
+    struct run run;
+    launch(&run, WORDS("run", "2", "never", "0", LAUNCH_HELPER, "rank", "fail", "0"));
+    unsetenv("TMPDIR");
+    assert_int_equal(run.exit_code, 42);
+    assert_int_equal(rmdir(directory), 0); /* fails unless empty */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contract),       cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_kill),           cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_collectives),    cmocka_unit_test(test_kill_in_collective),
+        cmocka_unit_test(test_abort),          cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_without_mpirun), cmocka_unit_test(test_cleans_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
