@@ -25,10 +25,15 @@ aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct ao
                            "use device.kind cpu (`aorta info` lists the devices found)",
                            kind_names[kind], index, kind_names[kind]);
     }
-    AORTA_TRY(backend->open(index, device));
-    aorta_status status = aorta_memory_create(*device, &(*device)->memory);
-    if (status) backend->close(*device);
-    return status;
+    struct aorta_device *opened;
+    AORTA_TRY(backend->open(index, &opened));
+    aorta_status status = aorta_memory_create(opened, &opened->memory);
+    if (status) {
+        backend->close(opened);
+        return status;
+    }
+    *device = opened;
+    return NULL;
 }
 
 void aorta_device_close(struct aorta_device *device) {

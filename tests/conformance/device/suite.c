@@ -68,11 +68,16 @@ static aorta_status run_mix(const void *args) {
     return NULL;
 }
 
-void queue_mix(struct aorta_stream *stream, int64_t *counter, int64_t value) {
+aorta_status queue_mix_on(struct aorta_stream *stream, int64_t *counter, int64_t value) {
     static const struct aorta_kernel kernel = {.name = "mix", .cpu = run_mix};
     struct mix_args args = {counter, value};
-    check_ok(aorta_launch(stream, &kernel, &args, sizeof args));
+    aorta_status status = aorta_launch(stream, &kernel, &args, sizeof args);
     memset(&args, 0xFF, sizeof args); /* the call must have copied them */
+    return status;
+}
+
+void queue_mix(struct aorta_stream *stream, int64_t *counter, int64_t value) {
+    check_ok(queue_mix_on(stream, counter, value));
 }
 
 struct lock *make_lock(struct aorta_device *device) {

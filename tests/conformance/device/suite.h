@@ -25,7 +25,8 @@ struct mix_args {
     int64_t value;
 };
 void queue_mix(struct aorta_stream *stream, int64_t *counter, int64_t value);
-int64_t mix(int64_t counter, int64_t value); /* the same on the host */
+aorta_status queue_mix_on(struct aorta_stream *stream, int64_t *counter, int64_t value); /* for other host threads */
+int64_t mix(int64_t counter, int64_t value);                                             /* the same on the host */
 
 /* Holds the stream until the host opens it, or for ten seconds: then the kernel fails. */
 struct lock { /* in pinned memory */

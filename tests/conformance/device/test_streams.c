@@ -1,6 +1,7 @@
 /* Order in a stream, concurrency between streams, failures. */
 #include "suite.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -242,6 +243,66 @@ static void test_many_streams_with_many_commands(void **state) {
     aorta_pinned_free(*state, counters);
 }
 
+/* Each host thread drives a stream of its own; the device and an event of the first stream are common to all. Checks
+ * are left to the main thread, as cmocka's belong to it. */
+struct driver {
+    struct aorta_device *device;
+    struct aorta_event *start;
+    int64_t *counter;
+    aorta_status status;
+};
+
+static aorta_status drive_stream(struct driver *driver, struct aorta_stream *stream) {
+    AORTA_TRY(aorta_stream_wait(stream, driver->start));
+    for (int64_t i = 0; i < 2000; i++) {
+        void *memory;
+        AORTA_TRY(aorta_device_alloc(driver->device, 1000 + (size_t)i, "a thread's", &memory));
+        aorta_status status = queue_mix_on(stream, driver->counter, i);
+        if (!status && i % 100 == 0) status = aorta_stream_synchronize(stream);
+        aorta_device_free(driver->device, memory);
+        AORTA_TRY(status);
+    }
+    return aorta_stream_synchronize(stream);
+}
+
+static void *drive(void *user) {
+    struct driver *driver = user;
+    struct aorta_stream *stream;
+    driver->status = aorta_stream_create(driver->device, "driven", AORTA_PRIORITY_NORMAL, &stream);
+    if (driver->status) return NULL;
+    driver->status = drive_stream(driver, stream);
+    aorta_stream_destroy(stream);
+    return NULL;
+}
+
+static void test_host_threads_drive_streams_of_their_own(void **state) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct driver drivers[THREADS];
+    struct aorta_stream *stream = make_stream(*state, "starter");
+    struct aorta_event *start = make_event(*state);
+    struct lock *lock = make_lock(*state);
+    int64_t *counters = make_pinned(*state, THREADS * sizeof *counters), expected = 0;
+    queue_lock(stream, lock);
+    check_ok(aorta_event_record(start, stream));
+    for (size_t i = 0; i < THREADS; i++) {
+        drivers[i] = (struct driver){*state, start, &counters[i], NULL};
+        assert_int_equal(pthread_create(&threads[i], NULL, drive, &drivers[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) assert_int_equal(counters[i], 0);
+    open_lock(lock);
+    for (int64_t i = 0; i < 2000; i++) expected = mix(expected, i);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        check_ok(drivers[i].status);
+        assert_int_equal(counters[i], expected);
+    }
+    aorta_stream_destroy(stream);
+    aorta_event_destroy(start);
+    aorta_pinned_free(*state, lock);
+    aorta_pinned_free(*state, counters);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_of_a_stream_run_in_order),
@@ -256,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_events_carry_failures_on),
         cmocka_unit_test(test_a_kernel_for_other_devices_is_refused),
         cmocka_unit_test(test_many_streams_with_many_commands),
+        cmocka_unit_test(test_host_threads_drive_streams_of_their_own),
     };
     return cmocka_run_group_tests(tests, suite_open, suite_close);
 }
