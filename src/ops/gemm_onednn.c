@@ -7,6 +7,7 @@
 /* From OpenMP's runtime, which oneDNN is built on: the number of threads for the calling thread's parallel regions.
  * Declared here because not every compiler brings <omp.h>. */
 extern void omp_set_num_threads(int threads);
+extern int omp_get_max_threads(void);
 
 #define VERSION_TEXT_OF(major, minor, patch) #major "." #minor "." #patch
 #define VERSION_TEXT(major, minor, patch) VERSION_TEXT_OF(major, minor, patch)
@@ -29,7 +30,7 @@ const char *aorta_ops_gemm_library(void) {
 }
 
 static void use_one_thread(void) {
-    if (!getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
+    if (omp_get_max_threads() > 1 && !getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
 }
 
 static aorta_status check(dnnl_status_t status, const struct aorta_gemm *gemm) {

@@ -25,6 +25,11 @@ int rig_close(void **state) {
     return 0;
 }
 
+void rig_reset(void **state) {
+    rig_close(state);
+    rig_open(state);
+}
+
 double rig_unit(enum aorta_dtype dtype) {
     return ldexp(1.0, dtype == AORTA_F32 ? -24 : dtype == AORTA_BF16 ? -8 : -11);
 }

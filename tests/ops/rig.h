@@ -17,6 +17,7 @@ struct rig {
 /* cmocka's setup and teardown: *state is the rig. */
 int rig_open(void **state);
 int rig_close(void **state);
+void rig_reset(void **state); /* a new rig, between the cases of one test */
 #define rig_test(function) cmocka_unit_test_setup_teardown(function, rig_open, rig_close)
 
 extern const enum aorta_dtype rig_dtypes[3]; /* fp32, bf16, fp16 */

@@ -82,7 +82,7 @@ static void conformance(void **state) {
                                                                shapes[s].dim,
                                                                drop ? 0.2f : 0.0f,
                                                                {.seed = 1, .site = 2}});
-                rig_close(state), rig_open(state);
+                rig_reset(state);
             }
 }
 

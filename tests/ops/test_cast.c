@@ -120,7 +120,7 @@ static void casts_and_scales(void **state) {
                     check_ok(aorta_cast(rig->stream, out, rig_dtypes[to], rig_put(rig, rig_dtypes[from], values, count),
                                         rig_dtypes[from], count, (float)scale));
                     rig_close_to("cast", rig_get(rig, rig_dtypes[to], out, count), expected, count, 0.0, 0.0);
-                    rig_close(state), rig_open(state);
+                    rig_reset(state);
                 }
 }
 
@@ -139,7 +139,7 @@ static void fills_and_adds(void **state) {
         double *filled = rig_get(rig, dtype, to, COUNT);
         for (int i = 0; i < COUNT - 1; i++) assert_true(filled[i] == -1.5);
         rig_close_to("behind the end", filled + COUNT - 1, sum + COUNT - 1, 1, 1.01 * rig_unit(dtype), 1e-6);
-        rig_close(state), rig_open(state);
+        rig_reset(state);
     }
 }
 

@@ -45,7 +45,7 @@ static void conformance(void **state) {
             struct aorta_embedding shape = shapes[s];
             shape.dtype = rig_dtypes[t];
             check_example(*state, shape);
-            rig_close(state), rig_open(state);
+            rig_reset(state);
         }
 }
 
@@ -64,7 +64,7 @@ static void ids_out_of_range(void **state) {
             char expected[64];
             snprintf(expected, sizeof expected, "id %lld of row 1, feature 1 is outside [0, 11)", (long long)wrong[i]);
             check_fails(aorta_stream_synchronize(rig->stream), AORTA_DEVICE, expected);
-            rig_close(state), rig_open(state);
+            rig_reset(state);
         }
 }
 

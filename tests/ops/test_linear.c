@@ -45,7 +45,7 @@ static void forward(void **state) {
             for (int bias = 0; bias < 2; bias++) {
                 check_forward(*state, (struct aorta_linear){rig_dtypes[t], shapes[i].rows, shapes[i].in, shapes[i].out},
                               bias);
-                rig_close(state), rig_open(state);
+                rig_reset(state);
             }
 }
 
@@ -87,7 +87,7 @@ static void backward(void **state) {
                 struct aorta_linear shape = {rig_dtypes[t], shapes[i].rows, shapes[i].in, shapes[i].out};
                 check_input(*state, shape, accumulate);
                 check_weight(*state, shape, accumulate);
-                rig_close(state), rig_open(state);
+                rig_reset(state);
             }
 }
 
