@@ -49,7 +49,7 @@ static aorta_status open_file(const char *directory, int flags, char path[PATH_M
 
 aorta_status aorta_beacon_create(const char *directory, int ranks) {
     char path[PATH_MAX];
-    int fd;
+    int fd = -1;
     AORTA_TRY(open_file(directory, O_RDWR | O_CREAT | O_EXCL, path, &fd));
     struct record empty = {.magic = MAGIC, .step = -1};
     aorta_status status = NULL;
@@ -89,7 +89,7 @@ aorta_status aorta_beacon_open(int rank, struct aorta_beacon **beacon) {
 aorta_status aorta_beacon_open_at(const char *directory, int rank, struct aorta_beacon **beacon) {
     *beacon = NULL;
     char path[PATH_MAX];
-    int fd;
+    int fd = -1;
     AORTA_TRY(open_file(directory, O_RDWR, path, &fd));
     struct aorta_beacon *made = malloc(sizeof *made);
     aorta_status status =

@@ -127,7 +127,7 @@ static void set_environment(const struct job *job, int rank) {
     set_number("WORLD_SIZE", job->options->ranks);
     set_number("LOCAL_WORLD_SIZE", job->options->ranks);
     if (job->mpirun[0])
-        aorta_mpirun_environment(job->options->grace_s);
+        aorta_mpirun_environment();
     else
         set_number("AORTA_LAUNCH_RANK", rank);
 }

@@ -16,7 +16,7 @@ enum aorta_launch_mpi {
 struct aorta_launch_options {
     int ranks;
     double timeout_s; /* the job is ended after so long; 0: never */
-    double grace_s;   /* between SIGTERM and SIGKILL for the ranks that are left */
+    double grace_s;   /* between SIGTERM and SIGKILL for the ranks that are left (under mpirun: 1 s after a failure) */
     enum aorta_launch_mpi mpi;
     char *const *command; /* NULL-terminated; command[0] is looked for in PATH */
     const char *self;     /* path of a program that, called as `self launch --rank-exec -- COMMAND…`, calls

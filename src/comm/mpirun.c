@@ -21,6 +21,7 @@ static const struct setting mpirun_settings[] = {
     {"OMPI_MCA_hwloc_base_binding_policy", "none"}, /* the streams of a rank need all its cores */
     {"OMPI_MCA_pml", "ob1"},                        /* no probing of network libraries, which warn when they */
     {"OMPI_MCA_btl", "self,vader"},                 /* find no hardware: shared memory is all we need */
+    {"OMPI_MCA_odls_base_sigkill_timeout", "1"},    /* once a rank is gone, the others can only wait for it */
     {"OMPI_MCA_orte_execute_quiet", "1"},           /* our launcher tells what happened */
 };
 
@@ -73,10 +74,7 @@ static bool memory_readable(void) {
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-void aorta_mpirun_environment(double grace_s) {
-    char grace[32];
-    snprintf(grace, sizeof grace, "%d", grace_s < 1 ? 1 : (int)grace_s);
-    setenv("OMPI_MCA_odls_base_sigkill_timeout", grace, 0);
+void aorta_mpirun_environment(void) {
     if (!memory_readable()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     if (geteuid() == 0) apply(root_settings, sizeof root_settings / sizeof *root_settings);
     apply(mpirun_settings, sizeof mpirun_settings / sizeof *mpirun_settings);

@@ -11,8 +11,8 @@ bool aorta_program_find(const char *name, char path[PATH_MAX]);
 bool aorta_mpirun_find(char path[PATH_MAX]);
 
 /* Sets what mpirun and its ranks need in this process's environment, keeping what the user has set; called in the
- * child that becomes mpirun. `grace_s` lies between its SIGTERM and SIGKILL. */
-void aorta_mpirun_environment(double grace_s);
+ * child that becomes mpirun. */
+void aorta_mpirun_environment(void);
 /* Removes what another launcher around us has left in the environment and what would mislead the ranks. */
 void aorta_foreign_ranks_clear(void);
 

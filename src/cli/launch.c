@@ -1,0 +1,103 @@
+/* aorta launch: local ranks of any program. */
+#include "comm/launch.h"
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_S 5.0
+
+struct launch_values {
+    int64_t ranks;
+    double timeout_s;
+    int mpi;
+};
+
+static const struct aorta_range_limits at_least_one = {.min = 1, .max = 65536};
+static const struct aorta_range_limits not_negative = {.min = 0, .max = INFINITY};
+
+static const struct aorta_choice mpi_choices[] = {
+    {"auto", AORTA_LAUNCH_MPI_AUTO}, {"always", AORTA_LAUNCH_MPI_ALWAYS}, {"never", AORTA_LAUNCH_MPI_NEVER}, {NULL, 0}};
+
+static const struct aorta_cli_option options[] = {
+    {.value = {.key = "ranks",
+               .type = AORTA_OPTION_INT,
+               .offset = offsetof(struct launch_values, ranks),
+               .fallback = "1",
+               .limits = &at_least_one,
+               .help = "how many ranks to start on this host"},
+     .letter = 'n',
+     .required = true},
+    {.value = {.key = "timeout-s",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = offsetof(struct launch_values, timeout_s),
+               .fallback = "0",
+               .limits = &not_negative,
+               .help = "end the job after so many seconds; 0: never"},
+     .argument = "SECONDS"},
+    {.value = {.key = "mpi",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = offsetof(struct launch_values, mpi),
+               .fallback = "auto",
+               .choices = mpi_choices,
+               .help = "start the ranks through mpirun, which collectives on host memory need; auto: when there are "
+                       "several ranks and mpirun is installed"},
+     .argument = "auto|always|never"},
+};
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta launch -n N [--timeout-s SECONDS] [--mpi auto|always|never] -- COMMAND [ARGUMENT …]",
+    .about = "Starts N local ranks of a command, each with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
+             "and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM are passed on. When a rank dies the others are "
+             "ended, and its exit status or signal and its last operation are named.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .operands = true,
+    .command = true,
+    .footer = "Exit code: 0 when every rank ended with 0, else that of the rank that failed first (128 + signal when a "
+              "signal ended it).\n",
+};
+
+/* Under this name the launcher starts itself, once per rank. */
+static aorta_status run_rank(char **arguments, int *exit_code) {
+    if (arguments[0] && !strcmp(arguments[0], "--")) arguments++;
+    if (!arguments[0]) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec: no command");
+    return aorta_launch_rank(arguments, exit_code);
+}
+
+static aorta_status run(const struct launch_values *values, char **command, int *exit_code) {
+    char self[PATH_MAX] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    }
+    const struct aorta_launch_options launch = {.ranks = (int)values->ranks,
+                                                .timeout_s = values->timeout_s,
+                                                .grace_s = GRACE_S,
+                                                .mpi = (enum aorta_launch_mpi)values->mpi,
+                                                .command = command,
+                                                .self = self};
+    return aorta_launch_run(&launch, exit_code);
+}
+
+aorta_status aorta_cli_launch(int argc, char **argv) {
+    int exit_code = 0;
+    if (argc > 1 && !strcmp(argv[1], "--rank-exec")) {
+        AORTA_TRY(run_rank(argv + 2, &exit_code));
+    } else {
+        struct launch_values values = {0};
+        struct aorta_cli_line line = {0};
+        AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
+        /* The list of operands ends with NULL. */
+        aorta_status status = line.help ? NULL : run(&values, line.operands, &exit_code);
+        aorta_cli_free(&line);
+        if (status) return status;
+    }
+    if (exit_code) exit(exit_code); /* a rank's own code, which no status could carry */
+    return NULL;
+}
