@@ -26,6 +26,9 @@ struct aorta_report_options {
 AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                               struct aorta_text *text, struct aorta_text *json);
 
+/* The label of a directory that was given none: its last name, "run" for "." and the like; the caller frees it. */
+char *aorta_report_label(const char *directory);
+
 /* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,
  * written into it; `text` receives the verdict. `label` names it in the files (NULL: the directory's name). */
 AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label,

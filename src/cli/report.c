@@ -1,0 +1,134 @@
+/* aorta report: figures, pictures and verdict of finished runs. */
+#include "report/report.h"
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct report_arguments {
+    struct aorta_string_list directories, labels;
+    const char *output, *reference, *candidate;
+    int64_t warmup;
+    bool json, no_pictures;
+};
+
+#define AT(field) offsetof(struct report_arguments, field)
+static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e9};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "log-dir",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(directories),
+               .fallback = "null",
+               .nullable = true,
+               .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
+     .argument = "DIR",
+     .required = true},
+    {.value = {.key = "label",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(labels),
+               .fallback = "null",
+               .nullable = true,
+               .help = "name of a run, one for each --log-dir in their order; without any, the directories' names"},
+     .argument = "NAME"},
+    {.value = {.key = "output",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(output),
+               .fallback = "report",
+               .help = "directory for summary.json and the pictures; made when missing"},
+     .letter = 'o',
+     .argument = "DIR"},
+    {.value = {.key = "reference",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(reference),
+               .fallback = "null",
+               .nullable = true,
+               .help = "label to compare with"},
+     .argument = "NAME"},
+    {.value = {.key = "candidate",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(candidate),
+               .fallback = "null",
+               .nullable = true,
+               .help = "label that is compared"},
+     .argument = "NAME"},
+    {.value = {.key = "warmup",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(warmup),
+               .fallback = "null",
+               .nullable = true,
+               .when_null = -1,
+               .limits = &not_negative,
+               .help = "iterations of each rank left out at the start; null: none below 4, one below 10, else 3"},
+     .argument = "N"},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print summary.json instead of the verdict"}},
+    {.value = {.key = "no-pictures",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(no_pictures),
+               .fallback = "false",
+               .help = "draw no pictures"}},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta report --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
+             "[--reference NAME --candidate NAME]",
+    .about = "Reads the files that training runs wrote, says what limits each run and what to change, and writes "
+             "summary.json and pictures of compute, communication and their overlap. Files of the original Python "
+             "toolkit are read too.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+};
+
+static aorta_status make_inputs(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
+    size_t count = arguments->directories.count;
+    if (arguments->labels.count && arguments->labels.count != count)
+        return AORTA_ERROR(AORTA_USAGE, "%zu --label for %zu --log-dir; give one for each, or none",
+                           arguments->labels.count, count);
+    for (size_t i = 0; i < count; i++) {
+        const char *label = arguments->labels.count ? arguments->labels.items[i] : NULL;
+        char *copy = label ? strdup(label) : aorta_report_label(arguments->directories.items[i]);
+        if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
+        inputs[i] = (struct aorta_report_input){arguments->directories.items[i], copy};
+    }
+    return NULL;
+}
+
+static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    AORTA_TRY(make_inputs(arguments, inputs));
+    const struct aorta_report_options options = {
+        .inputs = inputs,
+        .input_count = arguments->directories.count,
+        .output = arguments->output,
+        .reference = arguments->reference,
+        .candidate = arguments->candidate,
+        .pictures = !arguments->no_pictures,
+        .warmup = (int)arguments->warmup,
+    };
+    struct aorta_text text = {0}, json = {0};
+    aorta_status status = aorta_report_make(&options, &log, &text, &json);
+    if (!status) fputs(arguments->json ? json.data : text.data, stdout);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    return status;
+}
+
+aorta_status aorta_cli_report(int argc, char **argv) {
+    struct report_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = NULL;
+    if (!line.help) {
+        size_t count = arguments.directories.count;
+        struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
+        status = inputs ? report(&arguments, inputs) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
+        for (size_t i = 0; inputs && i < count; i++) free((char *)inputs[i].label);
+        free(inputs);
+    }
+    aorta_cli_free(&line);
+    return status;
+}

@@ -1,0 +1,85 @@
+#include "report/gnuplot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
+    aorta_text_puts(script, "'");
+    for (const char *c = string; *c; c++) {
+        char byte = *c == '\n' || *c == '\r' ? ' ' : *c;
+        aorta_text_append(script, &byte, 1);
+        if (byte == '\'') aorta_text_append(script, &byte, 1); /* doubled within single quotes */
+    }
+    aorta_text_puts(script, "'");
+}
+
+/* The script comes from a file and not a pipe, so that a child that dies early cannot hang or kill the parent. */
+static aorta_status spawn(FILE *input, FILE *errors, pid_t *child) {
+    char *const argv[] = {"gnuplot", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, fileno(input), STDIN_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fileno(errors), STDERR_FILENO);
+    /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
+    sigset_t none, defaults;
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawnp(child, "gnuplot", &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (error == ENOENT)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "gnuplot is not installed, so no pictures are drawn: apt install "
+                                              "gnuplot-nox");
+    return error ? AORTA_ERROR(AORTA_IO, "cannot start gnuplot: %s", strerror(error)) : NULL;
+}
+
+static aorta_status explain_failure(FILE *errors, int outcome) {
+    char words[512] = "";
+    rewind(errors);
+    size_t length = fread(words, 1, sizeof words - 1, errors);
+    words[length] = '\0';
+    for (char *c = words; *c; c++)
+        if (*c == '\n') *c = ' ';
+    if (WIFSIGNALED(outcome)) return AORTA_ERROR(AORTA_IO, "gnuplot was ended by signal %d", WTERMSIG(outcome));
+    return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", WEXITSTATUS(outcome), words);
+}
+
+static aorta_status run_with(const struct aorta_text *script, FILE *input, FILE *errors) {
+    if (fwrite(script->data, 1, script->length, input) != script->length || fflush(input) != 0 ||
+        fseek(input, 0, SEEK_SET) != 0)
+        return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(errno));
+    pid_t child = 0;
+    AORTA_TRY(spawn(input, errors, &child));
+    int outcome = 0;
+    while (waitpid(child, &outcome, 0) < 0)
+        if (errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
+    return WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 ? NULL : explain_failure(errors, outcome);
+}
+
+aorta_status aorta_gnuplot_run(const struct aorta_text *script) {
+    AORTA_TRY(aorta_text_check(script));
+    FILE *input = tmpfile(), *errors = tmpfile();
+    aorta_status status = NULL;
+    if (!input || !errors)
+        status = AORTA_ERROR(AORTA_IO, "cannot make a temporary file: %s", strerror(errno));
+    else
+        status = run_with(script, input, errors);
+    if (input) fclose(input);
+    if (errors) fclose(errors);
+    return status;
+}

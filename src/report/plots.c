@@ -1,0 +1,224 @@
+/* Colours: Okabe & Ito, "Color Universal Design" (2008), told apart by colour-blind readers too. */
+#include "report/plots.h"
+#include "base/files.h"
+#include "report/gnuplot.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void aorta_plot_begin(struct aorta_text *script, int width, int height, const char *path) {
+    aorta_text_printf(script,
+                      "reset\nset terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,11' linewidth 1.2 "
+                      "background '#ffffff'\nset output ",
+                      width, height);
+    aorta_gnuplot_quote(script, path);
+    aorta_text_puts(script, "\nset encoding utf8\n"
+                            "set border 3 linecolor '#555555' linewidth 0.8\n"
+                            "set tics nomirror out scale 0.5 textcolor '#333333'\n"
+                            "set grid ytics linecolor '#dddddd' linetype 1 linewidth 0.6\n"
+                            "set key outside right top vertical Left reverse samplen 1.5 spacing 1.3 "
+                            "textcolor '#333333' noenhanced\n"
+                            "set style fill solid 1.0 noborder\n");
+}
+
+static void begin(struct aorta_text *script, int width, int height, const char *path, const char *title) {
+    aorta_plot_begin(script, width, height, path);
+    aorta_text_puts(script, "set title ");
+    aorta_gnuplot_quote(script, title);
+    aorta_text_puts(script, " noenhanced textcolor '#222222'\n");
+}
+
+static double ms(int64_t ns) {
+    return (double)ns / 1e6;
+}
+
+/* Means over the ranks of the k-th measured iteration. */
+struct moment {
+    int64_t global_step;
+    double compute, overlap, exposed, step;
+    int ranks;
+};
+
+static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) {
+    struct moment moment = {0};
+    const struct aorta_run *run = &labelled->run;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        size_t first = 0;
+        if (k >= aorta_measured_steps(labelled, run->ranks[i], &first)) continue;
+        const struct aorta_run_step *step = &run->steps[first + k];
+        if (!step->profiled) continue;
+        moment.global_step = step->global_step;
+        moment.compute += ms(step->overlap.compute_ns);
+        moment.overlap += ms(step->overlap.overlap_ns);
+        moment.exposed += ms(step->overlap.exposed_comm_ns);
+        moment.step += ms(step->overlap.span_ns + step->overlap.lead_ns);
+        moment.ranks++;
+    }
+    return moment;
+}
+
+static size_t moments(const struct aorta_labelled *labelled) {
+    size_t longest = 0, first = 0;
+    for (size_t i = 0; i < labelled->run.rank_count; i++) {
+        size_t count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
+        if (count > longest) longest = count;
+    }
+    return longest;
+}
+
+void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, struct aorta_text *script) {
+    struct aorta_text title = {0};
+    aorta_text_printf(&title, "%s: time per step, mean over %zu rank%s (%zu warm-up steps left out)", run->run.label,
+                      run->run.rank_count, run->run.rank_count == 1 ? "" : "s", run->warmup);
+    begin(script, 1200, 520, path, title.data ? title.data : "");
+    aorta_text_free(&title);
+    aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'time [ms]'\nset yrange [0:*]\nset offsets graph 0.01, "
+                            "graph 0.01, graph 0.05, 0\n$steps << EOD\n");
+    for (size_t k = 0; k < moments(run); k++) {
+        struct moment m = moment_of(run, k);
+        if (m.ranks)
+            aorta_text_printf(script, "%lld %.6f %.6f %.6f %.6f\n", (long long)m.global_step, m.step / m.ranks,
+                              m.compute / m.ranks, m.overlap / m.ranks, m.exposed / m.ranks);
+    }
+    aorta_text_puts(script,
+                    "EOD\n"
+                    "plot $steps using 1:3 with lines linewidth 2 linecolor '#0072B2' title 'compute', \\\n"
+                    "  $steps using 1:4 with filledcurves y1=0 fillcolor '#009E73' fillstyle transparent solid 0.45 "
+                    "title 'compute ∩ communication', \\\n"
+                    "  $steps using 1:5 with lines linewidth 2 linecolor '#D55E00' title 'exposed communication', \\\n"
+                    "  $steps using 1:2 with lines linewidth 1.5 linecolor '#555555' dashtype 2 title 'whole step'\n");
+}
+
+/* One bar per label and rank. */
+static void breakdown_row(const struct aorta_labelled *labelled, int rank, struct aorta_text *script) {
+    int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
+    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
+    for (size_t i = first; i < first + count; i++) {
+        const struct aorta_overlap *one = &labelled->run.steps[i].overlap;
+        if (!labelled->run.steps[i].profiled) continue;
+        compute += one->compute_ns - one->overlap_ns;
+        overlap += one->overlap_ns;
+        exposed += one->exposed_comm_ns;
+        copy += one->exposed_copy_ns;
+        idle += one->idle_ns + one->lead_ns;
+        steps++;
+    }
+    if (!steps) return;
+    aorta_text_puts(script, "\"");
+    for (const char *c = labelled->run.label; *c; c++)
+        aorta_text_append(script, *c == '"' || *c == '\\' || iscntrl((unsigned char)*c) ? " " : c, 1);
+    aorta_text_printf(script, " rank %d\" %.6f %.6f %.6f %.6f %.6f\n", rank, ms(compute) / (double)steps,
+                      ms(overlap) / (double)steps, ms(exposed) / (double)steps, ms(copy) / (double)steps,
+                      ms(idle) / (double)steps);
+}
+
+void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const char *path,
+                          struct aorta_text *script) {
+    size_t bars = 0;
+    for (size_t i = 0; i < count; i++) bars += runs[i].run.rank_count;
+    int width = 520 + 110 * (int)(bars < 3 ? 3 : bars > 24 ? 24 : bars);
+    begin(script, width, 560, path, "Where the step goes (mean per iteration)");
+    aorta_text_puts(script, "set ylabel 'time [ms]'\nset yrange [0:*]\nset style data histograms\n"
+                            "set style histogram rowstacked\nset boxwidth 0.6\nset xtics scale 0\n$bars << EOD\n");
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < runs[i].run.rank_count; j++) breakdown_row(&runs[i], runs[i].run.ranks[j], script);
+    aorta_text_printf(script, "EOD\n%s", bars > 4 ? "set xtics rotate by -30\n" : "");
+    aorta_text_puts(script, "plot $bars using 2:xtic(1) linecolor '#0072B2' title 'compute alone', \\\n"
+                            "  $bars using 3 linecolor '#009E73' title 'compute ∩ communication', \\\n"
+                            "  $bars using 4 linecolor '#D55E00' title 'exposed communication', \\\n"
+                            "  $bars using 5 linecolor '#CC79A7' title 'copies alone', \\\n"
+                            "  $bars using 6 linecolor '#cccccc' title 'idle'\n");
+}
+
+void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script) {
+    static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
+    enum { COLOURS = sizeof colours / sizeof colours[0] };
+    begin(script, 1200, 460, path, "Share of communication hidden under compute");
+    aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'overlap ratio [%]'\nset yrange [0:100]\n");
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        aorta_text_printf(script, "$ratio%zu << EOD\n", i);
+        for (size_t k = 0; k < moments(&runs[i]); k++) {
+            struct moment m = moment_of(&runs[i], k);
+            double comm = m.overlap + m.exposed;
+            if (m.ranks && comm > 0)
+                aorta_text_printf(script, "%lld %.4f\n", (long long)m.global_step, 100 * m.overlap / comm);
+            any |= m.ranks && comm > 0;
+        }
+        aorta_text_puts(script, "EOD\n");
+    }
+    if (!any) {
+        aorta_text_puts(script, "set label 1 'no collective ran' at graph 0.5, 0.5 center\n"
+                                "set xrange [0:1]\nplot NaN notitle\n");
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        aorta_text_printf(script,
+                          "%s$ratio%zu using 1:2 with linespoints linewidth 1.5 pointtype 7 pointsize 0.4 "
+                          "linecolor '%s' title ",
+                          i ? ", \\\n  " : "plot ", i, colours[i % COLOURS]);
+        aorta_gnuplot_quote(script, runs[i].run.label);
+    }
+    aorta_text_puts(script, "\n");
+}
+
+/* ---- files ---- */
+
+static char *picture_path(const char *directory, const char *label, const char *name) {
+    struct aorta_text file = {0};
+    for (const char *c = label; *c; c++)
+        aorta_text_append(&file, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
+    aorta_text_puts(&file, name);
+    char *path = file.failed ? NULL : aorta_path_join(directory, file.data);
+    aorta_text_free(&file);
+    return path;
+}
+
+static aorta_status draw(struct aorta_text *script, char *path, aorta_status status, struct aorta_text *files) {
+    if (!status) {
+        aorta_text_puts(script, "unset output\n");
+        status = aorta_annotate(aorta_gnuplot_run(script), "%s", path);
+    }
+    if (!status) aorta_text_printf(files, "%s\n", path);
+    aorta_text_free(script);
+    free(path);
+    return status;
+}
+
+static aorta_status no_memory(const char *path) {
+    return path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
+}
+
+static aorta_status draw_one(const struct aorta_labelled *run, const char *directory, const char *name,
+                             void (*plot)(const struct aorta_labelled *, const char *, struct aorta_text *),
+                             struct aorta_text *files) {
+    struct aorta_text script = {0};
+    char *path = picture_path(directory, run->run.label, name);
+    if (path) plot(run, path, &script);
+    return draw(&script, path, no_memory(path), files);
+}
+
+static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, const char *directory, const char *name,
+                             void (*plot)(const struct aorta_labelled *, size_t, const char *, struct aorta_text *),
+                             struct aorta_text *files) {
+    struct aorta_text script = {0};
+    char *path = picture_path(directory, "", name);
+    if (path) plot(runs, count, path, &script);
+    return draw(&script, path, no_memory(path), files);
+}
+
+aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+                              struct aorta_text *files) {
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!runs[i].judged) continue;
+        any = true;
+        AORTA_TRY(draw_one(&runs[i], directory, "_timeline.png", aorta_plot_timeline, files));
+        AORTA_TRY(draw_one(&runs[i], directory, "_streams.png", aorta_plot_streams, files));
+    }
+    if (!any) return NULL;
+    AORTA_TRY(draw_all(runs, count, directory, "overlap_breakdown.png", aorta_plot_breakdown, files));
+    return draw_all(runs, count, directory, "overlap_ratio.png", aorta_plot_ratio, files);
+}

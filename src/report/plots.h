@@ -1,0 +1,21 @@
+/* The pictures of a report, drawn by gnuplot. */
+#ifndef AORTA_REPORT_PLOTS_H
+#define AORTA_REPORT_PLOTS_H
+
+#include "report/summary.h"
+
+/* Each picture's script is appended to *script; the picture goes to `path`. */
+void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, struct aorta_text *script);
+void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script);
+void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script);
+void aorta_plot_streams(const struct aorta_labelled *run, const char *path, struct aorta_text *script);
+
+/* The start of every picture: terminal of this size, output, style. (plots.c) */
+void aorta_plot_begin(struct aorta_text *script, int width, int height, const char *path);
+
+/* Writes {label}_timeline.png, {label}_streams.png, overlap_breakdown.png and overlap_ratio.png into `directory`;
+ * appends the paths, one per line, to `files`. Runs without ranges have no pictures. */
+AORTA_MUST_USE aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+                                             struct aorta_text *files);
+
+#endif

@@ -1,0 +1,177 @@
+#include "report/report.h"
+#include "base/files.h"
+#include "report/plots.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what was asked for ---- */
+
+static aorta_status find_label(const struct aorta_report_options *options, const char *label, const char *option,
+                               int *index) {
+    *index = -1;
+    if (!label) return NULL;
+    struct aorta_text known = {0};
+    for (size_t i = 0; i < options->input_count; i++) {
+        if (strcmp(options->inputs[i].label, label) == 0) *index = (int)i;
+        aorta_text_printf(&known, "%s%s", i ? ", " : "", options->inputs[i].label);
+    }
+    aorta_status status = NULL;
+    if (*index < 0)
+        status = AORTA_ERROR(AORTA_USAGE, "%s names \"%s\", which is no label; there are: %s", option, label,
+                             known.data ? known.data : "none");
+    aorta_text_free(&known);
+    return status;
+}
+
+static aorta_status check_options(const struct aorta_report_options *options, int *reference, int *candidate) {
+    if (options->input_count == 0) return AORTA_ERROR(AORTA_USAGE, "no run directory was given (--log-dir)");
+    for (size_t i = 0; i < options->input_count; i++) {
+        const char *label = options->inputs[i].label;
+        if (!*label) return AORTA_ERROR(AORTA_USAGE, "the label of %s is empty", options->inputs[i].directory);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(label, options->inputs[j].label) == 0)
+                return AORTA_ERROR(AORTA_USAGE, "two run directories have the label \"%s\"; name each with --label",
+                                   label);
+    }
+    if (!options->reference != !options->candidate)
+        return AORTA_ERROR(AORTA_USAGE, "--reference and --candidate belong together; %s is missing",
+                           options->reference ? "--candidate" : "--reference");
+    AORTA_TRY(find_label(options, options->reference, "--reference", reference));
+    AORTA_TRY(find_label(options, options->candidate, "--candidate", candidate));
+    if (*reference >= 0 && *reference == *candidate)
+        return AORTA_ERROR(AORTA_USAGE, "--reference and --candidate both name \"%s\"", options->reference);
+    return NULL;
+}
+
+/* ---- what is printed ---- */
+
+static void print_run(const struct aorta_labelled *labelled, bool several, struct aorta_text *text) {
+    if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
+    if (labelled->judged)
+        aorta_verdict_text(&labelled->verdict, text);
+    else
+        aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
+    if (several) aorta_text_puts(text, "\n");
+}
+
+static aorta_status print_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                     struct aorta_text *text) {
+    double *a = NULL, *b = NULL;
+    size_t a_count = 0, b_count = 0;
+    aorta_status status = aorta_metric_samples(reference, &aorta_metrics[0], &a, &a_count);
+    if (!status) status = aorta_metric_samples(candidate, &aorta_metrics[0], &b, &b_count);
+    if (!status) {
+        struct aorta_comparison compared = aorta_compare(a, a_count, b, b_count);
+        aorta_text_printf(text, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%", candidate->run.label,
+                          reference->run.label, compared.candidate.mean, compared.reference.mean,
+                          100 * compared.delta / compared.reference.mean);
+        if (isnan(compared.p_value))
+            aorta_text_puts(text, ", too few samples to tell from noise)\n");
+        else
+            aorta_text_printf(text, ", %s: p = %.2g)\n",
+                              compared.p_value < 0.05 ? "significant" : "not to be told from noise", compared.p_value);
+    }
+    free(a);
+    free(b);
+    return status;
+}
+
+/* ---- the report ---- */
+
+static aorta_status write_summary(const char *directory, const struct aorta_text *json, struct aorta_text *files) {
+    char *path = aorta_path_join(directory, "summary.json");
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    aorta_status status = aorta_file_replace(path, json->data, json->length);
+    if (!status) aorta_text_printf(files, "%s\n", path);
+    free(path);
+    return status;
+}
+
+/* A picture less is no reason to lose the figures. */
+static void draw_pictures(const struct aorta_labelled *runs, size_t count, const char *directory,
+                          const struct aorta_log *log, struct aorta_text *files) {
+    aorta_status status = aorta_plots_draw(runs, count, directory, files);
+    if (!status) return;
+    aorta_log(log, AORTA_LOG_WARNING, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+static void print_files(const struct aorta_text *files, struct aorta_text *text) {
+    aorta_text_puts(text, "Written:\n");
+    for (const char *line = files->data; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        aorta_text_printf(text, "  %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static aorta_status write_report(const struct aorta_report_options *options, const struct aorta_labelled *runs,
+                                 const int pair[2], const struct aorta_log *log, struct aorta_text *text,
+                                 struct aorta_text *json) {
+    size_t count = options->input_count;
+    struct aorta_text files = {0};
+    aorta_status status = aorta_summary_write(runs, count, pair[0], pair[1], json);
+    if (!status) status = aorta_directory_make(options->output);
+    if (!status) status = write_summary(options->output, json, &files);
+    if (!status && options->pictures) draw_pictures(runs, count, options->output, log, &files);
+    for (size_t i = 0; !status && i < count; i++) print_run(&runs[i], count > 1, text);
+    if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);
+    if (!status) print_files(&files, text);
+    aorta_text_free(&files);
+    return status;
+}
+
+static aorta_status read_and_judge(const struct aorta_report_options *options, const struct aorta_log *log,
+                                   struct aorta_labelled *runs) {
+    for (size_t i = 0; i < options->input_count; i++) {
+        struct aorta_run run;
+        AORTA_TRY(aorta_run_read(options->inputs[i].directory, options->inputs[i].label, log, &run));
+        aorta_status status = aorta_labelled_judge(&run, options->warmup, &runs[i]);
+        if (status) {
+            aorta_run_free(&run);
+            return status;
+        }
+    }
+    return NULL;
+}
+
+aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
+                               struct aorta_text *text, struct aorta_text *json) {
+    int pair[2] = {-1, -1};
+    AORTA_TRY(check_options(options, &pair[0], &pair[1]));
+    struct aorta_labelled *runs = calloc(options->input_count, sizeof *runs);
+    if (!runs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu runs", options->input_count);
+    struct aorta_text own_text = {0}, own_json = {0};
+    aorta_status status = read_and_judge(options, log, runs);
+    if (!status) status = write_report(options, runs, pair, log, text ? text : &own_text, json ? json : &own_json);
+    if (!status && text) status = aorta_text_check(text);
+    for (size_t i = 0; i < options->input_count; i++) aorta_labelled_free(&runs[i]);
+    free(runs);
+    aorta_text_free(&own_text);
+    aorta_text_free(&own_json);
+    return status;
+}
+
+char *aorta_report_label(const char *directory) {
+    size_t end = strlen(directory);
+    while (end > 1 && directory[end - 1] == '/') end--;
+    size_t start = end;
+    while (start > 0 && directory[start - 1] != '/') start--;
+    bool nameless = end == start || strncmp(directory + start, ".", end - start) == 0 ||
+                    strncmp(directory + start, "..", end - start) == 0;
+    return nameless ? strdup("run") : strndup(directory + start, end - start);
+}
+
+aorta_status aorta_report_after_run(const char *directory, const char *label, const struct aorta_log *log,
+                                    struct aorta_text *text) {
+    char *name = label ? strdup(label) : aorta_report_label(directory);
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
+    struct aorta_report_input input = {.directory = directory, .label = name};
+    struct aorta_report_options options = {
+        .inputs = &input, .input_count = 1, .output = directory, .pictures = true, .warmup = -1};
+    aorta_status status = aorta_report_make(&options, log, text, NULL);
+    free(name);
+    return status;
+}

@@ -1,0 +1,343 @@
+#include "report/summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double significance = 0.05;
+
+/* ---- judging ---- */
+
+aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+    memset(labelled, 0, sizeof *labelled);
+    struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
+    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", run->step_count);
+    size_t count = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        const struct aorta_run_step *step = &run->steps[i];
+        if (step->profiled)
+            iterations[count++] =
+                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap};
+    }
+    aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
+    free(iterations);
+    if (status) return aorta_annotate(status, "%s", run->directory);
+    labelled->judged = count > 0;
+    labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
+    labelled->run = *run;
+    memset(run, 0, sizeof *run);
+    return NULL;
+}
+
+void aorta_labelled_free(struct aorta_labelled *labelled) {
+    aorta_run_free(&labelled->run);
+    aorta_verdict_free(&labelled->verdict);
+    memset(labelled, 0, sizeof *labelled);
+}
+
+size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first) {
+    const struct aorta_run *run = &labelled->run;
+    size_t start = 0;
+    while (start < run->step_count && run->steps[start].rank != rank) start++;
+    size_t end = start;
+    while (end < run->step_count && run->steps[end].rank == rank) end++;
+    *first = end - start > labelled->warmup ? start + labelled->warmup : end;
+    return end - *first;
+}
+
+/* ---- writing ---- */
+
+static void write_statistics(struct aorta_json *json, const char *key, const struct aorta_summary *summary) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "count", (int64_t)summary->count);
+    aorta_json_key_double(json, "mean", summary->mean);
+    aorta_json_key_double(json, "std", summary->std);
+    aorta_json_key_double(json, "min", summary->min);
+    aorta_json_key_double(json, "max", summary->max);
+    aorta_json_key_double(json, "p50", summary->p50);
+    aorta_json_key_double(json, "p90", summary->p90);
+    aorta_json_key_double(json, "p95", summary->p95);
+    aorta_json_key_double(json, "p99", summary->p99);
+    if (summary->count == 0) aorta_json_key_string(json, "reason", "not measured in this run");
+    aorta_json_object_end(json);
+}
+
+/* All iterations of all ranks, or of one (rank >= 0), as samples. */
+static aorta_status write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+    const struct aorta_run *run = &labelled->run;
+    double *samples = malloc((run->step_count + 1) * sizeof *samples);
+    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", run->step_count);
+    for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
+        size_t count = 0;
+        for (size_t i = 0; i < run->rank_count; i++) {
+            if (rank >= 0 && run->ranks[i] != rank) continue;
+            size_t first = 0, steps = aorta_measured_steps(labelled, run->ranks[i], &first);
+            for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
+        }
+        struct aorta_summary summary = aorta_summarise(samples, count);
+        write_statistics(json, metric->key, &summary);
+    }
+    free(samples);
+    return NULL;
+}
+
+struct collective_sums {
+    int64_t count, bytes, time_ns, comm_ns, overlap_ns, exposed_ns;
+    double bus_bytes;
+};
+
+static void add_collectives(const struct aorta_run_step *step, struct collective_sums sums[AORTA_COLLECTIVE_COUNT]) {
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        sums[kind].comm_ns += step->overlap.kind[kind].comm_ns;
+        sums[kind].overlap_ns += step->overlap.kind[kind].overlap_ns;
+        sums[kind].exposed_ns += step->overlap.kind[kind].exposed_ns;
+    }
+    for (size_t i = 0; i < step->profile.range_count; i++) {
+        const struct aorta_range *range = &step->profile.ranges[i];
+        if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        struct collective_sums *sum = &sums[range->info.collective];
+        sum->count++;
+        sum->bytes += range->info.bytes;
+        sum->time_ns += range->end_ns - range->start_ns;
+        sum->bus_bytes +=
+            (double)range->info.bytes * aorta_collective_bus_factor(range->info.collective, range->info.group_size);
+    }
+}
+
+/* Means per iteration and rank. The bandwidths are those of the time in the collective, waiting included. */
+static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
+    struct collective_sums sums[AORTA_COLLECTIVE_COUNT] = {0};
+    const struct aorta_run *run = &labelled->run;
+    double steps = 0;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        size_t first = 0, count = aorta_measured_steps(labelled, run->ranks[i], &first);
+        for (size_t j = 0; j < count; j++) add_collectives(&run->steps[first + j], sums);
+        steps += (double)count;
+    }
+    aorta_json_key(json, "collectives");
+    aorta_json_object(json);
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        const struct collective_sums *sum = &sums[kind];
+        if (!sum->count) continue;
+        bool sized = sum->bytes > 0 && sum->time_ns > 0;
+        aorta_json_key(json, aorta_collective_name((enum aorta_collective)kind));
+        aorta_json_object(json);
+        aorta_json_key_double(json, "count", (double)sum->count / steps);
+        aorta_json_key_double(json, "bytes", sized ? (double)sum->bytes / steps : NAN);
+        aorta_json_key_double(json, "time_ms", (double)sum->time_ns / 1e6 / steps);
+        aorta_json_key_double(json, "comm_ms", (double)sum->comm_ns / 1e6 / steps);
+        aorta_json_key_double(json, "overlap_ms", (double)sum->overlap_ns / 1e6 / steps);
+        aorta_json_key_double(json, "exposed_ms", (double)sum->exposed_ns / 1e6 / steps);
+        aorta_json_key_double(json, "algbw_gbps", sized ? (double)sum->bytes / (double)sum->time_ns : NAN);
+        aorta_json_key_double(json, "busbw_gbps", sized ? sum->bus_bytes / (double)sum->time_ns : NAN);
+        if (!sized) aorta_json_key_string(json, "reason", "the files do not hold the sizes of collectives");
+        aorta_json_object_end(json);
+    }
+    aorta_json_object_end(json);
+}
+
+static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
+    aorta_json_key(json, "gemm_slowdown");
+    aorta_json_object(json);
+    aorta_json_key_double(json, "ratio", slowdown->ratio);
+    aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
+    aorta_json_key_int(json, "samples_alone", (int64_t)slowdown->samples_alone);
+    aorta_json_key_int(json, "samples_beside", (int64_t)slowdown->samples_beside);
+    if (slowdown->reason) aorta_json_key_string(json, "reason", slowdown->reason);
+    aorta_json_object_end(json);
+}
+
+static void write_findings(struct aorta_json *json, const struct aorta_verdict *verdict) {
+    aorta_json_key(json, "verdict");
+    aorta_json_array(json);
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        bool by_kind = finding->cause == AORTA_CAUSE_SLOW_COLLECTIVE ||
+                       finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
+                       finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
+        if (by_kind) aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
+        aorta_json_key_double(json, "cost_ms", finding->cost_ms);
+        aorta_json_key_double(json, "share", finding->share);
+        aorta_json_key(json, "rank");
+        if (finding->rank >= 0)
+            aorta_json_int(json, finding->rank);
+        else
+            aorta_json_null(json);
+        aorta_json_key_string(json, "evidence", finding->evidence);
+        aorta_json_key_string(json, "advice", finding->advice);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+/* Share of the step in which the device was idle because the host had launched nothing. */
+static void write_host_bound(struct aorta_json *json, const struct aorta_labelled *labelled) {
+    int64_t host = 0, unknown = 0, all = 0;
+    for (size_t i = 0; i < labelled->run.rank_count; i++) {
+        size_t first = 0, count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
+        for (size_t j = first; j < first + count; j++) {
+            const struct aorta_overlap *overlap = &labelled->run.steps[j].overlap;
+            host += overlap->idle.host_launch_ns + overlap->idle.host_sync_ns + overlap->idle.data_wait_ns;
+            unknown += overlap->idle.unknown_ns;
+            all += overlap->span_ns + overlap->lead_ns;
+        }
+    }
+    bool known = all > 0 && unknown == 0;
+    aorta_json_key_double(json, "host_bound_share", known ? (double)host / (double)all : NAN);
+    if (!known) aorta_json_key_string(json, "host_bound_reason", "the files hold no launch times");
+}
+
+static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
+    const struct aorta_run_step *first = &run->steps[0], *last = first;
+    for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
+    aorta_json_key(json, "loss");
+    aorta_json_object(json);
+    aorta_json_key_int(json, "rank", first->rank);
+    aorta_json_key_double(json, "first", first->loss);
+    aorta_json_key_double(json, "last", last->loss);
+    aorta_json_object_end(json);
+}
+
+static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "rank", rank);
+    aorta_json_key_int(json, "iterations", (int64_t)count);
+    aorta_json_key(json, "causes_ms");
+    aorta_json_object(json);
+    for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
+        const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
+        for (int cause = 0; costs->rank == rank && cause < AORTA_CAUSE_COUNT; cause++)
+            aorta_json_key_double(json, aorta_cause_name((enum aorta_cause)cause),
+                                  (double)costs->cause_ns[cause] / 1e6 / (double)costs->iterations);
+    }
+    aorta_json_object_end(json);
+    aorta_json_key(json, "step_ms_samples");
+    aorta_json_array(json);
+    for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
+    aorta_json_array_end(json);
+    AORTA_TRY(write_metrics(json, labelled, rank));
+    aorta_json_object_end(json);
+    return NULL;
+}
+
+static void write_missing_ranks(struct aorta_json *json, const struct aorta_run *run) {
+    aorta_json_key(json, "missing_ranks");
+    aorta_json_array(json);
+    size_t found = 0;
+    for (int rank = 0; rank < run->world_size; rank++) {
+        if (found < run->rank_count && run->ranks[found] == rank)
+            found++;
+        else
+            aorta_json_int(json, rank);
+    }
+    aorta_json_array_end(json);
+}
+
+static aorta_status write_label(struct aorta_json *json, const struct aorta_labelled *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    aorta_json_key(json, run->label);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "directory", run->directory);
+    aorta_json_key_string(json, "device", run->device);
+    aorta_json_key_string(json, "source", "range");
+    aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
+    aorta_json_key_int(json, "world_size", run->world_size);
+    write_missing_ranks(json, run);
+    aorta_json_key_bool(json, "simulated", run->simulated || (labelled->judged && labelled->verdict.simulated));
+    aorta_json_key_int(json, "iterations", (int64_t)run->step_count);
+    aorta_json_key_int(json, "warmup_per_rank", (int64_t)labelled->warmup);
+    aorta_json_key_int(json, "incomplete_lines", (int64_t)run->torn_lines);
+    write_loss(json, run);
+    AORTA_TRY(write_metrics(json, labelled, -1));
+    aorta_json_key_double(json, "overlap_ratio_total", labelled->judged ? labelled->verdict.overlap_ratio : NAN);
+    write_host_bound(json, labelled);
+    write_collectives(json, labelled);
+    if (labelled->judged) {
+        aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
+        write_slowdown(json, &labelled->verdict.slowdown);
+        write_findings(json, &labelled->verdict);
+    } else {
+        aorta_json_key_null(json, "verdict");
+        aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");
+    }
+    aorta_json_key(json, "ranks");
+    aorta_json_array(json);
+    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, run->ranks[i]));
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+    return NULL;
+}
+
+/* ---- comparison ---- */
+
+static aorta_status compare_metric(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                   const struct aorta_metric *metric, struct aorta_comparison *comparison) {
+    double *a = NULL, *b = NULL;
+    size_t a_count = 0, b_count = 0;
+    aorta_status status = aorta_metric_samples(reference, metric, &a, &a_count);
+    if (!status) status = aorta_metric_samples(candidate, metric, &b, &b_count);
+    if (!status) *comparison = aorta_compare(a, a_count, b, b_count);
+    free(a);
+    free(b);
+    return status;
+}
+
+static void write_comparison(struct aorta_json *json, const struct aorta_metric *metric,
+                             const struct aorta_comparison *comparison) {
+    aorta_json_key(json, metric->key);
+    aorta_json_object(json);
+    aorta_json_key_double(json, "reference", comparison->reference.mean);
+    aorta_json_key_double(json, "candidate", comparison->candidate.mean);
+    aorta_json_key_double(json, "delta", comparison->delta);
+    aorta_json_key_double(json, "delta_percent", 100 * comparison->delta / comparison->reference.mean);
+    aorta_json_key_double(json, "p_value", comparison->p_value);
+    aorta_json_key(json, "significant");
+    if (isnan(comparison->p_value))
+        aorta_json_null(json);
+    else
+        aorta_json_bool(json, comparison->p_value < significance);
+    aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
+    if (isnan(comparison->p_value))
+        aorta_json_key_string(json, "reason", "fewer than two samples on a side, or none differ");
+    aorta_json_object_end(json);
+}
+
+static aorta_status write_comparisons(struct aorta_json *json, const struct aorta_labelled *reference,
+                                      const struct aorta_labelled *candidate) {
+    aorta_json_key(json, "comparison");
+    aorta_json_object(json);
+    aorta_json_key_string(json, "reference", reference->run.label);
+    aorta_json_key_string(json, "candidate", candidate->run.label);
+    aorta_json_key_string(json, "test", "Welch's t-test, two-sided, one sample per iteration");
+    aorta_json_key_double(json, "significance_level", significance);
+    aorta_json_key(json, "metrics");
+    aorta_json_object(json);
+    for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
+        struct aorta_comparison comparison;
+        AORTA_TRY(compare_metric(reference, candidate, metric, &comparison));
+        write_comparison(json, metric, &comparison);
+    }
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+    return NULL;
+}
+
+aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference, int candidate,
+                                 struct aorta_text *out) {
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", AORTA_SUMMARY_SCHEMA);
+    aorta_json_key(&json, "labels");
+    aorta_json_object(&json);
+    for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
+    aorta_json_object_end(&json);
+    if (reference >= 0 && candidate >= 0) AORTA_TRY(write_comparisons(&json, &runs[reference], &runs[candidate]));
+    aorta_json_object_end(&json);
+    aorta_text_puts(out, "\n");
+    return aorta_text_check(out);
+}

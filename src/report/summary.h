@@ -1,0 +1,50 @@
+/* summary.json: figures, verdict and comparison of labelled runs (layout: docs/measurement.md). */
+#ifndef AORTA_REPORT_SUMMARY_H
+#define AORTA_REPORT_SUMMARY_H
+
+#include "base/json.h"
+#include "base/statistics.h"
+#include "report/run.h"
+
+enum { AORTA_SUMMARY_SCHEMA = 1 };
+
+/* A run with its verdict. */
+struct aorta_labelled {
+    struct aorta_run run;
+    struct aorta_verdict verdict;
+    bool judged;   /* there were ranges; else there is no verdict */
+    size_t warmup; /* iterations of each rank left out of the figures */
+};
+
+/* Takes over *run on success. */
+AORTA_MUST_USE aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
+void aorta_labelled_free(struct aorta_labelled *labelled);
+
+/* The steps of one rank that count: run.steps[*first .. *first + result). */
+size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first);
+
+/* A figure that each iteration has; NaN where it was not measured. (metric.c) */
+struct aorta_metric {
+    const char *key, *unit;
+    bool higher_is_better;
+    double (*get)(const struct aorta_run_step *step);
+};
+extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
+
+/* Two sets of samples and whether their means differ (Welch's t-test, two-sided). (metric.c) */
+struct aorta_comparison {
+    struct aorta_summary reference, candidate;
+    double delta, p_value; /* NaN: too few samples, or no spread */
+};
+struct aorta_comparison aorta_compare(const double *reference, size_t reference_count, const double *candidate,
+                                      size_t candidate_count);
+
+/* One sample per iteration, the mean over its ranks; the caller frees *samples. (metric.c) */
+AORTA_MUST_USE aorta_status aorta_metric_samples(const struct aorta_labelled *labelled,
+                                                 const struct aorta_metric *metric, double **samples, size_t *count);
+
+/* `reference` and `candidate`: indices in `runs`, or negative. */
+AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference,
+                                                int candidate, struct aorta_text *out);
+
+#endif
