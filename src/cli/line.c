@@ -238,11 +238,18 @@ void aorta_cli_free(struct aorta_cli_line *line) {
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
-/* Words from `column` on, with line breaks; the first line has `used` bytes already. */
+/* Characters on the screen: UTF-8 bytes that start one. */
+static size_t width(const char *text, size_t length) {
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
+/* Words from `column` on, with line breaks; the first line has `used` characters already. */
 static void put_wrapped(struct aorta_text *text, const char *words, size_t column, size_t used) {
     while (*words) {
-        size_t length = strcspn(words, " ");
-        if (used > column && used + 1 + length > HELP_WIDTH) {
+        size_t length = strcspn(words, " "), shown = width(words, length);
+        if (used > column && used + 1 + shown > HELP_WIDTH) {
             aorta_text_printf(text, "\n%*s", (int)column, "");
             used = column;
         } else if (used > column) {
@@ -250,7 +257,7 @@ static void put_wrapped(struct aorta_text *text, const char *words, size_t colum
             used++;
         }
         aorta_text_append(text, words, length);
-        used += length;
+        used += shown;
         words += length + strspn(words + length, " ");
     }
     aorta_text_puts(text, "\n");
@@ -276,10 +283,11 @@ static void put_option(struct aorta_text *text, const struct aorta_cli_option *o
         text->failed = 1;
     } else {
         aorta_text_puts(text, left.data);
-        if (left.length + 2 > HELP_COLUMN) {
+        size_t used = width(left.data, left.length);
+        if (used + 2 > HELP_COLUMN) {
             aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
         } else {
-            aorta_text_printf(text, "%*s", (int)(HELP_COLUMN - left.length), "");
+            aorta_text_printf(text, "%*s", (int)(HELP_COLUMN - used), "");
         }
         put_wrapped(text, right.data, HELP_COLUMN, HELP_COLUMN);
     }

@@ -71,7 +71,7 @@ static const struct aorta_option table_rows[] = {
     {"training.batch_size", AORTA_OPTION_INT, AT(training.batch_size), "8", .limits = &extent,
      .help = "samples of one micro-batch on one rank"},
     {"training.gradient_accumulation", AORTA_OPTION_INT, AT(training.gradient_accumulation), "1",
-     .limits = &small_count, .help = "micro-batches whose gradients are summed before the optimizer runs"},
+     .limits = &small_count, .help = "micro-batches of one optimizer step; their gradients are averaged"},
     {"training.max_steps", AORTA_OPTION_INT, AT(training.max_steps), "null", .nullable = true, .limits = &at_least_1,
      .help = "ends the run after this many optimizer steps; null: the epochs end it"},
     {"training.grad_clip_norm", AORTA_OPTION_DOUBLE, AT(training.grad_clip_norm), "1.0", .nullable = true,
