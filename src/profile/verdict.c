@@ -247,6 +247,13 @@ static double mean_ms(int64_t sum_ns, int64_t count) {
     return (double)sum_ns / 1e6 / (double)count;
 }
 
+static bool no_launch_times(const struct trial *trial) {
+    for (size_t i = 0; i < trial->count; i++)
+        for (size_t j = 0; j < trial->items[i].iteration.profile->range_count; j++)
+            if (trial->items[i].iteration.profile->ranges[j].enqueue_ns != INT64_MIN) return false;
+    return true;
+}
+
 static aorta_status summarise(const struct trial *trial, struct aorta_verdict *verdict) {
     int64_t overlap = 0, comm = 0, compute = 0, exposed = 0, idle = 0;
     double *steps = malloc(trial->count * sizeof *steps);
@@ -263,6 +270,7 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
     }
     verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
     free(steps);
+    verdict->coarse = no_launch_times(trial);
     int64_t count = (int64_t)trial->count;
     verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
     verdict->exposed_ms = mean_ms(exposed, count);

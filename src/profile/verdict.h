@@ -66,6 +66,9 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     bool simulated, common_clock;
+    /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
+     * only an upper bound and nothing can be said about the host. */
+    bool coarse;
 };
 
 /* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below

@@ -32,7 +32,12 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
         return;
     }
     const struct aorta_finding *first = &verdict->findings[0];
-    if (first->cause == AORTA_CAUSE_COMPUTE)
+    if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
+        aorta_text_printf(out,
+                          "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
+                          "host gaps\n",
+                          first->cost_ms, verdict->step_ms_mean);
+    else if (first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the step is its operations (%.2f of %.2f ms)\n",
                           100 * first->share, first->cost_ms, verdict->step_ms_mean);
     else
@@ -49,8 +54,9 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, "no collectives");
     else
-        aorta_text_printf(out, "%.1f%% of %.2f ms communication hidden, %.2f ms exposed", 100 * verdict->overlap_ratio,
-                          verdict->comm_ms, verdict->exposed_ms);
+        aorta_text_printf(out, "%s%.1f%% of %.2f ms communication hidden, %.2f ms exposed",
+                          verdict->coarse ? "at most " : "", 100 * verdict->overlap_ratio, verdict->comm_ms,
+                          verdict->exposed_ms);
     if (!isnan(verdict->slowdown.ratio))
         aorta_text_printf(out, "; GEMMs take %+.0f%% beside it", 100 * (verdict->slowdown.ratio - 1));
     aorta_text_puts(out, "\n");
@@ -75,11 +81,14 @@ static void cause_line(const struct aorta_finding *finding, struct aorta_text *o
 void aorta_verdict_text(const struct aorta_verdict *verdict, struct aorta_text *out) {
     headline(verdict, out);
     figures(verdict, out);
-    for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) cause_line(&verdict->findings[i], out);
+    for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
+        if (i && verdict->findings[i].share < 0.0005) break; /* rounds to nothing; summary.json has it */
+        cause_line(&verdict->findings[i], out);
+    }
     int shown = 0;
     for (size_t i = 0; i < verdict->finding_count && shown < ADVICE_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
-        bool rest = finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1;
+        bool rest = finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse;
         if (rest || (shown && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
         aorta_text_printf(out, "  %s %s\n", shown ? "  or:" : "  try:", finding->advice);
         shown++;

@@ -182,8 +182,19 @@ static void say_contention(struct subject *subject) {
 }
 
 static void say_compute(struct subject *subject) {
+    double cost = subject->finding->cost_ms;
+    if (subject->verdict->coarse) {
+        aorta_text_printf(&subject->evidence,
+                          "at most %.3g ms a step: ranges without launch times cover the host's gaps "
+                          "too, so the device may have waited in them",
+                          cost);
+        aorta_text_puts(&subject->advice,
+                        "record the step with aorta train, which times every operation, before tuning "
+                        "anything by these figures");
+        return;
+    }
     aorta_text_printf(&subject->evidence, "%.3g ms a step of operations, what is left when all else is taken off",
-                      subject->finding->cost_ms);
+                      cost);
     aorta_text_puts(&subject->advice,
                     "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
 }

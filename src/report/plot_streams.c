@@ -171,9 +171,9 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
         int sort = (i + SORT_EXPOSED) % SORT_COUNT; /* what lies behind is drawn first */
         if (!boxes[sort]) continue;
         aorta_text_printf(script,
-                          "%s$sort%d using 1:2:3:4:5:6 with boxxyerror fillcolor '%s' linecolor '%s' "
-                          "fillstyle solid 1.0 border linecolor '#ffffff' linewidth 0.3 title '%s'",
-                          separator, sort, sorts[sort].colour, sorts[sort].colour, sorts[sort].title);
+                          "%s$sort%d using 1:2:3:4:5:6 with boxxyerror fillcolor rgb '%s' linewidth 0.4 "
+                          "fillstyle solid 1.0 border linecolor rgb '#ffffff' title '%s'",
+                          separator, sort, sorts[sort].colour, sorts[sort].title);
         separator = ", \\\n  ";
     }
     aorta_text_puts(script, "\n");

@@ -258,6 +258,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     write_collectives(json, labelled);
     if (labelled->judged) {
         aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
+        aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse);
         write_slowdown(json, &labelled->verdict.slowdown);
         write_findings(json, &labelled->verdict);
     } else {
