@@ -122,7 +122,9 @@ static void release(struct information *info) {
 /* Variables that change what is measured. A name that ends in '_' stands for all that begin with it. */
 static bool matters(const char *variable) {
     static const char *const names[] = {
-        "CUDA_",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_LAUNCH_BLOCKING",
         "HIP_VISIBLE_DEVICES",
         "ROCR_VISIBLE_DEVICES",
         "GPU_MAX_HW_QUEUES",

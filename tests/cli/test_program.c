@@ -1,0 +1,106 @@
+#include "check.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+/* Runs the program with these words; both outputs together. */
+static int run(const char *words, char output[], size_t capacity) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s 2>&1 %s", AORTA_PROGRAM, words); /* words may redirect the output again */
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = fread(output, 1, capacity - 1, pipe);
+    output[length] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const struct {
+    const char *words;
+    int exit_code;
+    const char *output; /* a part of it */
+} calls[] = {
+    {"", 2, "Usage: aorta COMMAND"},
+    {"--help", 0, "Commands:\n  info "},
+    {"help", 0, "Commands:\n  info "},
+    {"--version", 0, "aorta 0."},
+    {"help info", 0, "Usage: aorta info [--json]"},
+    {"info --help", 0, "prints one JSON object"},
+    {"inof", 2, "aorta: unknown command \"inof\"; did you mean \"aorta info\"?"},
+    {"hwq", 2, "aorta: unknown command \"hwq\"; aorta --help lists the commands"},
+    {"--verbose", 2, "aorta: unknown option \"--verbose\"; aorta --help lists the commands"},
+    {"info --jsn", 2, "aorta: unknown option --jsn; did you mean --json?"},
+    {"info now", 2, "aorta: unexpected argument \"now\"; usage: aorta info [--json]"},
+    {"help inof", 2, "unknown command \"inof\""},
+    {"help info now", 2, "unexpected argument \"now\""},
+    {"help --markdown", 2, "--markdown goes with config"},
+    {"help config", 0, "  training.batch_size (default: 8): an integer from 1 to 1000000\n"},
+    {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
+    {"info", 0, "GPUs are not used yet"},
+    {"info", 0, "Libraries\n  gemm "},
+    {"info > /dev/full", 1, "aorta: cannot write to the standard output: No space left on device"},
+};
+
+static void test_calls(void **state) {
+    (void)state;
+    static char output[65536];
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char words[128];
+        snprintf(words, sizeof words, "%s", calls[i].words);
+        int exit_code = run(words, output, sizeof output);
+        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output)) {
+            fail_msg("aorta %s: exit %d, printed %s", words, exit_code, output);
+        }
+    }
+}
+
+static json_t *info_json(const char *environment) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s %s info --json", environment, AORTA_PROGRAM);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    json_error_t error;
+    json_t *root = json_loadf(pipe, JSON_REJECT_DUPLICATES, &error);
+    assert_int_equal(pclose(pipe), 0);
+    if (!root) fail_msg("line %d: %s", error.line, error.text);
+    return root;
+}
+
+static void test_info_as_json(void **state) {
+    (void)state;
+    json_t *root =
+        info_json("RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 "
+                  "NCCL_DEBUG=INFO");
+    json_t *cpu = json_array_get(json_object_get(root, "devices"), 0);
+    assert_string_equal(json_string_value(json_object_get(cpu, "kind")), "cpu");
+    assert_true(json_integer_value(json_object_get(cpu, "threads")) >= 1);
+    assert_true(json_integer_value(json_object_get(cpu, "memory_bytes")) > 0);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(root, "environment"), "NCCL_DEBUG")), "INFO");
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "ranks"), "rank")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(root, "ranks"), "world_size")), 2);
+    json_decref(root);
+}
+
+/* Without a PATH no tool is found: each is reported with its cost and its remedy. */
+static void test_info_names_what_is_missing(void **state) {
+    (void)state;
+    json_t *root = info_json("env -u RANK -u WORLD_SIZE PATH=/nowhere");
+    json_t *missing = json_object_get(root, "missing");
+    assert_int_equal(json_array_size(missing), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_non_null(json_string_value(json_object_get(json_array_get(missing, i), "cost")));
+        assert_non_null(strstr(json_string_value(json_object_get(json_array_get(missing, i), "get")), "apt install"));
+    }
+    json_decref(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_info_as_json),
+        cmocka_unit_test(test_info_names_what_is_missing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
