@@ -130,6 +130,10 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_end(attention, range));
     AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, layer_input(model, layer), model->dqkv, g[IN_PROJ_WEIGHT],
                                      g[IN_PROJ_BIAS]));
+    /* A constant added to all keys changes every score of a row alike, and softmax not at all: the gradient of the key
+     * bias is zero. What summing leaves of it is rounding, which AdamW would blow up to whole steps. */
+    AORTA_TRY(aorta_fill_bytes(pass->stream, g[IN_PROJ_BIAS] + model->shape.model_dim, 0,
+                               (size_t)model->shape.model_dim * sizeof(float)));
     AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
     return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
 }

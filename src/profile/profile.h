@@ -82,8 +82,10 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder);
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
-/* Starts an iteration that replays a graph captured while this slot was recorded: its ranges stay, their launches date
- * from launch_ns; host ranges, markers and what else was recorded beside an earlier replay are dropped. */
+/* What was recorded in the slot since its step began has been captured into a graph. */
+void aorta_recorder_captured(struct aorta_recorder *recorder);
+/* Starts an iteration that replays the graph captured in this slot: its ranges stay, their launches date from
+ * launch_ns; host ranges, markers and what else was recorded beside an earlier replay are dropped. */
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns);
 /* Queues the start stamp; *range is handed to end. AORTA_INTERNAL when the slot is full (names the limit). */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,

@@ -14,8 +14,7 @@ struct slot {
     int64_t index;
     struct aorta_range *ranges; /* start and end are filled in when the slot is collected */
     size_t range_count;
-    bool replayed;
-    size_t captured_count; /* replayed: ranges of the graph; those behind it belong to one replay only */
+    size_t captured_count; /* ranges of a graph; those behind them belong to one replay only */
     int64_t *range_stamps; /* pinned: start and end of each range */
     struct aorta_marker markers[MARKERS_PER_SLOT];
     size_t marker_count;
@@ -93,8 +92,12 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
     recorder->current = slot % recorder->slot_count;
     struct slot *now = current_slot(recorder);
     now->index = index;
-    now->replayed = false;
-    now->range_count = now->marker_count = now->host_count = 0;
+    now->range_count = now->captured_count = now->marker_count = now->host_count = 0;
+}
+
+void aorta_recorder_captured(struct aorta_recorder *recorder) {
+    struct slot *now = current_slot(recorder);
+    now->captured_count = now->range_count;
 }
 
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns) {
@@ -102,8 +105,6 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
     struct slot *now = current_slot(recorder);
     now->index = index;
     now->marker_count = now->host_count = 0;
-    if (!now->replayed) now->captured_count = now->range_count;
-    now->replayed = true;
     now->range_count = now->captured_count;
     for (size_t i = 0; i < now->range_count; i++) {
         now->ranges[i].enqueue_ns = launch_ns;

@@ -1,0 +1,141 @@
+/* aorta train: the FSDP2/DDP benchmark of overlap. */
+#include "train/train.h"
+#include "base/files.h"
+#include "cli/cli.h"
+#include "comm/comm.h"
+#include "report/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct train_values {
+    const char *config;
+    struct aorta_string_list overrides;
+    bool rocm_metrics, no_record, no_report, quiet;
+};
+
+static const struct aorta_cli_option options[] = {
+    {.value = {.key = "config",
+               .type = AORTA_OPTION_STRING,
+               .offset = offsetof(struct train_values, config),
+               .fallback = "null",
+               .nullable = true,
+               .help = "YAML or JSON file of configuration keys; without it every key has its default"},
+     .letter = 'c',
+     .argument = "FILE"},
+    {.value = {.key = "override",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = offsetof(struct train_values, overrides),
+               .fallback = "null",
+               .nullable = true,
+               .help = "sets keys over the file's values, as in training.batch_size=4; may be repeated"},
+     .argument = "KEY=VALUE",
+     .several = true},
+    {.value = {.key = "enable-rocm-metrics",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, rocm_metrics),
+               .fallback = "false",
+               .help = "adds ROCm SMI readings to each iteration's metrics; null with a reason on other devices"}},
+    {.value = {.key = "no-record",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, no_record),
+               .fallback = "false",
+               .help = "records no ranges, to measure what recording costs; there is no report then"}},
+    {.value = {.key = "no-report",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, no_report),
+               .fallback = "false",
+               .help = "leaves the summary and the pictures to a later aorta report"}},
+    {.value = {.key = "quiet",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, quiet),
+               .fallback = "false",
+               .help = "prints warnings, errors and the verdict only"},
+     .letter = 'q'},
+};
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta train --config FILE [--override KEY=VALUE ...]",
+    .about =
+        "Trains a synthetic ranking transformer with FSDP2 or DDP, records every operation on every stream, and says "
+        "what of the communication overlapped with compute, what did not, and why.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .footer =
+        "Ranks come from aorta launch, mpirun, srun or torchrun, as in: aorta launch -n 2 -- aorta train --config "
+        "config/quickstart.yaml\naorta help config lists the configuration keys.",
+};
+
+static const char rocm_metrics_reason[] = "ROCm SMI reads AMD GPUs; this run is on the CPU device";
+
+static aorta_status check_outputs(const struct aorta_train_options *o) {
+    AORTA_TRY(aorta_directory_check_writable(o->training.output_dir, "training.output_dir"));
+    if (!o->training.dump_dir) return NULL;
+    return aorta_directory_check_writable(o->training.dump_dir, "training.dump_dir");
+}
+
+static void say_begin(const struct aorta_train_options *o, const struct aorta_ranks *ranks,
+                      const struct aorta_log *log) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    if (ranks->rank != 0) return;
+    aorta_log(log, AORTA_LOG_INFO, "%d rank%s, batch %lld x %lld positions a rank, %s, metrics in %s",
+              ranks->world_size, ranks->world_size == 1 ? "" : "s",
+              (long long)(o->training.batch_size * o->training.gradient_accumulation),
+              (long long)o->dataset.sequence_length, precisions[o->training.mixed_precision], o->training.output_dir);
+}
+
+static aorta_status report(const struct aorta_train_options *o, const struct aorta_log *log) {
+    struct aorta_text text = {0};
+    aorta_status status = aorta_report_after_run(o->training.output_dir, NULL, log, &text);
+    if (!status) status = aorta_text_check(&text);
+    if (!status) fputs(text.data ? text.data : "", stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
+                          const struct aorta_ranks *ranks) {
+    struct aorta_log log = {.level = values->quiet && o->logging.level < AORTA_LOG_WARNING ? AORTA_LOG_WARNING
+                                                                                           : o->logging.level,
+                            .rank = ranks->world_size > 1 ? ranks->rank : -1};
+    struct aorta_train_run run = {.options = o,
+                                  .ranks = *ranks,
+                                  .log = &log,
+                                  .record = !values->no_record,
+                                  .progress = !values->quiet && isatty(STDERR_FILENO),
+                                  .device_metrics_reason = values->rocm_metrics ? rocm_metrics_reason : NULL};
+    struct aorta_train_outcome outcome;
+    if (values->rocm_metrics && ranks->rank == 0) aorta_log(&log, AORTA_LOG_WARNING, "%s", rocm_metrics_reason);
+    say_begin(o, ranks, &log);
+    aorta_status status = aorta_train(&run, &outcome);
+    bool judge = !status || (aorta_status_code(status) == AORTA_INTERRUPTED && outcome.steps > 0);
+    if (judge && ranks->rank == 0 && run.record && !values->no_report)
+        status = aorta_status_join(status, report(o, &log));
+    if (!status || aorta_status_code(status) == AORTA_INTERRUPTED) aorta_comm_shutdown();
+    return status;
+}
+
+static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
+    struct aorta_train_options o;
+    AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
+    aorta_status status = aorta_train_options_check(&o, ranks->world_size);
+    if (!status) status = check_outputs(&o);
+    if (!status) status = train(values, &o, ranks);
+    aorta_train_options_free(&o);
+    return status;
+}
+
+aorta_status aorta_cli_train(int argc, char **argv) {
+    struct train_values values;
+    struct aorta_cli_line line;
+    struct aorta_ranks ranks = {0};
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
+    aorta_status status = line.help ? NULL : aorta_ranks_detect(&ranks);
+    if (!status && !line.help) status = load_and_train(&values, &ranks);
+    aorta_cli_free(&line);
+    /* All ranks find the same mistake in the configuration; rank 0 tells of it. */
+    bool told_by_rank_0 = status && ranks.rank > 0 && aorta_code_exit(aorta_status_code(status)) == 2;
+    if (told_by_rank_0) exit(2);
+    return status;
+}

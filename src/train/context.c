@@ -1,0 +1,194 @@
+#include "train/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum aorta_dtype dtype_of(enum aorta_precision precision) {
+    static const enum aorta_dtype dtypes[] = {
+        [AORTA_PRECISION_NONE] = AORTA_F32, [AORTA_PRECISION_BF16] = AORTA_BF16, [AORTA_PRECISION_FP16] = AORTA_F16};
+    return dtypes[precision];
+}
+
+static aorta_status open_device(struct aorta_train_context *context) {
+    const struct aorta_device_options *options = &context->options->device;
+    if (options->kind == AORTA_TRAIN_AUTO || options->kind == AORTA_TRAIN_CPU)
+        return aorta_device_open(AORTA_DEVICE_CPU, 0, &context->device);
+    enum aorta_device_kind kind = options->kind == AORTA_TRAIN_CUDA ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP;
+    int index = options->index >= 0 ? (int)options->index : context->ranks.local_rank;
+    return aorta_annotate(aorta_device_open(kind, index, &context->device), "device.kind");
+}
+
+static aorta_status open_streams(struct aorta_train_context *context) {
+    const struct aorta_streams_options *options = &context->options->streams;
+    for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
+        int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
+        if (!context->own_streams[number]) {
+            AORTA_TRY(aorta_stream_create(context->device, aorta_role_name((enum aorta_role)role),
+                                          options->priorities[role], &context->own_streams[number]));
+            context->own_stream_count++;
+        }
+        context->streams[role] = context->own_streams[number];
+    }
+    const struct aorta_stream_assignment *assignment = &options->assignment;
+    context->flows[AORTA_FLOW_ALL_GATHER] = assignment->all_gather;
+    context->flows[AORTA_FLOW_REDUCE_SCATTER] = assignment->reduce_scatter;
+    context->flows[AORTA_FLOW_ALL_REDUCE] = assignment->all_reduce;
+    context->flows[AORTA_FLOW_PREFETCH] = assignment->prefetch;
+    context->flows[AORTA_FLOW_OPTIMIZER] = assignment->optimizer;
+    return NULL;
+}
+
+aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context, struct aorta_comm **comm) {
+    int size = aorta_comm_size(context->world), *everyone = malloc((size_t)size * sizeof *everyone);
+    if (!everyone) return AORTA_ERROR(AORTA_MEMORY, "a list of %d ranks did not fit in memory", size);
+    for (int i = 0; i < size; i++) everyone[i] = i;
+    aorta_status status = aorta_comm_split(context->world, everyone, size, comm);
+    free(everyone);
+    return status;
+}
+
+static aorta_status open_groups(struct aorta_train_context *context) {
+    struct aorta_comm_options options = {.device = context->device,
+                                         .backend = context->options->distributed.backend,
+                                         .ranks = context->ranks,
+                                         .timeout_s = context->options->distributed.timeout_s};
+    AORTA_TRY(aorta_comm_open(&options, &context->world));
+    const char *note = aorta_comm_note(context->world);
+    if (note && context->ranks.rank == 0) aorta_log(context->log, AORTA_LOG_INFO, "%s", note);
+    return aorta_train_duplicate_world(context, &context->control);
+}
+
+static aorta_status build_model(struct aorta_train_context *context) {
+    const struct aorta_train_options *o = context->options;
+    struct aorta_model_shape shape = {.batch = o->training.batch_size,
+                                      .positions = o->dataset.sequence_length,
+                                      .vocab_size = o->model.vocab_size,
+                                      .embedding_dim = o->model.embedding_dim,
+                                      .sparse_features = o->dataset.sparse_features,
+                                      .num_dense_features = o->model.num_dense_features,
+                                      .dense_dim = o->model.dense_dim,
+                                      .model_dim = o->model.model_dim,
+                                      .num_heads = o->model.num_heads,
+                                      .num_layers = o->model.num_layers,
+                                      .mlp_hidden_dim = o->model.mlp_hidden_dim,
+                                      .dropout = (float)o->model.dropout,
+                                      .dtype = context->dtype};
+    return aorta_model_create(context->device, &shape, &context->model);
+}
+
+/* Generous: a layer records some 25 ranges in a micro-batch, the rest of a step a few dozen and the buckets. */
+static size_t ranges_per_step(const struct aorta_train_context *context) {
+    size_t micro_batches = (size_t)context->options->training.gradient_accumulation;
+    size_t layers = (size_t)context->options->model.num_layers;
+    return 256 + micro_batches * (64 + layers * 48) + (size_t)aorta_model_parameter_count(context->model) * 4;
+}
+
+static aorta_status open_state(struct aorta_train_context *context) {
+    void *memory;
+    AORTA_TRY(aorta_device_alloc(context->device, sizeof *context->state, "step state", &memory));
+    context->state = memory;
+    struct aorta_step_state start = {
+        .loss_scale = context->options->training.mixed_precision == AORTA_PRECISION_FP16 ? 65536.0f : 1.0f,
+        .finite = 1,
+    };
+    struct aorta_stream *compute = aorta_train_compute(context);
+    AORTA_TRY(aorta_copy(compute, context->state, &start, sizeof start));
+    return aorta_stream_synchronize(compute);
+}
+
+static aorta_status open_all(struct aorta_train_context *context) {
+    AORTA_TRY(open_device(context));
+    AORTA_TRY(open_streams(context));
+    AORTA_TRY(open_groups(context));
+    AORTA_TRY(build_model(context));
+    AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
+    return open_state(context);
+}
+
+aorta_status aorta_train_context_open(struct aorta_train_context *context, const struct aorta_train_options *options,
+                                      const struct aorta_ranks *ranks, const struct aorta_log *log) {
+    memset(context, 0, sizeof *context);
+    context->options = options, context->log = log, context->ranks = *ranks;
+    context->dtype = dtype_of(options->training.mixed_precision);
+    aorta_status status = open_all(context);
+    if (status) aorta_train_context_close(context);
+    return status;
+}
+
+void aorta_train_context_close(struct aorta_train_context *context) {
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
+    aorta_recorder_destroy(context->recorder);
+    aorta_model_destroy(context->model);
+    if (context->device) aorta_device_free(context->device, context->state);
+    aorta_comm_close(context->control);
+    aorta_comm_close(context->world);
+    aorta_device_close(context->device);
+    memset(context, 0, sizeof *context);
+}
+
+struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context) {
+    return context->streams[AORTA_ROLE_COMPUTE];
+}
+
+struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow) {
+    return context->streams[context->flows[flow]];
+}
+
+aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {
+    if (stream == other) return NULL;
+    AORTA_TRY(aorta_event_record(event, other));
+    return aorta_stream_wait(stream, event);
+}
+
+static aorta_status call_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {
+    switch (c->kind) {
+    case AORTA_ALL_GATHER:
+        return aorta_all_gather(c->comm, stream, c->send, c->receive, c->count, c->dtype);
+    case AORTA_REDUCE_SCATTER:
+        return aorta_reduce_scatter(c->comm, stream, c->send, c->receive, c->count, c->dtype, AORTA_SUM);
+    case AORTA_ALL_REDUCE:
+        return aorta_all_reduce(c->comm, stream, c->send, c->receive, c->count, c->dtype, AORTA_SUM);
+    case AORTA_BROADCAST:
+        return aorta_broadcast(c->comm, stream, c->receive, c->count, c->dtype, 0);
+    case AORTA_ALL_TO_ALL:
+        return aorta_all_to_all(c->comm, stream, c->send, c->receive, c->count, c->dtype);
+    default:
+        return aorta_barrier(c->comm, stream);
+    }
+}
+
+/* The larger buffer of one rank, as nccl-tests count. */
+static int64_t collective_bytes(const struct aorta_train_collective *c) {
+    bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
+    return (int64_t)(c->count * aorta_dtype_size(c->dtype)) * (per_rank ? aorta_comm_size(c->comm) : 1);
+}
+
+aorta_status aorta_train_collect(const struct aorta_train_context *context, const struct aorta_train_collective *c) {
+    struct aorta_stream *stream = aorta_train_stream(context, c->flow);
+    struct aorta_range_info info = {.tag = c->tag,
+                                    .function = aorta_collective_name(c->kind),
+                                    .role = context->flows[c->flow],
+                                    .kind = AORTA_RANGE_COLLECTIVE,
+                                    .collective = c->kind,
+                                    .group_size = aorta_comm_size(c->comm),
+                                    .group = c->group,
+                                    .layer = c->layer,
+                                    .bytes = collective_bytes(c),
+                                    .simulated = aorta_comm_simulated(c->comm)};
+    int range;
+    AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
+    AORTA_TRY(call_collective(c, stream));
+    return aorta_range_end(context->recorder, stream, range);
+}
+
+aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,
+                               enum aorta_range_kind kind, const char *tag, const char *function, int64_t bytes,
+                               int *range) {
+    struct aorta_range_info info = {
+        .tag = tag, .function = function, .role = context->flows[flow], .kind = kind, .layer = -1, .bytes = bytes};
+    return aorta_range_begin(context->recorder, aorta_train_stream(context, flow), &info, range);
+}
+
+aorta_status aorta_train_end(const struct aorta_train_context *context, enum aorta_flow flow, int range) {
+    return aorta_range_end(context->recorder, aorta_train_stream(context, flow), range);
+}

@@ -1,0 +1,79 @@
+/* What the parts of a training run share on one rank: device, streams, groups of ranks, model, recorder. */
+#ifndef AORTA_TRAIN_CONTEXT_H
+#define AORTA_TRAIN_CONTEXT_H
+
+#include "base/log.h"
+#include "comm/comm.h"
+#include "model/model.h"
+#include "profile/profile.h"
+#include "train/options.h"
+
+/* What flows beside compute; streams.assignment says on which role's stream. */
+enum aorta_flow {
+    AORTA_FLOW_ALL_GATHER,
+    AORTA_FLOW_REDUCE_SCATTER,
+    AORTA_FLOW_ALL_REDUCE,
+    AORTA_FLOW_PREFETCH,
+    AORTA_FLOW_OPTIMIZER,
+    AORTA_FLOW_COUNT
+};
+
+struct aorta_train_context {
+    const struct aorta_train_options *options; /* borrowed */
+    const struct aorta_log *log;               /* borrowed */
+    struct aorta_ranks ranks;
+    struct aorta_device *device;
+    enum aorta_dtype dtype; /* of weights and activations in use */
+    struct aorta_stream *own_streams[AORTA_ROLE_COUNT];
+    int own_stream_count;
+    struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
+    enum aorta_role flows[AORTA_FLOW_COUNT];
+    struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
+    struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
+    struct aorta_recorder *recorder;
+    struct aorta_model *model;
+    struct aorta_step_state *state; /* device memory */
+};
+
+/* Opens the device, the streams and the group of all ranks, and builds model, recorder and state. On failure nothing
+ * remains. */
+AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context *context,
+                                                     const struct aorta_train_options *options,
+                                                     const struct aorta_ranks *ranks, const struct aorta_log *log);
+void aorta_train_context_close(struct aorta_train_context *context);
+
+/* The group of all ranks once more, with a communicator of its own. */
+AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context,
+                                                        struct aorta_comm **comm);
+
+struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
+struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
+
+/* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
+ * they are the same. */
+AORTA_MUST_USE aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other,
+                                               struct aorta_event *event);
+
+/* A collective with its range. */
+struct aorta_train_collective {
+    enum aorta_collective kind;
+    enum aorta_flow flow;
+    struct aorta_comm *comm;
+    int group; /* lowest world rank of the group */
+    const char *tag;
+    int layer;        /* -1: root or none */
+    const void *send; /* broadcast: ignored */
+    void *receive;
+    size_t count; /* as comm.h counts for this kind */
+    enum aorta_dtype dtype;
+};
+AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
+                                                const struct aorta_train_collective *collective);
+
+/* A range around anything else that runs on a flow's stream. */
+AORTA_MUST_USE aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,
+                                              enum aorta_range_kind kind, const char *tag, const char *function,
+                                              int64_t bytes, int *range);
+AORTA_MUST_USE aorta_status aorta_train_end(const struct aorta_train_context *context, enum aorta_flow flow, int range);
+
+#endif

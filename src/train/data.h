@@ -1,0 +1,46 @@
+/* The synthetic data set, and the threads that make batches of it ahead of the training step.
+ *
+ * A sample depends on (dataset.seed, its index) alone: dense N(0, 1) [T, F, d], categorical uniform ids [T, S], target
+ * and importance uniform in [0, 1). Each epoch is shuffled anew and dealt to the ranks in turn; step s of an epoch uses
+ * samples [s·G, (s+1)·G) of the shuffled order, G being the global batch, whatever the number of ranks; the rest of the
+ * epoch that fills no step is dropped. */
+#ifndef AORTA_TRAIN_DATA_H
+#define AORTA_TRAIN_DATA_H
+
+#include "device/device.h"
+#include "model/model.h"
+#include "train/options.h"
+
+/* Where the tensors of one step's input lie in one piece of memory: `micro_batches` pieces of [B, T, …] each. */
+struct aorta_batch_layout {
+    int64_t rows;          /* B·T of one micro-batch */
+    int64_t micro_batches; /* gradient_accumulation */
+    int64_t dense_columns, sparse_columns;
+    size_t dense, categorical, target, importance; /* byte offsets, aligned to 256 */
+    size_t bytes;
+};
+struct aorta_batch_layout aorta_batch_layout(const struct aorta_train_options *options);
+struct aorta_batch aorta_batch_at(const struct aorta_batch_layout *layout, const void *memory, int64_t micro_batch);
+
+struct aorta_dataset;
+AORTA_MUST_USE aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
+                                                 struct aorta_dataset **dataset);
+void aorta_dataset_destroy(struct aorta_dataset *dataset);
+int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset);
+/* Fills host memory of the layout's size with this rank's input of a step; thread-safe. */
+void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step, void *memory);
+
+/* Threads that fill buffers ahead, in order. One consumer. */
+struct aorta_loader;
+AORTA_MUST_USE aorta_status aorta_loader_create(struct aorta_device *device, const struct aorta_train_options *options,
+                                                const struct aorta_dataset *dataset, int64_t steps,
+                                                struct aorta_loader **loader);
+/* Ends the threads; no copy out of a buffer may still be queued. */
+void aorta_loader_destroy(struct aorta_loader *loader);
+bool aorta_loader_ready(struct aorta_loader *loader); /* the next batch would come without waiting */
+/* The next step's batch; waits for it if need be. It stays valid until it is given back. */
+AORTA_MUST_USE aorta_status aorta_loader_next(struct aorta_loader *loader, const void **memory);
+/* Gives the oldest batch taken back for reuse: when its copy to the device has run. */
+void aorta_loader_release(struct aorta_loader *loader);
+
+#endif

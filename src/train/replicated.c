@@ -1,0 +1,403 @@
+/* Everything on every rank, gradients all-reduced in buckets: DistributedDataParallel, and FSDP's no_shard.
+ *
+ * DDP: parameters fill buckets of bucket_cap_mb in reverse order, the first one of at most 1 MiB so that communication
+ * starts early (torch.nn.parallel.DistributedDataParallel). no_shard: a bucket per unit. A bucket is all-reduced on the
+ * all-reduce stream once its last gradient is made and all buckets before it are on their way, so that every rank sends
+ * them in the same order. Gradients lie in bucket order; so do parameters and optimizer state. */
+#include "train/layout.h"
+#include "train/strategy.h"
+
+#include <stdlib.h>
+
+struct bucket {
+    const char *tag;
+    int layer;            /* -1: more than one unit, or the root */
+    int64_t first, count; /* elements */
+    int parameters;       /* whose gradients it holds */
+    int missing;          /* of them in this step */
+};
+
+struct replicated {
+    struct aorta_strategy base;
+    const struct aorta_train_context *context;
+    int parameter_count;
+    int *order;       /* parameters in the order of their gradients in memory */
+    int64_t *offsets; /* by parameter */
+    int *bucket_of;   /* by parameter */
+    struct bucket *buckets;
+    int bucket_count, bucket_next;
+    bool last_micro_batch;
+    int64_t total;
+    float *parameters, *gradients, *m, *v;
+    void *copy;
+    float *bucket_memory;  /* what is all-reduced: the gradients themselves, or copies of them */
+    float *clone, *stress; /* of the additional reduce-scatter; NULL without */
+    struct aorta_comm *stress_comm;
+    float *used_map; /* find_unused_parameters: which parameters have gradients; NULL without */
+    bool used_map_sent;
+    struct aorta_event *made, *cloned, *reduced, *now;
+    void *allocations[16];
+    int allocation_count;
+    struct aorta_arena arena;
+};
+
+static struct replicated *self(struct aorta_strategy *strategy) {
+    return (struct replicated *)strategy;
+}
+
+static const struct aorta_distributed_options *distributed(const struct replicated *r) {
+    return &r->context->options->distributed;
+}
+
+static bool is_ddp(const struct replicated *r) {
+    return distributed(r)->mode == AORTA_MODE_DDP;
+}
+
+/* ---- order and buckets ---- */
+
+/* DDP: the reverse of model.parameters(). no_shard: unit by unit as backward finishes them, the root last. */
+static void make_order(struct replicated *r) {
+    const struct aorta_model *model = r->context->model;
+    int next = 0, units = aorta_model_unit_count(model);
+    if (is_ddp(r)) {
+        for (int i = r->parameter_count - 1; i >= 0; i--) r->order[next++] = i;
+        return;
+    }
+    for (int turn = 0; turn < units; turn++) {
+        int unit = turn < units - 1 ? units - 2 - turn : units - 1;
+        for (int i = r->parameter_count - 1; i >= 0; i--)
+            if (aorta_model_parameter(model, i)->unit == unit) r->order[next++] = i;
+    }
+}
+
+static bool starts_bucket(const struct replicated *r, const struct bucket *open, int previous, int parameter) {
+    const struct aorta_model *model = r->context->model;
+    if (!open) return true;
+    if (!is_ddp(r))
+        return aorta_model_parameter(model, previous)->unit != aorta_model_parameter(model, parameter)->unit;
+    double mib = 1 << 20, cap = distributed(r)->bucket_cap_mb * mib, first_cap = cap < mib ? cap : mib;
+    return (double)(open->count * (int64_t)sizeof(float)) >= (r->bucket_count == 1 ? first_cap : cap);
+}
+
+static aorta_status name_buckets(struct replicated *r) {
+    for (int i = 0; i < r->bucket_count; i++) {
+        struct bucket *bucket = &r->buckets[i];
+        bucket->tag = is_ddp(r) ? aorta_arena_printf(&r->arena, "bucket %d", i)
+                                : aorta_model_unit_name(r->context->model, bucket->layer);
+        if (!bucket->tag) return AORTA_ERROR(AORTA_MEMORY, "names of buckets did not fit in memory");
+        if (is_ddp(r) || bucket->layer == aorta_model_unit_count(r->context->model) - 1) bucket->layer = -1;
+    }
+    return NULL;
+}
+
+static aorta_status make_buckets(struct replicated *r) {
+    const struct aorta_model *model = r->context->model;
+    struct bucket *open = NULL;
+    for (int i = 0; i < r->parameter_count; i++) {
+        int parameter = r->order[i];
+        const struct aorta_parameter *p = aorta_model_parameter(model, parameter);
+        if (starts_bucket(r, open, i ? r->order[i - 1] : -1, parameter)) {
+            open = &r->buckets[r->bucket_count++];
+            *open = (struct bucket){.first = r->total, .layer = p->unit};
+        }
+        int64_t padded = (p->rows * p->columns + AORTA_LAYOUT_ALIGNMENT - 1) / AORTA_LAYOUT_ALIGNMENT;
+        r->offsets[parameter] = r->total;
+        r->bucket_of[parameter] = r->bucket_count - 1;
+        r->total += padded * AORTA_LAYOUT_ALIGNMENT;
+        open->count = r->total - open->first;
+        open->parameters++;
+    }
+    return name_buckets(r);
+}
+
+/* ---- memory ---- */
+
+static aorta_status take(struct replicated *r, const char *name, int64_t count, size_t size, void **memory) {
+    if (!count) return NULL;
+    AORTA_TRY(aorta_device_alloc(r->context->device, (size_t)count * size, name, memory));
+    r->allocations[r->allocation_count++] = *memory;
+    /* Padding is summed and stepped over and must stay zero. */
+    return aorta_fill_bytes(aorta_train_compute(r->context), *memory, 0, (size_t)count * size);
+}
+
+static aorta_status take_floats(struct replicated *r, const char *name, int64_t count, float **memory) {
+    void *any = NULL;
+    AORTA_TRY(take(r, name, count, sizeof(float), &any));
+    *memory = any;
+    return NULL;
+}
+
+static int64_t largest_bucket(const struct replicated *r) {
+    int64_t largest = 0;
+    for (int i = 0; i < r->bucket_count; i++)
+        if (r->buckets[i].count > largest) largest = r->buckets[i].count;
+    return largest;
+}
+
+static aorta_status take_memory(struct replicated *r) {
+    const struct aorta_distributed_options *d = distributed(r);
+    AORTA_TRY(take_floats(r, "parameters", r->total, &r->parameters));
+    AORTA_TRY(take_floats(r, "gradients", r->total, &r->gradients));
+    AORTA_TRY(take_floats(r, "first moments of AdamW", r->total, &r->m));
+    AORTA_TRY(take_floats(r, "second moments of AdamW", r->total, &r->v));
+    if (r->context->dtype != AORTA_F32)
+        AORTA_TRY(take(r, "parameters in 16 bits", r->total, aorta_dtype_size(r->context->dtype), &r->copy));
+    r->bucket_memory = r->gradients;
+    if (!is_ddp(r)) return NULL;
+    if (!d->gradient_as_bucket_view) AORTA_TRY(take_floats(r, "gradient buckets", r->total, &r->bucket_memory));
+    if (d->overlap_reduce_scatter) {
+        AORTA_TRY(aorta_train_duplicate_world(r->context, &r->stress_comm));
+        AORTA_TRY(take_floats(r, "result of the additional reduce-scatter", largest_bucket(r), &r->stress));
+        if (d->overlap_clone_for_reduce_scatter)
+            AORTA_TRY(take_floats(r, "clone for the additional reduce-scatter", largest_bucket(r), &r->clone));
+    }
+    if (!d->find_unused_parameters) return NULL;
+    return take_floats(r, "map of used parameters", r->parameter_count, &r->used_map);
+}
+
+/* ---- import and export ---- */
+
+static int64_t size_of(const struct replicated *r, int parameter) {
+    const struct aorta_parameter *p = aorta_model_parameter(r->context->model, parameter);
+    return p->rows * p->columns;
+}
+
+static void held(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
+    *first = 0;
+    *count = size_of(self(strategy), parameter);
+}
+
+static aorta_status import(struct aorta_strategy *strategy, int parameter, const float *values) {
+    struct replicated *r = self(strategy);
+    struct aorta_stream *stream = aorta_train_compute(r->context);
+    int64_t count = size_of(r, parameter), at = r->offsets[parameter];
+    AORTA_TRY(aorta_copy(stream, r->parameters + at, values, (size_t)count * sizeof(float)));
+    if (!r->copy) return NULL;
+    char *copy = (char *)r->copy + (size_t)at * aorta_dtype_size(r->context->dtype);
+    return aorta_cast(stream, copy, r->context->dtype, values, AORTA_F32, count, 1);
+}
+
+static aorta_status export(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full) {
+    struct replicated *r = self(strategy);
+    struct aorta_stream *stream = aorta_train_compute(r->context);
+    const float *source = what == AORTA_EXPORT_PARAMETERS ? r->parameters : r->gradients;
+    for (int i = 0; i < r->parameter_count; i++) {
+        const struct aorta_parameter *p = aorta_model_parameter(r->context->model, i);
+        if (p->unit != unit) continue;
+        AORTA_TRY(aorta_copy(stream, full[p->slot], source + r->offsets[i], (size_t)size_of(r, i) * sizeof(float)));
+    }
+    return aorta_stream_synchronize(stream);
+}
+
+static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
+    struct replicated *r = self(strategy);
+    return (struct aorta_optimizer_memory){.count = r->total,
+                                           .parameters = r->parameters,
+                                           .gradients = r->gradients,
+                                           .m = r->m,
+                                           .v = r->v,
+                                           .copy = r->copy};
+}
+
+/* ---- the step ---- */
+
+static aorta_status micro_begin(struct aorta_strategy *strategy, int64_t micro_batch) {
+    struct replicated *r = self(strategy);
+    r->last_micro_batch = micro_batch == r->context->options->training.gradient_accumulation - 1;
+    r->bucket_next = 0;
+    for (int i = 0; i < r->bucket_count; i++) r->buckets[i].missing = r->buckets[i].parameters;
+    return NULL;
+}
+
+static aorta_status acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
+                            struct aorta_unit_view *view) {
+    struct replicated *r = self(strategy);
+    size_t size = aorta_dtype_size(r->context->dtype);
+    const char *weights = r->copy ? r->copy : (void *)r->parameters;
+    *view = (struct aorta_unit_view){0};
+    for (int i = 0; i < r->parameter_count; i++) {
+        const struct aorta_parameter *p = aorta_model_parameter(r->context->model, i);
+        if (p->unit != unit) continue;
+        view->weights[p->slot] = weights + (size_t)r->offsets[i] * size;
+        bool root = unit == aorta_model_unit_count(r->context->model) - 1;
+        if (phase == AORTA_BACKWARD || root) view->gradients[p->slot] = r->gradients + r->offsets[i];
+    }
+    return NULL;
+}
+
+static aorta_status release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
+    (void)strategy, (void)unit, (void)phase; /* nothing was gathered */
+    return NULL;
+}
+
+/* Between a bucket and the gradients, when these are not the bucket itself. */
+static aorta_status copy_bucket(struct replicated *r, const struct bucket *bucket, const char *function, float *to,
+                                const float *from) {
+    if (r->bucket_memory == r->gradients) return NULL;
+    size_t bytes = (size_t)bucket->count * sizeof(float);
+    int range;
+    AORTA_TRY(aorta_train_begin(r->context, AORTA_FLOW_ALL_REDUCE, AORTA_RANGE_COPY, bucket->tag, function,
+                                (int64_t)bytes, &range));
+    AORTA_TRY(aorta_copy(aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE), to + bucket->first,
+                         from + bucket->first, bytes));
+    return aorta_train_end(r->context, AORTA_FLOW_ALL_REDUCE, range);
+}
+
+static struct aorta_train_collective all_reduce_of(const struct replicated *r, const char *tag, int layer,
+                                                   float *memory, int64_t count) {
+    return (struct aorta_train_collective){.kind = AORTA_ALL_REDUCE,
+                                           .flow = AORTA_FLOW_ALL_REDUCE,
+                                           .comm = r->context->world,
+                                           .tag = tag,
+                                           .layer = layer,
+                                           .send = memory,
+                                           .receive = memory,
+                                           .count = (size_t)count,
+                                           .dtype = AORTA_F32};
+}
+
+/* Stress: a clone is taken on the reduce-scatter stream before the all-reduce changes the bucket. */
+static aorta_status clone_bucket(struct replicated *r, const struct bucket *bucket) {
+    const struct aorta_train_context *c = r->context;
+    struct aorta_stream *reduce = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
+    struct aorta_stream *scatter = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
+    size_t bytes = (size_t)bucket->count * sizeof(float);
+    int range;
+    AORTA_TRY(aorta_train_follow(scatter, reduce, r->now));
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY, bucket->tag, "clone_bucket",
+                                (int64_t)bytes, &range));
+    AORTA_TRY(aorta_copy(scatter, r->clone, r->bucket_memory + bucket->first, bytes));
+    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_REDUCE_SCATTER, range));
+    return aorta_train_follow(reduce, scatter, r->cloned);
+}
+
+/* Stress: the additional reduce-scatter; its result is used by nobody. Beside the all-reduce on a clone, else behind it
+ * (it would read what the all-reduce is writing). What a bucket holds beyond a multiple of the ranks is left out. */
+static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bucket) {
+    const struct aorta_train_context *c = r->context;
+    if (!r->clone)
+        AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER),
+                                     aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE), r->now));
+    struct aorta_train_collective collective =
+        all_reduce_of(r, bucket->tag, bucket->layer, NULL, bucket->count / aorta_comm_size(r->stress_comm));
+    collective.kind = AORTA_REDUCE_SCATTER;
+    collective.flow = AORTA_FLOW_REDUCE_SCATTER;
+    collective.send = r->clone ? r->clone : r->bucket_memory + bucket->first;
+    collective.receive = r->stress;
+    collective.comm = r->stress_comm;
+    return aorta_train_collect(c, &collective);
+}
+
+static aorta_status reduce_bucket(struct replicated *r, const struct bucket *bucket) {
+    const struct aorta_train_context *c = r->context;
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
+    AORTA_TRY(aorta_train_follow(stream, aorta_train_compute(c), r->made));
+    AORTA_TRY(copy_bucket(r, bucket, "copy_into_bucket", r->bucket_memory, r->gradients));
+    if (r->clone) AORTA_TRY(clone_bucket(r, bucket));
+    struct aorta_train_collective collective =
+        all_reduce_of(r, bucket->tag, bucket->layer, r->bucket_memory + bucket->first, bucket->count);
+    if (r->clone) AORTA_TRY(scatter_bucket(r, bucket));
+    AORTA_TRY(aorta_train_collect(c, &collective));
+    if (r->stress && !r->clone) AORTA_TRY(scatter_bucket(r, bucket));
+    return copy_bucket(r, bucket, "copy_from_bucket", r->gradients, r->bucket_memory);
+}
+
+static aorta_status reduce_complete_buckets(struct replicated *r) {
+    while (r->bucket_next < r->bucket_count && r->buckets[r->bucket_next].missing == 0)
+        AORTA_TRY(reduce_bucket(r, &r->buckets[r->bucket_next++]));
+    return NULL;
+}
+
+static aorta_status gradient_ready(struct aorta_strategy *strategy, int parameter) {
+    struct replicated *r = self(strategy);
+    if (!r->last_micro_batch) return NULL;
+    r->buckets[r->bucket_of[parameter]].missing--;
+    return distributed(r)->enable_overlap ? reduce_complete_buckets(r) : NULL;
+}
+
+static aorta_status reduce(struct aorta_strategy *strategy, int unit) {
+    (void)strategy, (void)unit; /* buckets go by parameters, not by units */
+    return NULL;
+}
+
+/* find_unused_parameters: the ranks agree which parameters were used, as DDP does after every backward pass; with a
+ * static graph once is enough. */
+static aorta_status reduce_used_map(struct replicated *r) {
+    if (!r->used_map || (r->used_map_sent && distributed(r)->static_graph)) return NULL;
+    r->used_map_sent = true;
+    struct aorta_stream *stream = aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE);
+    AORTA_TRY(aorta_fill(stream, r->used_map, AORTA_F32, r->parameter_count, 1));
+    struct aorta_train_collective collective = all_reduce_of(r, "used parameters", -1, r->used_map, r->parameter_count);
+    return aorta_train_collect(r->context, &collective);
+}
+
+static aorta_status finish(struct aorta_strategy *strategy) {
+    struct replicated *r = self(strategy);
+    AORTA_TRY(reduce_complete_buckets(r));
+    AORTA_TRY(reduce_used_map(r));
+    struct aorta_stream *optimizer = aorta_train_stream(r->context, AORTA_FLOW_OPTIMIZER);
+    AORTA_TRY(aorta_train_follow(optimizer, aorta_train_stream(r->context, AORTA_FLOW_ALL_REDUCE), r->reduced));
+    return aorta_train_follow(optimizer, aorta_train_compute(r->context), r->now);
+}
+
+/* ---- life ---- */
+
+static void destroy(struct aorta_strategy *strategy) {
+    struct replicated *r = self(strategy);
+    struct aorta_event *events[] = {r->made, r->cloned, r->reduced, r->now};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i]) aorta_event_destroy(events[i]);
+    for (int i = 0; i < r->allocation_count; i++) aorta_device_free(r->context->device, r->allocations[i]);
+    aorta_comm_close(r->stress_comm);
+    aorta_arena_free(&r->arena);
+    free(r);
+}
+
+static const struct aorta_strategy_table replicated_table = {
+    .name = "replicated",
+    .destroy = destroy,
+    .memory = memory,
+    .held = held,
+    .import = import,
+    .export = export,
+    .micro_begin = micro_begin,
+    .acquire = acquire,
+    .release = release,
+    .gradient_ready = gradient_ready,
+    .reduce = reduce,
+    .finish = finish,
+    .accumulates = true,
+};
+
+static aorta_status build(struct replicated *r) {
+    size_t count = (size_t)r->parameter_count;
+    r->order = aorta_arena_alloc(&r->arena, count * sizeof *r->order);
+    r->offsets = aorta_arena_alloc(&r->arena, count * sizeof *r->offsets);
+    r->bucket_of = aorta_arena_alloc(&r->arena, count * sizeof *r->bucket_of);
+    r->buckets = aorta_arena_alloc(&r->arena, count * sizeof *r->buckets);
+    if (!r->order || !r->offsets || !r->bucket_of || !r->buckets)
+        return AORTA_ERROR(AORTA_MEMORY, "the tables of gradient buckets did not fit in memory");
+    make_order(r);
+    AORTA_TRY(make_buckets(r));
+    AORTA_TRY(take_memory(r));
+    struct aorta_event **events[] = {&r->made, &r->cloned, &r->reduced, &r->now};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        AORTA_TRY(aorta_event_create(r->context->device, events[i]));
+    return aorta_stream_synchronize(aorta_train_compute(r->context));
+}
+
+aorta_status aorta_replicated_create(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
+    *strategy = NULL;
+    struct replicated *r = calloc(1, sizeof *r);
+    if (!r) return AORTA_ERROR(AORTA_MEMORY, "the replicated strategy did not fit in memory");
+    r->base.table = &replicated_table;
+    r->context = context;
+    r->parameter_count = aorta_model_parameter_count(context->model);
+    aorta_status status = build(r);
+    if (status) {
+        destroy(&r->base);
+        return aorta_annotate(status, "replicated parameters");
+    }
+    *strategy = &r->base;
+    return NULL;
+}

@@ -1,0 +1,72 @@
+/* What the files of the sharded strategy share: sharded.c (memory, import and export), sharded_step.c (the schedule).
+ */
+#ifndef AORTA_TRAIN_SHARDED_H
+#define AORTA_TRAIN_SHARDED_H
+
+#include "train/layout.h"
+#include "train/strategy.h"
+
+/* One gather of the schedule: which unit, into which slot. Gathers of layers are numbered in the order of their use in
+ * a micro-batch; the root unit has its own slot and number. */
+struct gather {
+    int unit;
+    int slot;
+    struct aorta_piece *unpack; /* device memory; from the staging buffer into the slot */
+    int64_t unpack_count;
+    struct aorta_event *gathered; /* on the all-gather stream: the weights are there */
+    struct aorta_event *used;     /* on compute: the pass over this unit is queued behind it */
+};
+
+/* Where a unit's gradients are made and how they get to their shard. */
+struct reduction {
+    float *full;              /* the unit's gradients in full */
+    struct aorta_piece *pack; /* from `full` into the staging buffer */
+    int64_t pack_count;
+};
+
+struct sharded {
+    struct aorta_strategy base;
+    const struct aorta_train_context *context;
+    int layers, units; /* units = layers + 1 */
+    int ranks;         /* of the shard group */
+    int group;         /* lowest world rank of it */
+    int replicate_group;
+    struct aorta_comm *gather_comm, *reduce_comm; /* the shard group, twice: gathers and reductions pass each other */
+    struct aorta_comm *norm_comm;                 /* the shard group again, beside both; NULL for one rank */
+    struct aorta_comm *replicate_comm;            /* hybrid: ranks that hold the same shard; else NULL */
+    struct aorta_layout *layouts;                 /* by unit */
+    int64_t *bases;                               /* by unit: where its shard starts in this rank's memory */
+    int64_t total;                                /* elements of this rank's memory */
+    float *parameters, *gradients, *m, *v;
+    void *copy; /* parameters in the context's dtype; NULL for fp32 */
+
+    int slot_count; /* slots for gathered layers */
+    void **slots;
+    int *slot_users; /* by slot: the gather that last filled it in this step; -1: none */
+    void *root_slot;
+    void *gather_staging; /* shards of all ranks before unpacking; NULL when all layouts are flat */
+    struct gather *gathers, root;
+    int gather_count, gather_issued;
+
+    struct reduction *reductions; /* by unit */
+    float *layer_gradients[2];
+    float *root_gradients;
+    struct aorta_event *layer_gradients_free[2]; /* on the reduce-scatter stream */
+    bool layer_gradients_used[2];                /* in this step */
+    float *reduce_staging;                       /* packed gradients of all ranks; NULL when all layouts are flat */
+    float *micro_gradients; /* a reduced shard before it is added to those of earlier micro-batches; NULL without */
+    struct aorta_event *made, *reduced, *now;
+    int64_t micro_batch;
+    void **allocations;
+    int allocation_count;
+    struct aorta_arena arena;
+};
+
+aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t micro_batch);
+aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
+                                   struct aorta_unit_view *view);
+aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
+aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit);
+aorta_status aorta_sharded_finish(struct aorta_strategy *strategy);
+
+#endif

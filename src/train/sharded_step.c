@@ -1,0 +1,246 @@
+/* The schedule of FSDP: when each unit's parameters are gathered, and where its gradients go.
+ *
+ * Layers' gathers are numbered in the order of use: forward 0 … L−1, then (unless parameters stay gathered) backward
+ * L … 2L−1. A gather may start as soon as its slot is free; what else it waits for is what the options choose. */
+#include "train/sharded.h"
+
+static struct sharded *self(struct aorta_strategy *strategy) {
+    return (struct sharded *)strategy;
+}
+
+static const struct aorta_fsdp_options *fsdp(const struct sharded *s) {
+    return &s->context->options->fsdp;
+}
+
+static struct aorta_stream *compute(const struct sharded *s) {
+    return aorta_train_compute(s->context);
+}
+
+static bool overlapping(const struct sharded *s) {
+    return s->context->options->distributed.enable_overlap;
+}
+
+static aorta_status unpack(const struct sharded *s, const struct gather *gather) {
+    if (!gather->unpack_count) return NULL;
+    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
+    int64_t bytes = s->layouts[gather->unit].full * (int64_t)aorta_dtype_size(s->context->dtype);
+    int range;
+    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_ALL_GATHER, AORTA_RANGE_COPY,
+                                aorta_model_unit_name(s->context->model, gather->unit), "unpack_parameters", bytes,
+                                &range));
+    AORTA_TRY(aorta_cast_pieces(stream, gather->unpack, gather->unpack_count, s->context->dtype, s->context->dtype, 1));
+    return aorta_train_end(s->context, AORTA_FLOW_ALL_GATHER, range);
+}
+
+/* Queues the all-gather of a unit into `slot` and records `gathered`. */
+static aorta_status run_gather(struct sharded *s, const struct gather *gather, void *slot) {
+    const struct aorta_train_context *c = s->context;
+    const struct aorta_layout *layout = &s->layouts[gather->unit];
+    const char *shard = s->copy ? s->copy : (void *)s->parameters;
+    struct aorta_train_collective collective = {
+        .kind = AORTA_ALL_GATHER,
+        .flow = AORTA_FLOW_ALL_GATHER,
+        .comm = s->gather_comm,
+        .group = s->group,
+        .tag = aorta_model_unit_name(c->model, gather->unit),
+        .layer = gather->unit < s->layers ? gather->unit : -1,
+        .send = shard + (size_t)s->bases[gather->unit] * aorta_dtype_size(c->dtype),
+        .receive = layout->flat ? slot : s->gather_staging,
+        .count = (size_t)layout->shard,
+        .dtype = c->dtype,
+    };
+    if (!overlapping(s))
+        AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_GATHER), compute(s), s->now));
+    AORTA_TRY(aorta_train_collect(c, &collective));
+    AORTA_TRY(unpack(s, gather));
+    return aorta_event_record(gather->gathered, aorta_train_stream(c, AORTA_FLOW_ALL_GATHER));
+}
+
+/* What the options make gather `number` wait for beyond its slot: nothing where it is prefetched freely. */
+static aorta_status wait_for_policy(struct sharded *s, int number) {
+    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
+    if (number == 0) return NULL;
+    if (number < s->layers)
+        return fsdp(s)->forward_prefetch ? NULL : aorta_stream_wait(stream, s->gathers[number - 1].used);
+    if (fsdp(s)->backward_prefetch == AORTA_BACKWARD_PRE) return NULL;
+    if (number == s->layers) return aorta_train_follow(stream, compute(s), s->now);
+    AORTA_TRY(aorta_stream_wait(stream, s->gathers[number - 1].used));
+    /* Without prefetch the gather comes after the reduction of the unit before it, as on one communicator. */
+    return fsdp(s)->backward_prefetch == AORTA_BACKWARD_NONE ? aorta_stream_wait(stream, s->reduced) : NULL;
+}
+
+static aorta_status issue_gather(struct sharded *s, int number) {
+    const struct gather *gather = &s->gathers[number];
+    int user = s->slot_users[gather->slot];
+    if (user >= 0)
+        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->gathers[user].used));
+    AORTA_TRY(wait_for_policy(s, number));
+    AORTA_TRY(run_gather(s, gather, s->slots[gather->slot]));
+    s->slot_users[gather->slot] = number;
+    return NULL;
+}
+
+static aorta_status issue_gathers_through(struct sharded *s, int last) {
+    if (last >= s->gather_count) last = s->gather_count - 1;
+    while (s->gather_issued <= last) AORTA_TRY(issue_gather(s, s->gather_issued++));
+    return NULL;
+}
+
+/* How many gathers beyond the one needed are queued before the pass that needs it. */
+static int lookahead(const struct sharded *s, enum aorta_phase phase) {
+    bool prefetch =
+        phase == AORTA_FORWARD ? fsdp(s)->forward_prefetch : fsdp(s)->backward_prefetch == AORTA_BACKWARD_PRE;
+    if (!prefetch || !overlapping(s)) return 0;
+    return fsdp(s)->limit_all_gathers ? 1 : s->layers;
+}
+
+static int gather_number(const struct sharded *s, int unit, enum aorta_phase phase) {
+    bool again = phase == AORTA_BACKWARD && s->gather_count > s->layers;
+    return again ? 2 * s->layers - 1 - unit : unit;
+}
+
+aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t micro_batch) {
+    struct sharded *s = self(strategy);
+    s->micro_batch = micro_batch;
+    s->gather_issued = 0;
+    if (micro_batch == 0) {
+        for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
+        s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
+    } else {
+        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->root.used));
+    }
+    return run_gather(s, &s->root, s->root_slot);
+}
+
+static void view_of(const struct sharded *s, int unit, const void *weights, float *gradients,
+                    struct aorta_unit_view *view) {
+    const struct aorta_layout *layout = &s->layouts[unit];
+    size_t size = aorta_dtype_size(s->context->dtype);
+    *view = (struct aorta_unit_view){0};
+    for (int i = 0; i < layout->count; i++) {
+        int64_t offset = layout->parameters[i].full_offset;
+        view->weights[i] = (const char *)weights + (size_t)offset * size;
+        view->gradients[i] = gradients ? gradients + offset : NULL;
+    }
+}
+
+static int gradient_buffer(const struct sharded *s, int unit) {
+    return (s->layers - 1 - unit) % 2;
+}
+
+static aorta_status acquire_root(struct sharded *s, struct aorta_unit_view *view) {
+    AORTA_TRY(aorta_stream_wait(compute(s), s->root.gathered));
+    view_of(s, s->layers, s->root_slot, s->root_gradients, view);
+    return NULL;
+}
+
+aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
+                                   struct aorta_unit_view *view) {
+    struct sharded *s = self(strategy);
+    if (unit == s->layers) return acquire_root(s, view);
+    int number = gather_number(s, unit, phase);
+    int last = number + lookahead(s, phase);
+    /* Backward gathers do not begin before backward does. */
+    if (phase == AORTA_FORWARD && last >= s->layers) last = s->layers - 1;
+    AORTA_TRY(issue_gathers_through(s, last));
+    AORTA_TRY(aorta_stream_wait(compute(s), s->gathers[number].gathered));
+    float *gradients = NULL;
+    if (phase == AORTA_BACKWARD) {
+        int buffer = gradient_buffer(s, unit);
+        if (s->layer_gradients_used[buffer]) AORTA_TRY(aorta_stream_wait(compute(s), s->layer_gradients_free[buffer]));
+        s->layer_gradients_used[buffer] = true;
+        gradients = s->layer_gradients[buffer];
+    }
+    view_of(s, unit, s->slots[s->gathers[number].slot], gradients, view);
+    return NULL;
+}
+
+aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase) {
+    struct sharded *s = self(strategy);
+    if (unit == s->layers) return aorta_event_record(s->root.used, compute(s));
+    int number = gather_number(s, unit, phase);
+    AORTA_TRY(aorta_event_record(s->gathers[number].used, compute(s)));
+    bool post = phase == AORTA_BACKWARD && fsdp(s)->backward_prefetch == AORTA_BACKWARD_POST && overlapping(s);
+    return post ? issue_gathers_through(s, number + 1) : NULL;
+}
+
+static aorta_status pack(struct sharded *s, int unit) {
+    const struct reduction *r = &s->reductions[unit];
+    if (!r->pack_count) return NULL;
+    int range;
+    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY,
+                                aorta_model_unit_name(s->context->model, unit), "pack_gradients",
+                                s->layouts[unit].full * (int64_t)sizeof(float), &range));
+    AORTA_TRY(aorta_cast_pieces(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), r->pack, r->pack_count,
+                                AORTA_F32, AORTA_F32, 1));
+    return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
+}
+
+/* Hybrid: the shard is summed over the ranks that hold the same one, on the all-reduce stream. */
+static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) {
+    const struct aorta_train_context *c = s->context;
+    AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE),
+                                 aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), s->now));
+    struct aorta_train_collective collective = {
+        .kind = AORTA_ALL_REDUCE,
+        .flow = AORTA_FLOW_ALL_REDUCE,
+        .comm = s->replicate_comm,
+        .group = s->replicate_group,
+        .tag = aorta_model_unit_name(c->model, unit),
+        .layer = unit < s->layers ? unit : -1,
+        .send = shard,
+        .receive = shard,
+        .count = (size_t)s->layouts[unit].shard,
+        .dtype = AORTA_F32,
+    };
+    AORTA_TRY(aorta_train_collect(c, &collective));
+    return aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER),
+                              aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE), s->now);
+}
+
+static aorta_status add_to_earlier(struct sharded *s, int unit, const float *shard) {
+    int64_t count = s->layouts[unit].shard;
+    int range;
+    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COMPUTE,
+                                aorta_model_unit_name(s->context->model, unit), "accumulate_gradients", 0, &range));
+    AORTA_TRY(aorta_add(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->gradients + s->bases[unit], shard,
+                        AORTA_F32, count, 1));
+    return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
+}
+
+aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
+    struct sharded *s = self(strategy);
+    const struct aorta_train_context *c = s->context;
+    const struct aorta_layout *layout = &s->layouts[unit];
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
+    float *shard = s->micro_batch ? s->micro_gradients : s->gradients + s->bases[unit];
+
+    AORTA_TRY(aorta_train_follow(stream, compute(s), s->made));
+    AORTA_TRY(pack(s, unit));
+    struct aorta_train_collective collective = {
+        .kind = AORTA_REDUCE_SCATTER,
+        .flow = AORTA_FLOW_REDUCE_SCATTER,
+        .comm = s->reduce_comm,
+        .group = s->group,
+        .tag = aorta_model_unit_name(c->model, unit),
+        .layer = unit < s->layers ? unit : -1,
+        .send = layout->flat ? s->reductions[unit].full : s->reduce_staging,
+        .receive = shard,
+        .count = (size_t)layout->shard,
+        .dtype = AORTA_F32,
+    };
+    AORTA_TRY(aorta_train_collect(c, &collective));
+    if (s->replicate_comm) AORTA_TRY(all_reduce_shard(s, unit, shard));
+    if (s->micro_batch) AORTA_TRY(add_to_earlier(s, unit, shard));
+    if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], stream));
+    AORTA_TRY(aorta_event_record(s->reduced, stream));
+    /* The root's gradients have one buffer: the next micro-batch must not write it before it is read. */
+    bool hold = !overlapping(s) || unit == s->layers;
+    return hold ? aorta_stream_wait(compute(s), s->reduced) : NULL;
+}
+
+aorta_status aorta_sharded_finish(struct aorta_strategy *strategy) {
+    struct sharded *s = self(strategy);
+    struct aorta_stream *optimizer = aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER);
+    return aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->now);
+}

@@ -1,0 +1,230 @@
+#include "train/step.h"
+
+#include <stdlib.h>
+
+/* What is summed over the ranks before the optimizer runs. */
+struct control {
+    float square_sum, stop;
+};
+
+struct aorta_step {
+    const struct aorta_train_context *context;
+    struct aorta_strategy *strategy;
+    struct aorta_optimizer_memory memory;
+    struct control *control;   /* device memory */
+    struct aorta_event *begin; /* compute has set up the step */
+    struct aorta_event *joined[AORTA_ROLE_COUNT];
+};
+
+static aorta_status build(struct aorta_step *step) {
+    struct aorta_device *device = step->context->device;
+    void *memory;
+    AORTA_TRY(aorta_device_alloc(device, sizeof *step->control, "norm and stop flag", &memory));
+    step->control = memory;
+    AORTA_TRY(aorta_event_create(device, &step->begin));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create(device, &step->joined[i]));
+    return NULL;
+}
+
+aorta_status aorta_step_create(const struct aorta_train_context *context, struct aorta_strategy *strategy,
+                               struct aorta_step **out) {
+    *out = NULL;
+    struct aorta_step *step = calloc(1, sizeof *step);
+    if (!step) return AORTA_ERROR(AORTA_MEMORY, "the training step did not fit in memory");
+    step->context = context, step->strategy = strategy;
+    step->memory = strategy->table->memory(strategy);
+    aorta_status status = build(step);
+    if (status) {
+        aorta_step_destroy(step);
+        return status;
+    }
+    *out = step;
+    return NULL;
+}
+
+void aorta_step_destroy(struct aorta_step *step) {
+    if (!step) return;
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (step->joined[i]) aorta_event_destroy(step->joined[i]);
+    if (step->begin) aorta_event_destroy(step->begin);
+    aorta_device_free(step->context->device, step->control);
+    free(step);
+}
+
+/* ---- forward and backward ---- */
+
+static aorta_status call_gradient_ready(void *user, int parameter) {
+    struct aorta_strategy *strategy = user;
+    return strategy->table->gradient_ready(strategy, parameter);
+}
+
+static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_batch) {
+    const struct aorta_train_context *c = step->context;
+    float micro_batches = (float)c->options->training.gradient_accumulation;
+    const struct aorta_strategy_table *table = step->strategy->table;
+    return (struct aorta_pass){
+        .stream = aorta_train_compute(c),
+        .recorder = c->recorder,
+        .role = AORTA_ROLE_COMPUTE,
+        .state = c->state,
+        .seed = (uint64_t)c->options->training.seed,
+        .rank = (uint32_t)c->ranks.rank,
+        .micro = (uint32_t)micro_batch,
+        .loss_weight = 1 / micro_batches,
+        .gradient_weight = 1 / (micro_batches * (float)aorta_comm_size(c->world)),
+        .accumulate = table->accumulates && micro_batch > 0,
+        .gradient_ready = table->gradient_ready ? call_gradient_ready : NULL,
+        .user = step->strategy,
+    };
+}
+
+static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pass, const struct aorta_batch *batch,
+                            struct aorta_unit_view *root) {
+    struct aorta_model *model = step->context->model;
+    struct aorta_strategy *s = step->strategy;
+    int layers = aorta_model_unit_count(model) - 1;
+    AORTA_TRY(s->table->acquire(s, layers, AORTA_FORWARD, root));
+    AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
+    for (int layer = 0; layer < layers; layer++) {
+        struct aorta_unit_view view;
+        AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
+        AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
+        AORTA_TRY(s->table->release(s, layer, AORTA_FORWARD));
+    }
+    return NULL;
+}
+
+static aorta_status backward(struct aorta_step *step, const struct aorta_pass *pass, const struct aorta_batch *batch,
+                             const struct aorta_unit_view *root) {
+    struct aorta_model *model = step->context->model;
+    struct aorta_strategy *s = step->strategy;
+    int layers = aorta_model_unit_count(model) - 1;
+    AORTA_TRY(aorta_model_head(model, pass, batch, root));
+    for (int layer = layers - 1; layer >= 0; layer--) {
+        struct aorta_unit_view view;
+        AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
+        AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
+        AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));
+        AORTA_TRY(s->table->reduce(s, layer));
+    }
+    AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
+    AORTA_TRY(s->table->release(s, layers, AORTA_BACKWARD));
+    return s->table->reduce(s, layers);
+}
+
+static aorta_status begin(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    struct aorta_stream *compute = aorta_train_compute(c);
+    struct aorta_schedule schedule = {.lr = (float)c->options->optimizer.lr,
+                                      .warmup_steps = c->options->scheduler.warmup_steps,
+                                      .total_steps = c->options->scheduler.total_steps};
+    AORTA_TRY(aorta_step_begin(compute, c->state, schedule));
+    AORTA_TRY(aorta_event_record(step->begin, compute));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (c->own_streams[i] && c->own_streams[i] != compute)
+            AORTA_TRY(aorta_stream_wait(c->own_streams[i], step->begin));
+    return NULL;
+}
+
+aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout, const void *input,
+                                  const struct aorta_step_hook *hook) {
+    struct aorta_strategy *s = step->strategy;
+    AORTA_TRY(begin(step));
+    for (int64_t micro = 0; micro < layout->micro_batches; micro++) {
+        struct aorta_pass pass = pass_of(step, micro);
+        struct aorta_batch batch = aorta_batch_at(layout, input, micro);
+        struct aorta_unit_view root;
+        AORTA_TRY(s->table->micro_begin(s, micro));
+        AORTA_TRY(forward(step, &pass, &batch, &root));
+        if (hook && micro == layout->micro_batches - 1) AORTA_TRY(hook->call(hook->user));
+        AORTA_TRY(backward(step, &pass, &batch, &root));
+    }
+    return s->table->finish(s);
+}
+
+/* ---- optimizer ---- */
+
+static aorta_status all_reduce_control(struct aorta_step *step, struct aorta_comm *comm, int group, const char *tag,
+                                       float *first, size_t count) {
+    struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
+                                                .flow = AORTA_FLOW_OPTIMIZER,
+                                                .comm = comm,
+                                                .group = group,
+                                                .tag = tag,
+                                                .layer = -1,
+                                                .send = first,
+                                                .receive = first,
+                                                .count = count,
+                                                .dtype = AORTA_F32};
+    return aorta_train_collect(step->context, &collective);
+}
+
+/* One all-reduce carries norm and stop flag where the shard group is the world; else each has its own group. */
+static aorta_status sum_control(struct aorta_step *step) {
+    struct aorta_comm *norm = step->memory.norm, *world = step->context->control;
+    if (aorta_comm_size(world) == 1) return NULL;
+    if (norm && aorta_comm_size(norm) == aorta_comm_size(world))
+        return all_reduce_control(step, norm, step->memory.norm_group, "gradient norm", &step->control->square_sum, 2);
+    if (norm)
+        AORTA_TRY(
+            all_reduce_control(step, norm, step->memory.norm_group, "gradient norm", &step->control->square_sum, 1));
+    return all_reduce_control(step, world, 0, "stop flag", &step->control->stop, 1);
+}
+
+static aorta_status square_sum(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "square_sum", 0, &range));
+    AORTA_TRY(aorta_fill(stream, &step->control->square_sum, AORTA_F32, 1, 0));
+    AORTA_TRY(aorta_square_sum(stream, step->memory.gradients, step->memory.count, &step->control->square_sum));
+    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+}
+
+static aorta_status update(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    const struct aorta_optimizer_options *o = &c->options->optimizer;
+    const struct aorta_optimizer_memory *m = &step->memory;
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
+    struct aorta_step_update_args args = {
+        .state = c->state,
+        .square_sum = &step->control->square_sum,
+        .max_norm = (float)c->options->training.grad_clip_norm,
+        .beta1 = (float)o->betas[0],
+        .beta2 = (float)o->betas[1],
+        .dynamic_scale = c->options->training.mixed_precision == AORTA_PRECISION_FP16,
+        .growth_interval = 2000,
+    };
+    struct aorta_adamw adamw = {.count = m->count,
+                                .beta1 = (float)o->betas[0],
+                                .beta2 = (float)o->betas[1],
+                                .eps = (float)o->eps,
+                                .weight_decay = (float)o->weight_decay,
+                                .state = c->state,
+                                .copy_dtype = c->dtype};
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "adamw_step", 0, &range));
+    AORTA_TRY(aorta_step_update(stream, &args));
+    AORTA_TRY(aorta_adamw_step(stream, adamw, m->parameters, m->gradients, m->m, m->v, m->copy));
+    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+}
+
+static aorta_status join(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (c->own_streams[i])
+            AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], step->joined[i]));
+    return NULL;
+}
+
+aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop, struct aorta_step_result *result) {
+    struct aorta_stream *stream = aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER);
+    AORTA_TRY(square_sum(step));
+    AORTA_TRY(aorta_copy(stream, &step->control->stop, stop, sizeof *stop));
+    AORTA_TRY(sum_control(step));
+    AORTA_TRY(update(step));
+    AORTA_TRY(aorta_copy(stream, &result->state, step->context->state, sizeof result->state));
+    AORTA_TRY(aorta_copy(stream, &result->stop, &step->control->stop, sizeof result->stop));
+    AORTA_TRY(aorta_step_end(stream, step->context->state));
+    return join(step);
+}

@@ -1,0 +1,34 @@
+/* One training step: what is queued, on which streams, in which order. */
+#ifndef AORTA_TRAIN_STEP_H
+#define AORTA_TRAIN_STEP_H
+
+#include "train/data.h"
+#include "train/strategy.h"
+
+/* What the host reads of a finished step; pinned memory, one per slot. */
+struct aorta_step_result {
+    struct aorta_step_state state;
+    float stop; /* > 0: a rank was asked to stop when it queued this step */
+};
+
+/* Called once in the middle of the step, when the last forward pass is queued: the place to queue the next input. */
+struct aorta_step_hook {
+    aorta_status (*call)(void *user);
+    void *user;
+};
+
+struct aorta_step;
+
+AORTA_MUST_USE aorta_status aorta_step_create(const struct aorta_train_context *context,
+                                              struct aorta_strategy *strategy, struct aorta_step **step);
+void aorta_step_destroy(struct aorta_step *step);
+
+/* Forward and backward over all micro-batches of `input` (device memory), gradients reduced; the hook may be NULL. */
+AORTA_MUST_USE aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout,
+                                                 const void *input, const struct aorta_step_hook *hook);
+/* Norm, clipping, AdamW; then compute waits for every stream. `result` (pinned) receives the state before step_end. The
+ * stop flag at *stop (pinned) is summed over the ranks on the way. */
+AORTA_MUST_USE aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop,
+                                                struct aorta_step_result *result);
+
+#endif

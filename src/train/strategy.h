@@ -1,0 +1,63 @@
+/* How parameters, gradients and optimizer state are spread over the ranks.
+ *
+ * sharded: full_shard, shard_grad_op, hybrid_shard. Each unit's parameters are split over the ranks of a shard group,
+ * all-gathered before use and freed after; gradients are reduce-scattered (hybrid: then all-reduced across groups).
+ * replicated: ddp and no_shard. Every rank holds everything; gradients are all-reduced in buckets.
+ *
+ * All calls queue work and return. The order of calls within a step is fixed by step.c:
+ *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release, reduce } per unit, … finish
+ */
+#ifndef AORTA_TRAIN_STRATEGY_H
+#define AORTA_TRAIN_STRATEGY_H
+
+#include "train/context.h"
+
+enum aorta_phase { AORTA_FORWARD, AORTA_BACKWARD };
+
+/* What the optimizer works on: this rank's share, padding included (padding stays zero). Device memory, fp32. */
+struct aorta_optimizer_memory {
+    int64_t count;
+    float *parameters, *gradients, *m, *v;
+    void *copy;              /* parameters in the context's dtype; NULL when that is fp32 */
+    struct aorta_comm *norm; /* Σ g² is summed over this group; NULL: each rank has all gradients */
+    int norm_group;          /* its lowest world rank */
+};
+
+enum aorta_export { AORTA_EXPORT_PARAMETERS, AORTA_EXPORT_GRADIENTS };
+
+struct aorta_strategy {
+    const struct aorta_strategy_table *table; /* first member of each implementation */
+};
+
+struct aorta_strategy_table {
+    const char *name;
+    void (*destroy)(struct aorta_strategy *strategy);
+    struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
+    /* Elements [first, first + count) of a parameter that this rank holds. */
+    void (*held)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
+    /* Takes the values of those elements from device memory; queued on compute. */
+    aorta_status (*import)(struct aorta_strategy *strategy, int parameter, const float *values);
+    /* All parameters (or gradients) of a unit into host memory, by slot, full and unsharded. Called by all ranks;
+     * waits until it is done. */
+    aorta_status (*export)(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full);
+    aorta_status (*micro_begin)(struct aorta_strategy *strategy, int64_t micro_batch);
+    aorta_status (*acquire)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
+                            struct aorta_unit_view *view);
+    aorta_status (*release)(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
+    /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). NULL: not wanted. */
+    aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
+    aorta_status (*reduce)(struct aorta_strategy *strategy, int unit);
+    /* The optimizer's stream waits for all reductions. */
+    aorta_status (*finish)(struct aorta_strategy *strategy);
+    bool accumulates; /* gradients of later micro-batches are added where they are made, and reduced once */
+};
+
+AORTA_MUST_USE aorta_status aorta_sharded_create(const struct aorta_train_context *context,
+                                                 struct aorta_strategy **strategy);
+AORTA_MUST_USE aorta_status aorta_replicated_create(const struct aorta_train_context *context,
+                                                    struct aorta_strategy **strategy);
+/* The one that the options ask for. */
+AORTA_MUST_USE aorta_status aorta_strategy_create(const struct aorta_train_context *context,
+                                                  struct aorta_strategy **strategy);
+
+#endif

@@ -1,0 +1,511 @@
+/* The loop. Two steps are in flight: while the device runs one, the host queues the next and reads the one before. */
+#include "train/train.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/progress.h"
+#include "comm/beacon.h"
+#include "profile/metrics.h"
+#include "train/data.h"
+#include "train/step.h"
+#include "train/weights.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLOTS = 2 }; /* steps in flight */
+
+/* One step in flight. */
+struct flight {
+    void *input; /* device memory */
+    struct aorta_event *input_ready, *done;
+    struct aorta_step_result *result; /* pinned */
+    float *stop;                      /* pinned: this rank was asked to stop */
+    struct aorta_graph *graph;        /* compile.enabled: the captured step */
+    int64_t begun_ns;                 /* host time */
+    double data_wait_ms;
+};
+
+struct trainer {
+    const struct aorta_train_run *run;
+    struct aorta_train_context context;
+    struct aorta_strategy *strategy;
+    struct aorta_step *step;
+    struct aorta_dataset *dataset;
+    struct aorta_loader *loader;
+    struct aorta_batch_layout layout;
+    struct aorta_beacon *beacon;
+    struct aorta_metrics_writer *metrics;
+    struct aorta_progress progress;
+    struct flight flights[SLOTS];
+    int64_t total_steps;
+    int64_t input_queued; /* steps whose input has been queued */
+    int64_t queued;       /* steps that have been queued whole */
+    int64_t collected;    /* steps whose line has been written */
+    int64_t last_done_ns; /* device time at which the step collected last was done */
+    int64_t last_end_ns;  /* device time at which its last range ended; INT64_MIN: none */
+    bool stopping;        /* the ranks agreed to end */
+    bool capture_failed;
+    int signal;
+    struct aorta_train_outcome *outcome;
+};
+
+static const struct aorta_train_options *options_of(const struct trainer *t) {
+    return t->run->options;
+}
+
+static struct flight *flight_of(struct trainer *t, int64_t step) {
+    return &t->flights[step % SLOTS];
+}
+
+/* ---- set-up ---- */
+
+static aorta_status make_flight(struct trainer *t, struct flight *flight) {
+    struct aorta_device *device = t->context.device;
+    void *memory;
+    AORTA_TRY(aorta_device_alloc(device, t->layout.bytes, "input batch", &flight->input));
+    AORTA_TRY(aorta_event_create(device, &flight->input_ready));
+    AORTA_TRY(aorta_event_create(device, &flight->done));
+    AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->result, "step result", &memory));
+    flight->result = memory;
+    AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->stop, "stop flag", &memory));
+    flight->stop = memory;
+    *flight->stop = 0;
+    return NULL;
+}
+
+static void end_flight(struct trainer *t, struct flight *flight) {
+    struct aorta_device *device = t->context.device;
+    if (flight->graph) aorta_graph_destroy(flight->graph);
+    if (flight->done) aorta_event_destroy(flight->done);
+    if (flight->input_ready) aorta_event_destroy(flight->input_ready);
+    aorta_pinned_free(device, flight->stop);
+    aorta_pinned_free(device, flight->result);
+    aorta_device_free(device, flight->input);
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static aorta_status write_config(const struct trainer *t) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_config_write_json(&options_of(t)->config, &json);
+    aorta_text_puts(&text, "\n");
+    char *path = aorta_path_join(options_of(t)->training.output_dir, "config.json");
+    aorta_status status = aorta_text_check(&text);
+    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    free(path);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: renamed, not lost. */
+static void set_aside_other_ranks(const struct trainer *t) {
+    for (int rank = t->context.ranks.world_size; rank < 1024; rank++) {
+        char name[64], aside[64];
+        snprintf(name, sizeof name, "rank_%02d_metrics.jsonl", rank);
+        snprintf(aside, sizeof aside, "rank_%02d_metrics.jsonl.old", rank);
+        char *from = aorta_path_join(options_of(t)->training.output_dir, name);
+        char *to = aorta_path_join(options_of(t)->training.output_dir, aside);
+        bool moved = from && to && rename(from, to) == 0;
+        if (moved) aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from, to);
+        free(from);
+        free(to);
+        if (!moved) return;
+    }
+}
+
+static aorta_status open_output(struct trainer *t) {
+    const char *directory = options_of(t)->training.output_dir;
+    AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "training.output_dir"));
+    if (t->context.ranks.rank == 0) {
+        set_aside_other_ranks(t);
+        AORTA_TRY(write_config(t));
+    }
+    return aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics);
+}
+
+static aorta_status set_up(struct trainer *t) {
+    const struct aorta_train_options *o = options_of(t);
+    int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
+    AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
+    AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
+    aorta_recorder_enable(t->context.recorder, t->run->record);
+    t->layout = aorta_batch_layout(o);
+    AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
+    AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
+    AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
+    AORTA_TRY(aorta_dataset_create(o, rank, world, &t->dataset));
+    t->total_steps = aorta_dataset_steps_per_epoch(t->dataset) * o->training.epochs;
+    if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
+    AORTA_TRY(aorta_loader_create(t->context.device, o, t->dataset, t->total_steps, &t->loader));
+    for (int i = 0; i < SLOTS; i++) AORTA_TRY(make_flight(t, &t->flights[i]));
+    return open_output(t);
+}
+
+/* When all ranks have closed their files, rank 0 may read them. */
+static aorta_status close_output(struct trainer *t) {
+    aorta_status status = aorta_metrics_close(t->metrics);
+    if (status || t->run->ranks.world_size == 1 || !t->context.world) return status;
+    AORTA_TRY(aorta_barrier(t->context.world, aorta_train_compute(&t->context)));
+    return aorta_stream_synchronize(aorta_train_compute(&t->context));
+}
+
+static aorta_status tear_down(struct trainer *t) {
+    aorta_status status = close_output(t);
+    /* Streams may still hold copies out of the loader's buffers. */
+    for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
+        if (t->context.own_streams[i])
+            aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
+    aorta_loader_destroy(t->loader);
+    aorta_dataset_destroy(t->dataset);
+    if (t->context.device)
+        for (int i = 0; i < SLOTS; i++) end_flight(t, &t->flights[i]);
+    aorta_step_destroy(t->step);
+    if (t->strategy) t->strategy->table->destroy(t->strategy);
+    aorta_train_context_close(&t->context);
+    aorta_beacon_close(t->beacon);
+    return status;
+}
+
+/* ---- input ---- */
+
+/* Queues the copy of the next step's input to the device. Waits for the data loader if need be. */
+static aorta_status queue_input(struct trainer *t) {
+    const struct aorta_train_context *c = &t->context;
+    struct flight *flight = flight_of(t, t->input_queued);
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
+    const void *host;
+    AORTA_TRY(aorta_loader_next(t->loader, &host));
+    if (aorta_dump_wanted(options_of(t), t->input_queued))
+        AORTA_TRY(aorta_dump_batch(c, &t->layout, host, t->input_queued));
+    /* The step that used this memory before must have ended. */
+    if (t->input_queued >= SLOTS) AORTA_TRY(aorta_stream_wait(stream, flight->done));
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, "input", "prefetch", (int64_t)t->layout.bytes,
+                                &range));
+    AORTA_TRY(aorta_copy(stream, flight->input, host, t->layout.bytes));
+    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_PREFETCH, range));
+    t->input_queued++;
+    return aorta_event_record(flight->input_ready, stream);
+}
+
+/* In the middle of a step: the next input, if it is there already. */
+static aorta_status prefetch_input(void *user) {
+    struct trainer *t = user;
+    bool more = t->input_queued < t->total_steps && !t->stopping;
+    return more && aorta_loader_ready(t->loader) ? queue_input(t) : NULL;
+}
+
+/* At the start of step `step`: its input, waited for and counted if it was not prefetched. */
+static aorta_status ensure_input(struct trainer *t, int64_t step) {
+    struct flight *flight = flight_of(t, step);
+    flight->data_wait_ms = 0;
+    if (t->input_queued <= step) {
+        int64_t start = aorta_clock_ns();
+        AORTA_TRY(queue_input(t));
+        int64_t end = aorta_clock_ns();
+        AORTA_TRY(aorta_recorder_host(t->context.recorder, AORTA_HOST_DATA_WAIT, start, end));
+        flight->data_wait_ms = (double)(end - start) / 1e6;
+    }
+    return aorta_stream_wait(aorta_train_compute(&t->context), flight->input_ready);
+}
+
+/* ---- one step ---- */
+
+static aorta_status queue_eagerly(struct trainer *t, struct flight *flight, const struct aorta_step_hook *hook) {
+    AORTA_TRY(aorta_step_gradients(t->step, &t->layout, flight->input, hook));
+    return aorta_step_optimize(t->step, flight->stop, flight->result);
+}
+
+/* A step whose parameters and gradients are written out: the device is waited for in between. */
+static aorta_status queue_with_dump(struct trainer *t, struct flight *flight, int64_t step) {
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(&t->context)));
+    AORTA_TRY(aorta_dump_parameters(&t->context, t->strategy, step));
+    AORTA_TRY(aorta_step_gradients(t->step, &t->layout, flight->input, NULL));
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_stream(&t->context, AORTA_FLOW_OPTIMIZER)));
+    AORTA_TRY(aorta_dump_gradients(&t->context, t->strategy, step));
+    AORTA_TRY(aorta_step_optimize(t->step, flight->stop, flight->result));
+    if (step + 1 < t->total_steps) return NULL;
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(&t->context)));
+    return aorta_dump_parameters(&t->context, t->strategy, step + 1);
+}
+
+static aorta_status capture(struct trainer *t, struct flight *flight) {
+    struct aorta_stream *compute = aorta_train_compute(&t->context);
+    AORTA_TRY(aorta_capture_begin(compute));
+    aorta_status queued = queue_eagerly(t, flight, NULL);
+    /* Ended in any case, so that the streams run again. */
+    aorta_status ended = aorta_capture_end(compute, &flight->graph);
+    if (queued && !ended) {
+        aorta_graph_destroy(flight->graph);
+        flight->graph = NULL;
+    }
+    return aorta_status_join(queued, ended);
+}
+
+/* What cannot be captured runs eagerly, with the reason logged once; fullgraph makes it an error. */
+static aorta_status try_capture(struct trainer *t, struct flight *flight) {
+    aorta_status status = capture(t, flight);
+    if (!status) {
+        if (t->context.ranks.rank == 0)
+            aorta_log(t->run->log, AORTA_LOG_DEBUG, "compile: captured the step, %zu nodes",
+                      aorta_graph_node_count(flight->graph));
+        return NULL;
+    }
+    if (options_of(t)->compile.fullgraph)
+        return aorta_annotate(status, "compile.fullgraph: the step cannot be captured");
+    aorta_log(t->run->log, AORTA_LOG_WARNING, "compile: the step is not captured and runs eagerly: %s",
+              aorta_status_message(status));
+    aorta_status_free(status);
+    t->capture_failed = true;
+    return NULL;
+}
+
+/* How a step gets onto the device. */
+enum plan { PLAN_EAGER, PLAN_DUMP, PLAN_CAPTURE, PLAN_REPLAY };
+
+static enum plan plan_of(struct trainer *t, int64_t step) {
+    const struct aorta_compile_options *compile = &options_of(t)->compile;
+    if (aorta_dump_wanted(options_of(t), step)) return PLAN_DUMP;
+    bool graph = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH && !t->capture_failed;
+    /* The first step runs eagerly: what happens only once stays out of the graph. */
+    if (!graph || step == 0) return PLAN_EAGER;
+    return flight_of(t, step)->graph ? PLAN_REPLAY : PLAN_CAPTURE;
+}
+
+static aorta_status launch_graph(struct trainer *t, struct flight *flight) {
+    AORTA_TRY(aorta_graph_launch(flight->graph, aorta_train_compute(&t->context)));
+    return prefetch_input(t);
+}
+
+static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
+                                   const struct aorta_step_hook *hook) {
+    /* Begun anew: a range of the input, recorded a moment ago, is not part of the graph. */
+    aorta_recorder_step(t->context.recorder, (int)(step % SLOTS), step);
+    AORTA_TRY(try_capture(t, flight));
+    if (flight->graph) aorta_recorder_captured(t->context.recorder);
+    return flight->graph ? launch_graph(t, flight) : queue_eagerly(t, flight, hook);
+}
+
+static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
+    struct flight *flight = flight_of(t, step);
+    struct aorta_step_hook hook = {prefetch_input, t};
+    *flight->stop = t->signal ? 1.0f : 0.0f;
+    aorta_beacon_step(t->beacon, step);
+    AORTA_TRY(ensure_input(t, step));
+    switch (plan) {
+    case PLAN_EAGER:
+        AORTA_TRY(queue_eagerly(t, flight, &hook));
+        break;
+    case PLAN_DUMP:
+        AORTA_TRY(queue_with_dump(t, flight, step));
+        break;
+    case PLAN_CAPTURE:
+        AORTA_TRY(queue_captured(t, flight, step, &hook));
+        break;
+    case PLAN_REPLAY:
+        AORTA_TRY(launch_graph(t, flight));
+        break;
+    }
+    return aorta_event_record(flight->done, aorta_train_compute(&t->context));
+}
+
+/* ---- reading finished steps ---- */
+
+static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) {
+    const struct flight *flight = flight_of(t, step);
+    const struct aorta_step_state *state = &flight->result->state;
+    const struct aorta_train_options *o = options_of(t);
+    int64_t per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
+    struct aorta_memory_info memory = aorta_device_memory(t->context.device);
+    double samples = (double)(o->training.batch_size * o->training.gradient_accumulation);
+    struct aorta_step_metrics metrics = {
+        .rank = t->context.ranks.rank,
+        .world_size = t->context.ranks.world_size,
+        .epoch = step / per_epoch,
+        .step = step % per_epoch,
+        .global_step = step,
+        .loss = state->loss,
+        .grad_norm = state->grad_norm,
+        .lr = state->lr,
+        .samples_per_s = samples / (step_ms / 1e3),
+        .data_wait_ms = flight->data_wait_ms,
+        .step_ms = step_ms,
+        .loss_scale = o->training.mixed_precision == AORTA_PRECISION_FP16 ? state->loss_scale : NAN,
+        .skipped = !state->finite,
+        .simulated = aorta_comm_simulated(t->context.world),
+        .device = aorta_device_kind_name(aorta_device_get_info(t->context.device)->kind),
+        .memory = &memory,
+    };
+    struct aorta_profile profile = {0};
+    struct aorta_overlap overlap = {0};
+    aorta_status status = NULL;
+    if (t->run->record) {
+        AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
+        status = aorta_overlap_compute(&profile, t->last_end_ns, &overlap);
+        if (profile.range_count) t->last_end_ns = profile.end_ns;
+        metrics.profile = &profile, metrics.overlap = &overlap;
+    }
+    if (!status) status = aorta_metrics_write(t->metrics, &metrics);
+    if (metrics.overlap) aorta_overlap_free(&overlap);
+    aorta_profile_free(&profile);
+    return status;
+}
+
+static void tell(struct trainer *t, int64_t step, double step_ms) {
+    const struct aorta_step_state *state = &flight_of(t, step)->result->state;
+    if (t->context.ranks.rank != 0) return;
+    if (!state->finite)
+        aorta_log(t->run->log, AORTA_LOG_WARNING, "step %lld: a gradient is not finite; the update is skipped%s",
+                  (long long)step,
+                  options_of(t)->training.mixed_precision == AORTA_PRECISION_FP16 ? " and the loss scale halved" : "");
+    if (t->run->progress) {
+        char note[64];
+        snprintf(note, sizeof note, "loss %.4f", (double)state->loss);
+        aorta_progress_update(&t->progress, step + 1, note);
+        if (t->progress.terminal) return;
+    }
+    if ((step + 1) % options_of(t)->training.log_interval == 0)
+        aorta_log(t->run->log, AORTA_LOG_INFO, "step %lld of %lld: loss %.5f, grad norm %.4f, lr %.3g, %.1f ms",
+                  (long long)step + 1, (long long)t->total_steps, (double)state->loss, (double)state->grad_norm,
+                  (double)state->lr, step_ms);
+}
+
+/* Time between the ends of this step and the one before, on the device clock; the first counts from its launch. */
+static aorta_status step_time(struct trainer *t, const struct flight *flight, double *step_ms) {
+    int64_t done_ns;
+    AORTA_TRY(aorta_event_time(flight->done, &done_ns));
+    *step_ms = (double)(done_ns - (t->collected ? t->last_done_ns : flight->begun_ns)) / 1e6;
+    t->last_done_ns = done_ns;
+    return NULL;
+}
+
+/* Waits for the oldest step in flight and writes its line. */
+static aorta_status collect(struct trainer *t) {
+    int64_t step = t->collected;
+    struct flight *flight = flight_of(t, step);
+    double step_ms;
+    AORTA_TRY(aorta_annotate(aorta_event_synchronize(flight->done), "step %lld", (long long)step));
+    AORTA_TRY(step_time(t, flight, &step_ms));
+    aorta_loader_release(t->loader);
+    AORTA_TRY(write_line(t, step, step_ms));
+    tell(t, step, step_ms);
+    if (flight->result->stop > 0) t->stopping = true;
+    t->outcome->last_loss = (double)flight->result->state.loss;
+    t->outcome->steps = ++t->collected;
+    return NULL;
+}
+
+/* ---- the loop ---- */
+
+static sigset_t ending_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+}
+
+/* SIGINT and SIGTERM are blocked while training and asked for between steps: no handler, nothing global. A second one
+ * takes the action from before and ends the process at once. */
+static void ask_for_signal(struct trainer *t) {
+    if (t->signal) return;
+    sigset_t set = ending_signals();
+    const struct timespec at_once = {0};
+    int signal = sigtimedwait(&set, NULL, &at_once);
+    if (signal <= 0) return;
+    t->signal = t->outcome->signal = signal;
+    aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: ending after the steps in flight; once more ends at once",
+              strsignal(signal));
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* The slot's iteration begins. A step that runs otherwise leaves other ranges than a graph was captured with, so its
+ * slot's graph ends and is captured anew later. */
+static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan plan, int64_t waited_from,
+                                    int64_t waited_to) {
+    struct aorta_recorder *recorder = t->context.recorder;
+    struct flight *flight = flight_of(t, step);
+    int slot = (int)(step % SLOTS);
+    if (plan != PLAN_REPLAY && flight->graph) {
+        aorta_graph_destroy(flight->graph);
+        flight->graph = NULL;
+    }
+    if (plan == PLAN_REPLAY)
+        aorta_recorder_replay(recorder, slot, step, waited_to);
+    else
+        aorta_recorder_step(recorder, slot, step);
+    return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;
+}
+
+static aorta_status loop(struct trainer *t) {
+    for (int64_t step = 0; step < t->total_steps; step++) {
+        int64_t waited_from = aorta_clock_ns(), waited_to = waited_from;
+        if (step >= SLOTS) {
+            AORTA_TRY(collect(t));
+            waited_to = aorta_clock_ns();
+        }
+        ask_for_signal(t);
+        bool alone = t->context.ranks.world_size == 1;
+        if (t->stopping || (t->signal && alone)) break;
+        flight_of(t, step)->begun_ns = waited_to;
+        enum plan plan = plan_of(t, step);
+        AORTA_TRY(begin_recording(t, step, plan, waited_from, waited_to));
+        AORTA_TRY(aorta_annotate(queue_step(t, step, plan), "step %lld", (long long)step));
+        t->queued++;
+    }
+    while (t->collected < t->queued) AORTA_TRY(collect(t));
+    return NULL;
+}
+
+static aorta_status run_loop(struct trainer *t) {
+    bool progress = t->run->progress && t->context.ranks.rank == 0;
+    if (progress) aorta_progress_begin(&t->progress, stderr, "train", "steps", t->total_steps);
+    int64_t start = aorta_clock_ns();
+    aorta_status status = loop(t);
+    t->outcome->wall_s = (double)(aorta_clock_ns() - start) / 1e9;
+    if (progress) aorta_progress_end(&t->progress);
+    return status;
+}
+
+static aorta_status interrupted(const struct trainer *t) {
+    bool early = t->collected < t->total_steps && (t->stopping || t->signal);
+    if (!early) return NULL;
+    return AORTA_ERROR(AORTA_INTERRUPTED, "interrupted%s%s after %lld of %lld steps; the files in %s are complete",
+                       t->signal ? " by " : "", t->signal ? strsignal(t->signal) : "", (long long)t->collected,
+                       (long long)t->total_steps, options_of(t)->training.output_dir);
+}
+
+/* The other ranks may wait in a collective for this one: no orderly end is possible. */
+static void abort_if_several(struct trainer *t, aorta_status status) {
+    if (!status || t->run->ranks.world_size == 1 || !t->context.world) return;
+    aorta_log(t->run->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
+    aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
+}
+
+aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome) {
+    *outcome = (struct aorta_train_outcome){.last_loss = NAN};
+    struct trainer *t = calloc(1, sizeof *t);
+    if (!t) return AORTA_ERROR(AORTA_MEMORY, "the trainer did not fit in memory");
+    t->run = run, t->outcome = outcome, t->last_end_ns = INT64_MIN;
+    /* Blocked before any thread is started, so that the threads inherit it. */
+    sigset_t set = ending_signals(), before;
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    aorta_status status = set_up(t);
+    if (!status) status = run_loop(t);
+    abort_if_several(t, status);
+    if (!status) status = interrupted(t);
+    status = aorta_status_join(status, tear_down(t));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(t);
+    return status;
+}

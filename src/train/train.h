@@ -1,0 +1,33 @@
+/* `aorta train`: the run from start values to the last line of metrics. */
+#ifndef AORTA_TRAIN_TRAIN_H
+#define AORTA_TRAIN_TRAIN_H
+
+#include "base/log.h"
+#include "comm/ranks.h"
+#include "train/options.h"
+
+struct aorta_train_run {
+    const struct aorta_train_options *options;
+    struct aorta_ranks ranks;
+    const struct aorta_log *log;
+    bool record;   /* false: no ranges (for measuring what recording costs) */
+    bool progress; /* a bar on stderr, on rank 0 */
+    const char
+        *device_metrics_reason; /* not NULL: why rocm_smi_output is null in the metrics; NULL: it is not written */
+};
+
+/* How a run ended; valid also when it was interrupted. */
+struct aorta_train_outcome {
+    int64_t steps; /* finished, with a line of metrics each */
+    double last_loss;
+    double wall_s; /* of the loop */
+    int signal;    /* that ended it early; 0: none */
+};
+
+/* Runs to the end. Writes rank_RR_metrics.jsonl and, on rank 0, config.json into training.output_dir. Interrupted by
+ * SIGINT or SIGTERM it ends after the steps in flight, on every rank after the same one: AORTA_INTERRUPTED, with all
+ * files valid. On other failures of a run with several ranks the process is ended (aorta_comm_abort) after the message
+ * was printed, since the other ranks would wait for it. */
+AORTA_MUST_USE aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome);
+
+#endif
