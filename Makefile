@@ -64,7 +64,9 @@ bench: ## compare the step time with PyTorch's, and training with and without re
 	@/usr/bin/python3 bench/recording_cost.py
 
 install: build ## install the program below PREFIX (default /usr/local)
-	cmake --install build/release --prefix "$(PREFIX)"
+	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"
+	install -d "$(DESTDIR)$(PREFIX)/share/aorta"
+	install -m 644 config/*.yaml "$(DESTDIR)$(PREFIX)/share/aorta"
 
 clean: ## remove what was built (runs in artifacts/ stay)
 	rm -rf build
