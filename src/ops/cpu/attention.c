@@ -47,9 +47,7 @@ static struct tile tile_read(struct head *head, const void *base, int64_t width,
     if (head->shape->dtype == AORTA_F32) return tile;
     for (int64_t t = 0; t < head->shape->positions; t++) {
         int64_t first = (head->row + t) * width + head->column + column;
-        AORTA_ISA_NAME(to_float)
-        (tile.data + t * tile.stride, element_at(base, head->shape->dtype, first), head->shape->dtype,
-         head->shape->head_dim);
+        block_read(base, head->shape->dtype, first, head->shape->head_dim, tile.data + t * tile.stride);
     }
     return tile;
 }

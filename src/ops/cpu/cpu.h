@@ -7,7 +7,7 @@
 /* One instruction set's functions. Those that take `const void *args` have the signature of a kernel and take the
  * struct of kernels.h named like them. */
 struct aorta_cpu_ops {
-    const char *isa; /* "generic", "x86-64-v3", "x86-64-v4" */
+    const char *isa; /* "generic", and on x86-64 "v3", "v4" for the levels x86-64-v3 and -v4 */
     aorta_status (*attention_forward)(const void *args);
     aorta_status (*attention_backward)(const void *args);
     aorta_status (*norm_forward)(const void *args);
