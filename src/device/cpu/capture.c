@@ -61,14 +61,14 @@ static struct branch *make_branch(struct capture *capture, struct cpu_stream *st
     return branch;
 }
 
-void recording_free(struct aorta_device *device, struct recording *recording) {
+void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording) {
     for (size_t i = 0; i < recording->branch_count; i++) {
         struct branch *branch = recording->branches[i];
         free(branch->reach.counts);
         free(branch->program);
         free(branch);
     }
-    for (size_t i = 0; i < recording->mark_count; i++) mark_release(marks_of(device), recording->marks[i]);
+    for (size_t i = 0; i < recording->mark_count; i++) aorta_cpu_mark_release(marks_of(device), recording->marks[i]);
     free(recording->branches);
     free(recording->marks);
     *recording = (struct recording){0};
@@ -90,15 +90,16 @@ static bool is_node(enum command_kind kind) {
     return kind != COMMAND_RECORD && kind != COMMAND_WAIT;
 }
 
-aorta_status capture_append(struct branch *branch, const struct command *command, const void *args, size_t bytes) {
-    size_t needed = command_bytes(bytes);
+aorta_status aorta_cpu_capture_append(struct branch *branch, const struct command *command, const void *args,
+                                      size_t bytes) {
+    size_t needed = aorta_cpu_command_bytes(bytes);
     if (!needed) {
-        return capture_break(branch->capture,
-                             AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
+        return aorta_cpu_capture_break(
+            branch->capture, AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
     }
     void *place = program_extend(branch, needed);
-    if (!place) return capture_break(branch->capture, no_memory());
-    command_write(place, command, args, bytes);
+    if (!place) return aorta_cpu_capture_break(branch->capture, no_memory());
+    aorta_cpu_command_write(place, command, args, bytes);
     if (is_node(command->kind)) {
         branch->reach.counts[branch->index]++;
         branch->capture->recording.node_count++;
@@ -108,12 +109,12 @@ aorta_status capture_append(struct branch *branch, const struct command *command
 
 /* ---- capture ---- */
 
-aorta_status capture_break(struct capture *capture, aorta_status error) {
-    if (!capture->broken) capture->broken = copy_status(error);
+aorta_status aorta_cpu_capture_break(struct capture *capture, aorta_status error) {
+    if (!capture->broken) capture->broken = aorta_cpu_copy_status(error);
     return error;
 }
 
-void capture_release(struct capture *capture) {
+void aorta_cpu_capture_release(struct capture *capture) {
     if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
     aorta_status_free(capture->broken);
     free(capture);
@@ -132,11 +133,11 @@ static void close_capture(struct capture *capture) {
 
 static void abandon(struct capture *capture) {
     close_capture(capture);
-    recording_free(capture->device, &capture->recording);
-    capture_release(capture);
+    aorta_cpu_recording_free(capture->device, &capture->recording);
+    aorta_cpu_capture_release(capture);
 }
 
-void capture_leave(struct cpu_stream *stream) {
+void aorta_cpu_capture_leave(struct cpu_stream *stream) {
     struct branch *branch = stream->branch;
     struct capture *capture = branch->capture;
     stream->branch = NULL;
@@ -145,25 +146,25 @@ void capture_leave(struct cpu_stream *stream) {
         abandon(capture);
         return;
     }
-    aorta_status_free(capture_break(
+    aorta_status_free(aorta_cpu_capture_break(
         capture, AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", stream->base.name)));
 }
 
-aorta_status capture_record(struct branch *branch, struct cpu_event *event) {
+aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event) {
     struct capture *capture = branch->capture;
     struct recording *recording = &capture->recording;
     struct mark **grown = realloc(recording->marks, (recording->mark_count + 1) * sizeof(struct mark *));
-    if (!grown) return capture_break(capture, no_memory());
+    if (!grown) return aorta_cpu_capture_break(capture, no_memory());
     recording->marks = grown;
     struct reach reach = {0};
-    struct mark *mark = reach_merge(&reach, &branch->reach) ? mark_take(marks_of(capture->device)) : NULL;
+    struct mark *mark = reach_merge(&reach, &branch->reach) ? aorta_cpu_mark_take(marks_of(capture->device)) : NULL;
     if (!mark) {
         free(reach.counts);
-        return capture_break(capture, no_memory());
+        return aorta_cpu_capture_break(capture, no_memory());
     }
     recording->marks[recording->mark_count++] = mark;
     struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
-    aorta_status status = capture_append(branch, &command, NULL, 0);
+    aorta_status status = aorta_cpu_capture_append(branch, &command, NULL, 0);
     if (status) {
         free(reach.counts);
         return status;
@@ -171,9 +172,9 @@ aorta_status capture_record(struct branch *branch, struct cpu_event *event) {
     struct capture *before = event->capture;
     atomic_fetch_add(&capture->references, 1);
     event->capture = capture;
-    capture_release(before);
-    mark_release(marks_of(capture->device), event->latest);
-    event->latest = mark_retain(mark);
+    aorta_cpu_capture_release(before);
+    aorta_cpu_mark_release(marks_of(capture->device), event->latest);
+    event->latest = aorta_cpu_mark_retain(mark);
     free(event->reach.counts);
     event->reach = reach;
     return NULL;
@@ -202,21 +203,21 @@ static aorta_status check_wait(struct cpu_stream *stream, struct cpu_event *even
     return NULL;
 }
 
-aorta_status capture_wait(struct cpu_stream *stream, struct cpu_event *event) {
+aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event) {
     aorta_status status = check_wait(stream, event);
-    if (status) return stream->branch ? capture_break(stream->branch->capture, status) : status;
+    if (status) return stream->branch ? aorta_cpu_capture_break(stream->branch->capture, status) : status;
     struct capture *capture = event->capture;
     struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
-    if (!branch || !reach_merge(&branch->reach, &event->reach)) return capture_break(capture, no_memory());
+    if (!branch || !reach_merge(&branch->reach, &event->reach)) return aorta_cpu_capture_break(capture, no_memory());
     struct command command = {.kind = COMMAND_WAIT, .as.mark = event->latest};
-    return capture_append(branch, &command, NULL, 0);
+    return aorta_cpu_capture_append(branch, &command, NULL, 0);
 }
 
-aorta_status cpu_capture_begin(struct aorta_stream *base) {
+aorta_status aorta_cpu_capture_begin(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     if (stream->branch) {
-        return capture_break(stream->branch->capture,
-                             AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
+        return aorta_cpu_capture_break(stream->branch->capture,
+                                       AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
     }
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture) return no_memory();
@@ -228,7 +229,7 @@ aorta_status cpu_capture_begin(struct aorta_stream *base) {
     return no_memory();
 }
 
-bool cpu_stream_capturing(const struct aorta_stream *stream) {
+bool aorta_cpu_stream_capturing(const struct aorta_stream *stream) {
     return ((const struct cpu_stream *)stream)->branch != NULL;
 }
 
@@ -246,14 +247,14 @@ static aorta_status check_joined(const struct recording *recording) {
     return NULL;
 }
 
-aorta_status cpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
+aorta_status aorta_cpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
     struct branch *branch = cpu_stream(base)->branch;
     if (!branch) return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", base->name);
     struct capture *capture = branch->capture;
     if (branch->index != 0) {
-        return capture_break(capture,
-                             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot end the capture: it began on stream %s",
-                                         base->name, capture->recording.branches[0]->name));
+        return aorta_cpu_capture_break(capture, AORTA_ERROR(AORTA_DEVICE,
+                                                            "stream %s cannot end the capture: it began on stream %s",
+                                                            base->name, capture->recording.branches[0]->name));
     }
     aorta_status status = capture->broken;
     capture->broken = NULL;
@@ -267,7 +268,7 @@ aorta_status cpu_capture_end(struct aorta_stream *base, struct aorta_graph **gra
         return status;
     }
     close_capture(capture);
-    status = graph_create(capture->device, &capture->recording, graph);
-    capture_release(capture);
+    status = aorta_cpu_graph_create(capture->device, &capture->recording, graph);
+    aorta_cpu_capture_release(capture);
     return status;
 }

@@ -20,13 +20,13 @@ struct cpu_graph;
 struct gate {
     _Atomic uint32_t state;
 };
-void gate_shut(struct gate *gate); /* only while nobody waits */
-void gate_open(struct gate *gate);
-bool gate_is_open(struct gate *gate);
-void gate_wait(struct gate *gate);
+void aorta_cpu_gate_shut(struct gate *gate); /* only while nobody waits */
+void aorta_cpu_gate_open(struct gate *gate);
+bool aorta_cpu_gate_is_open(struct gate *gate);
+void aorta_cpu_gate_wait(struct gate *gate);
 /* Linux futexes: sleep while *word is `value`; wake every sleeper. */
-void futex_sleep(_Atomic uint32_t *word, uint32_t value);
-void futex_wake(_Atomic uint32_t *word);
+void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value);
+void aorta_cpu_futex_wake(_Atomic uint32_t *word);
 
 /* ---- mark.c: one record of an event ----
  * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
@@ -44,14 +44,14 @@ struct mark_pool {
     pthread_mutex_t lock;
     struct mark *free;
 };
-void mark_pool_create(struct mark_pool *pool);
-void mark_pool_destroy(struct mark_pool *pool);
-struct mark *mark_take(struct mark_pool *pool); /* with one reference; NULL when memory is exhausted */
-struct mark *mark_retain(struct mark *mark);
-void mark_release(struct mark_pool *pool, struct mark *mark); /* NULL is fine */
-void mark_reach(struct mark *mark, aorta_status failure);     /* copies the failure, stamps, opens */
+void aorta_cpu_mark_pool_create(struct mark_pool *pool);
+void aorta_cpu_mark_pool_destroy(struct mark_pool *pool);
+struct mark *aorta_cpu_mark_take(struct mark_pool *pool); /* with one reference; NULL when memory is exhausted */
+struct mark *aorta_cpu_mark_retain(struct mark *mark);
+void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark); /* NULL is fine */
+void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure);     /* copies the failure, stamps, opens */
 
-aorta_status copy_status(aorta_status status); /* NULL for NULL */
+aorta_status aorta_cpu_copy_status(aorta_status status); /* NULL for NULL */
 
 /* ---- commands ---- */
 
@@ -97,15 +97,15 @@ struct command {
 } __attribute__((aligned(16)));
 
 /* Bytes of a command with its arguments; 0 when they are too many to count. */
-size_t command_bytes(size_t argument_bytes);
-void command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
+size_t aorta_cpu_command_bytes(size_t argument_bytes);
+void aorta_cpu_command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
 
 /* Who runs commands: a stream, or a graph's branch. Used by one thread at a time. */
 struct runner {
     const char *name;
     aorta_status failure; /* sticky; owned */
 };
-void run_command(struct runner *runner, const struct command *command); /* stream.c */
+void aorta_cpu_run_command(struct runner *runner, const struct command *command); /* stream.c */
 
 /* ---- queue.c: commands on their way from one producer to one consumer ---- */
 
@@ -126,19 +126,20 @@ struct queue {
     _Atomic(struct chunk *) returned; /* empty chunks from the consumer, for reuse */
     _Atomic int idle_chunks;          /* spare and returned */
 };
-aorta_status queue_create(struct queue *queue);
-void queue_destroy(struct queue *queue);
-aorta_status queue_push(struct queue *queue, const struct command *command, const void *arguments, size_t bytes);
-void queue_close(struct queue *queue);                               /* by the producer: nothing more will come */
-const struct command *queue_next(struct queue *queue);               /* sleeps until there is one; NULL: closed */
-void queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
-bool queue_idle(struct queue *queue);                                /* asked by the producer */
+aorta_status aorta_cpu_queue_create(struct queue *queue);
+void aorta_cpu_queue_destroy(struct queue *queue);
+aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *command, const void *arguments,
+                                  size_t bytes);
+void aorta_cpu_queue_close(struct queue *queue);                 /* by the producer: nothing more will come */
+const struct command *aorta_cpu_queue_next(struct queue *queue); /* sleeps until there is one; NULL: closed */
+void aorta_cpu_queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
+bool aorta_cpu_queue_idle(struct queue *queue);                                /* asked by the producer */
 
 /* ---- thread.c ---- */
 
 /* Starts a thread that no signal interrupts. `what` names it in the message. */
-aorta_status thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);
-void thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
+aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);
+void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
 
 /* ---- capture.c: recording commands instead of running them ---- */
 
@@ -180,21 +181,23 @@ struct capture {
     struct recording recording;
 };
 
-aorta_status capture_append(struct branch *branch, const struct command *command, const void *args, size_t bytes);
+aorta_status aorta_cpu_capture_append(struct branch *branch, const struct command *command, const void *args,
+                                      size_t bytes);
 /* Both are told only of captured streams or events. The event is locked. */
-aorta_status capture_record(struct branch *branch, struct cpu_event *event);
-aorta_status capture_wait(struct cpu_stream *stream, struct cpu_event *event);
+aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event);
+aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event);
 /* Keeps a copy of the error as the one that broke the capture, and returns it. */
-aorta_status capture_break(struct capture *capture, aorta_status error);
-void capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
-void capture_release(struct capture *capture); /* NULL is fine */
-void recording_free(struct aorta_device *device, struct recording *recording);
+aorta_status aorta_cpu_capture_break(struct capture *capture, aorta_status error);
+void aorta_cpu_capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
+void aorta_cpu_capture_release(struct capture *capture); /* NULL is fine */
+void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording);
 
 /* ---- graph.c: replay ---- */
 
 /* Takes the recording over, in success and in failure. */
-aorta_status graph_create(struct aorta_device *device, struct recording *recording, struct aorta_graph **graph);
-void graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
+aorta_status aorta_cpu_graph_create(struct aorta_device *device, struct recording *recording,
+                                    struct aorta_graph **graph);
+void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
 
 /* ---- the objects ---- */
 
@@ -235,34 +238,35 @@ static inline struct mark_pool *marks_of(struct aorta_device *device) {
 
 /* ---- host.c ---- */
 
-void host_describe(struct aorta_device_info *info);
-uint64_t host_memory_free(void); /* what the machine and its control group still have */
+void aorta_cpu_host_describe(struct aorta_device_info *info);
+uint64_t aorta_cpu_host_memory_free(void); /* what the machine and its control group still have */
 
 /* ---- members of the table ---- */
 
-aorta_status cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
-                               struct aorta_stream **stream);
-void cpu_stream_destroy(struct aorta_stream *stream);
-aorta_status cpu_stream_synchronize(struct aorta_stream *stream);
-bool cpu_stream_idle(struct aorta_stream *stream);
-aorta_status cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args, size_t bytes);
-aorta_status cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
-aorta_status cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
-aorta_status cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
-aorta_status cpu_timestamp(struct aorta_stream *stream, int64_t *slot);
+aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                     struct aorta_stream **stream);
+void aorta_cpu_stream_destroy(struct aorta_stream *stream);
+aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *stream);
+bool aorta_cpu_stream_idle(struct aorta_stream *stream);
+aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                              size_t bytes);
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status aorta_cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot);
 
-aorta_status cpu_event_create(struct aorta_device *device, struct aorta_event **event);
-void cpu_event_destroy(struct aorta_event *event);
-aorta_status cpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
-aorta_status cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
-aorta_status cpu_event_synchronize(struct aorta_event *event);
-bool cpu_event_done(struct aorta_event *event);
-aorta_status cpu_event_time(struct aorta_event *event, int64_t *time_ns);
+aorta_status aorta_cpu_event_create(struct aorta_device *device, struct aorta_event **event);
+void aorta_cpu_event_destroy(struct aorta_event *event);
+aorta_status aorta_cpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
+aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
+aorta_status aorta_cpu_event_synchronize(struct aorta_event *event);
+bool aorta_cpu_event_done(struct aorta_event *event);
+aorta_status aorta_cpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
-aorta_status cpu_capture_begin(struct aorta_stream *stream);
-aorta_status cpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
-bool cpu_stream_capturing(const struct aorta_stream *stream);
-aorta_status cpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
-void cpu_graph_destroy(struct aorta_graph *graph);
+aorta_status aorta_cpu_capture_begin(struct aorta_stream *stream);
+aorta_status aorta_cpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+bool aorta_cpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status aorta_cpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
+void aorta_cpu_graph_destroy(struct aorta_graph *graph);
 
 #endif

@@ -18,14 +18,14 @@ static aorta_status cpu_open(int index, struct aorta_device **device) {
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
     made->base.backend = &aorta_cpu_backend;
     made->base.info.kind = AORTA_DEVICE_CPU;
-    host_describe(&made->base.info);
-    mark_pool_create(&made->marks);
+    aorta_cpu_host_describe(&made->base.info);
+    aorta_cpu_mark_pool_create(&made->marks);
     *device = &made->base;
     return NULL;
 }
 
 static void cpu_close(struct aorta_device *device) {
-    mark_pool_destroy(marks_of(device));
+    aorta_cpu_mark_pool_destroy(marks_of(device));
     free(device);
 }
 
@@ -43,7 +43,7 @@ static void *get_aligned(size_t bytes, size_t alignment) {
 static void *cpu_memory_get(struct aorta_device *device, size_t bytes) {
     (void)device;
     if (bytes < LARGE) return get_aligned(bytes, ALIGNMENT);
-    if (bytes > host_memory_free()) return NULL;
+    if (bytes > aorta_cpu_host_memory_free()) return NULL;
     void *memory = get_aligned(bytes, HUGE_PAGE);
     if (memory) madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: its refusal changes nothing */
     return memory;
@@ -56,7 +56,7 @@ static void cpu_memory_put(struct aorta_device *device, void *memory, size_t byt
 
 static void *cpu_pinned_get(struct aorta_device *device, size_t bytes) {
     (void)device;
-    if (bytes >= LARGE && bytes > host_memory_free()) return NULL;
+    if (bytes >= LARGE && bytes > aorta_cpu_host_memory_free()) return NULL;
     void *memory = get_aligned(bytes, PAGE);
     if (memory) (void)!mlock(memory, bytes); /* often not permitted; the memory works all the same */
     return memory;
@@ -70,7 +70,7 @@ static void cpu_pinned_put(struct aorta_device *device, void *memory, size_t byt
 
 static uint64_t cpu_memory_free(struct aorta_device *device) {
     (void)device;
-    return host_memory_free();
+    return aorta_cpu_host_memory_free();
 }
 
 const struct aorta_backend aorta_cpu_backend = {
@@ -83,25 +83,25 @@ const struct aorta_backend aorta_cpu_backend = {
     .pinned_get = cpu_pinned_get,
     .pinned_put = cpu_pinned_put,
     .memory_free = cpu_memory_free,
-    .stream_create = cpu_stream_create,
-    .stream_destroy = cpu_stream_destroy,
-    .stream_synchronize = cpu_stream_synchronize,
-    .stream_idle = cpu_stream_idle,
-    .launch = cpu_launch,
-    .host_call = cpu_host_call,
-    .copy = cpu_copy,
-    .fill_bytes = cpu_fill_bytes,
-    .timestamp = cpu_timestamp,
-    .event_create = cpu_event_create,
-    .event_destroy = cpu_event_destroy,
-    .event_record = cpu_event_record,
-    .stream_wait = cpu_stream_wait,
-    .event_synchronize = cpu_event_synchronize,
-    .event_done = cpu_event_done,
-    .event_time = cpu_event_time,
-    .capture_begin = cpu_capture_begin,
-    .capture_end = cpu_capture_end,
-    .stream_capturing = cpu_stream_capturing,
-    .graph_launch = cpu_graph_launch,
-    .graph_destroy = cpu_graph_destroy,
+    .stream_create = aorta_cpu_stream_create,
+    .stream_destroy = aorta_cpu_stream_destroy,
+    .stream_synchronize = aorta_cpu_stream_synchronize,
+    .stream_idle = aorta_cpu_stream_idle,
+    .launch = aorta_cpu_launch,
+    .host_call = aorta_cpu_host_call,
+    .copy = aorta_cpu_copy,
+    .fill_bytes = aorta_cpu_fill_bytes,
+    .timestamp = aorta_cpu_timestamp,
+    .event_create = aorta_cpu_event_create,
+    .event_destroy = aorta_cpu_event_destroy,
+    .event_record = aorta_cpu_event_record,
+    .stream_wait = aorta_cpu_stream_wait,
+    .event_synchronize = aorta_cpu_event_synchronize,
+    .event_done = aorta_cpu_event_done,
+    .event_time = aorta_cpu_event_time,
+    .capture_begin = aorta_cpu_capture_begin,
+    .capture_end = aorta_cpu_capture_end,
+    .stream_capturing = aorta_cpu_stream_capturing,
+    .graph_launch = aorta_cpu_graph_launch,
+    .graph_destroy = aorta_cpu_graph_destroy,
 };

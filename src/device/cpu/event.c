@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-aorta_status cpu_event_create(struct aorta_device *device, struct aorta_event **event) {
+aorta_status aorta_cpu_event_create(struct aorta_device *device, struct aorta_event **event) {
     struct cpu_event *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for an event");
     made->base.device = device;
@@ -15,62 +15,63 @@ aorta_status cpu_event_create(struct aorta_device *device, struct aorta_event **
 
 static void forget_capture(struct cpu_event *event) {
     if (!event->capture) return;
-    capture_release(event->capture);
+    aorta_cpu_capture_release(event->capture);
     event->capture = NULL;
     free(event->reach.counts);
     event->reach = (struct reach){0};
 }
 
 /* Queued records and waits hold marks of their own, so the event may go before they are reached. */
-void cpu_event_destroy(struct aorta_event *base) {
+void aorta_cpu_event_destroy(struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     forget_capture(event);
-    mark_release(marks_of(base->device), event->latest);
+    aorta_cpu_mark_release(marks_of(base->device), event->latest);
     pthread_mutex_destroy(&event->lock);
     free(event);
 }
 
 static aorta_status record_queued(struct cpu_event *event, struct cpu_stream *stream) {
     struct mark_pool *pool = marks_of(event->base.device);
-    struct mark *mark = mark_take(pool);
+    struct mark *mark = aorta_cpu_mark_take(pool);
     if (!mark) return AORTA_ERROR(AORTA_MEMORY, "no host memory to record an event on stream %s", stream->base.name);
-    struct command command = {.kind = COMMAND_RECORD, .as.mark = mark_retain(mark)};
-    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
+    struct command command = {.kind = COMMAND_RECORD, .as.mark = aorta_cpu_mark_retain(mark)};
+    aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
-        mark_release(pool, mark);
-        mark_release(pool, mark);
+        aorta_cpu_mark_release(pool, mark);
+        aorta_cpu_mark_release(pool, mark);
         return status;
     }
-    mark_release(pool, event->latest);
+    aorta_cpu_mark_release(pool, event->latest);
     event->latest = mark;
     forget_capture(event);
     return NULL;
 }
 
-aorta_status cpu_event_record(struct aorta_event *base, struct aorta_stream *stream_base) {
+aorta_status aorta_cpu_event_record(struct aorta_event *base, struct aorta_stream *stream_base) {
     struct cpu_event *event = cpu_event(base);
     struct cpu_stream *stream = cpu_stream(stream_base);
     pthread_mutex_lock(&event->lock);
-    aorta_status status = stream->branch ? capture_record(stream->branch, event) : record_queued(event, stream);
+    aorta_status status =
+        stream->branch ? aorta_cpu_capture_record(stream->branch, event) : record_queued(event, stream);
     if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
     pthread_mutex_unlock(&event->lock);
     return status;
 }
 
 static aorta_status wait_queued(struct cpu_stream *stream, struct mark *mark) {
-    if (!mark || (gate_is_open(&mark->reached) && !mark->failure)) return NULL;
-    struct command command = {.kind = COMMAND_WAIT, .as.mark = mark_retain(mark)};
-    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
-    if (status) mark_release(marks_of(stream->base.device), mark);
+    if (!mark || (aorta_cpu_gate_is_open(&mark->reached) && !mark->failure)) return NULL;
+    struct command command = {.kind = COMMAND_WAIT, .as.mark = aorta_cpu_mark_retain(mark)};
+    aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
+    if (status) aorta_cpu_mark_release(marks_of(stream->base.device), mark);
     return status;
 }
 
-aorta_status cpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
+aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     struct cpu_stream *stream = cpu_stream(stream_base);
     pthread_mutex_lock(&event->lock);
     bool captured = event->capture || (stream->branch && event->latest);
-    aorta_status status = captured ? capture_wait(stream, event) : wait_queued(stream, event->latest);
+    aorta_status status = captured ? aorta_cpu_capture_wait(stream, event) : wait_queued(stream, event->latest);
     pthread_mutex_unlock(&event->lock);
     return status;
 }
@@ -82,29 +83,29 @@ static aorta_status only_orders(const struct cpu_event *event) {
                        event->recorded_on);
 }
 
-aorta_status cpu_event_synchronize(struct aorta_event *base) {
+aorta_status aorta_cpu_event_synchronize(struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     aorta_status status = NULL;
     struct mark *mark = NULL;
     pthread_mutex_lock(&event->lock);
     if (event->capture) {
         status = only_orders(event);
-        if (event->capture->active) status = capture_break(event->capture, status);
+        if (event->capture->active) status = aorta_cpu_capture_break(event->capture, status);
     } else if (event->latest) {
-        mark = mark_retain(event->latest);
+        mark = aorta_cpu_mark_retain(event->latest);
     }
     pthread_mutex_unlock(&event->lock);
     if (!mark) return status;
-    gate_wait(&mark->reached);
-    status = copy_status(mark->failure);
-    mark_release(marks_of(base->device), mark);
+    aorta_cpu_gate_wait(&mark->reached);
+    status = aorta_cpu_copy_status(mark->failure);
+    aorta_cpu_mark_release(marks_of(base->device), mark);
     return status;
 }
 
-bool cpu_event_done(struct aorta_event *base) {
+bool aorta_cpu_event_done(struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     pthread_mutex_lock(&event->lock);
-    bool done = !event->capture && (!event->latest || gate_is_open(&event->latest->reached));
+    bool done = !event->capture && (!event->latest || aorta_cpu_gate_is_open(&event->latest->reached));
     pthread_mutex_unlock(&event->lock);
     return done;
 }
@@ -113,15 +114,15 @@ static aorta_status time_of(struct cpu_event *event, int64_t *time_ns) {
     struct mark *mark = event->latest;
     if (event->capture) return only_orders(event);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
-    if (!gate_is_open(&mark->reached)) {
+    if (!aorta_cpu_gate_is_open(&mark->reached)) {
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
     }
-    if (mark->failure) return copy_status(mark->failure);
+    if (mark->failure) return aorta_cpu_copy_status(mark->failure);
     *time_ns = mark->time_ns;
     return NULL;
 }
 
-aorta_status cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
+aorta_status aorta_cpu_event_time(struct aorta_event *base, int64_t *time_ns) {
     struct cpu_event *event = cpu_event(base);
     pthread_mutex_lock(&event->lock);
     aorta_status status = time_of(event, time_ns);

@@ -9,32 +9,32 @@
 
 enum { SHUT, SHUT_AND_WATCHED, OPEN };
 
-void futex_sleep(_Atomic uint32_t *word, uint32_t value) {
+void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-void futex_wake(_Atomic uint32_t *word) {
+void aorta_cpu_futex_wake(_Atomic uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void gate_shut(struct gate *gate) {
+void aorta_cpu_gate_shut(struct gate *gate) {
     atomic_store_explicit(&gate->state, SHUT, memory_order_relaxed);
 }
 
-void gate_open(struct gate *gate) {
+void aorta_cpu_gate_open(struct gate *gate) {
     if (atomic_exchange_explicit(&gate->state, OPEN, memory_order_release) == SHUT_AND_WATCHED) {
-        futex_wake(&gate->state);
+        aorta_cpu_futex_wake(&gate->state);
     }
 }
 
-bool gate_is_open(struct gate *gate) {
+bool aorta_cpu_gate_is_open(struct gate *gate) {
     return atomic_load_explicit(&gate->state, memory_order_acquire) == OPEN;
 }
 
-void gate_wait(struct gate *gate) {
-    while (!gate_is_open(gate)) {
+void aorta_cpu_gate_wait(struct gate *gate) {
+    while (!aorta_cpu_gate_is_open(gate)) {
         uint32_t shut = SHUT;
         if (!atomic_compare_exchange_strong(&gate->state, &shut, SHUT_AND_WATCHED) && shut == OPEN) continue;
-        futex_sleep(&gate->state, SHUT_AND_WATCHED);
+        aorta_cpu_futex_sleep(&gate->state, SHUT_AND_WATCHED);
     }
 }

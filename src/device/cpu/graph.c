@@ -13,7 +13,7 @@ struct cpu_graph {
 static void run_program(struct branch *branch, struct runner *runner) {
     for (size_t at = 0; at < branch->length;) {
         const struct command *command = (const struct command *)(branch->program + at);
-        run_command(runner, command);
+        aorta_cpu_run_command(runner, command);
         at += command->bytes;
     }
 }
@@ -21,15 +21,15 @@ static void run_program(struct branch *branch, struct runner *runner) {
 /* A failure has reached the first branch through the marks by the time it ends, as every branch is joined to it. */
 static void *work(void *user) {
     struct branch *branch = user;
-    thread_settle(branch->name, branch->priority);
+    aorta_cpu_thread_settle(branch->name, branch->priority);
     for (;;) {
-        gate_wait(&branch->start);
+        aorta_cpu_gate_wait(&branch->start);
         if (branch->stop) return NULL;
-        gate_shut(&branch->start);
+        aorta_cpu_gate_shut(&branch->start);
         run_program(branch, &branch->runner);
         aorta_status_free(branch->runner.failure);
         branch->runner.failure = NULL;
-        gate_open(&branch->finished);
+        aorta_cpu_gate_open(&branch->finished);
     }
 }
 
@@ -38,7 +38,7 @@ static void stop_branches(struct recording *recording) {
         struct branch *branch = recording->branches[i];
         if (!branch->started) continue;
         branch->stop = true;
-        gate_open(&branch->start);
+        aorta_cpu_gate_open(&branch->start);
         pthread_join(branch->thread, NULL);
     }
 }
@@ -47,18 +47,19 @@ static aorta_status start_branches(struct recording *recording) {
     for (size_t i = 1; i < recording->branch_count; i++) {
         struct branch *branch = recording->branches[i];
         branch->runner.name = branch->name;
-        AORTA_TRY(aorta_annotate(thread_start(&branch->thread, work, branch, branch->name), "graph"));
+        AORTA_TRY(aorta_annotate(aorta_cpu_thread_start(&branch->thread, work, branch, branch->name), "graph"));
         branch->started = true;
     }
     return NULL;
 }
 
-aorta_status graph_create(struct aorta_device *device, struct recording *recording, struct aorta_graph **graph) {
+aorta_status aorta_cpu_graph_create(struct aorta_device *device, struct recording *recording,
+                                    struct aorta_graph **graph) {
     struct cpu_graph *made = calloc(1, sizeof *made);
     aorta_status status = made ? start_branches(recording) : AORTA_ERROR(AORTA_MEMORY, "no host memory for a graph");
     if (status) {
         stop_branches(recording);
-        recording_free(device, recording);
+        aorta_cpu_recording_free(device, recording);
         free(made);
         return status;
     }
@@ -71,25 +72,25 @@ aorta_status graph_create(struct aorta_device *device, struct recording *recordi
 }
 
 /* All branches rest when a run begins, so marks and gates can be set back without further care. */
-void graph_run(struct cpu_graph *graph, struct runner *runner) {
+void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner) {
     struct recording *recording = &graph->recording;
     for (size_t i = 0; i < recording->mark_count; i++) {
         struct mark *mark = recording->marks[i];
-        gate_shut(&mark->reached);
+        aorta_cpu_gate_shut(&mark->reached);
         aorta_status_free(mark->failure);
         mark->failure = NULL;
     }
     for (size_t i = 1; i < recording->branch_count; i++) {
-        gate_shut(&recording->branches[i]->finished);
-        gate_open(&recording->branches[i]->start);
+        aorta_cpu_gate_shut(&recording->branches[i]->finished);
+        aorta_cpu_gate_open(&recording->branches[i]->start);
     }
     run_program(recording->branches[0], runner);
-    for (size_t i = 1; i < recording->branch_count; i++) gate_wait(&recording->branches[i]->finished);
+    for (size_t i = 1; i < recording->branch_count; i++) aorta_cpu_gate_wait(&recording->branches[i]->finished);
 }
 
 /* A graph cannot hold another: replaying one runs on the thread of its stream, which a branch does not have. */
 static aorta_status refuse_nesting(struct cpu_graph *graph, struct branch *branch) {
-    return capture_break(
+    return aorta_cpu_capture_break(
         branch->capture,
         AORTA_ERROR(AORTA_DEVICE,
                     "the graph captured on stream %s (%zu nodes) cannot be launched on stream %s while "
@@ -97,35 +98,35 @@ static aorta_status refuse_nesting(struct cpu_graph *graph, struct branch *branc
                     graph->recording.branches[0]->name, graph->base.node_count, branch->name));
 }
 
-aorta_status cpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
+aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
     struct cpu_stream *stream = cpu_stream(stream_base);
     if (stream->branch) return refuse_nesting(graph, stream->branch);
     struct mark_pool *pool = marks_of(base->device);
-    struct mark *end = mark_take(pool);
+    struct mark *end = aorta_cpu_mark_take(pool);
     if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to launch a graph on stream %s", stream_base->name);
     pthread_mutex_lock(&graph->lock);
-    struct mark *before = graph->last ? mark_retain(graph->last) : NULL;
-    struct command command = {.kind = COMMAND_REPLAY, .as.replay = {graph, before, mark_retain(end)}};
-    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
+    struct mark *before = graph->last ? aorta_cpu_mark_retain(graph->last) : NULL;
+    struct command command = {.kind = COMMAND_REPLAY, .as.replay = {graph, before, aorta_cpu_mark_retain(end)}};
+    aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
-        mark_release(pool, before);
-        mark_release(pool, end);
-        mark_release(pool, end);
+        aorta_cpu_mark_release(pool, before);
+        aorta_cpu_mark_release(pool, end);
+        aorta_cpu_mark_release(pool, end);
     } else {
-        mark_release(pool, graph->last);
+        aorta_cpu_mark_release(pool, graph->last);
         graph->last = end;
     }
     pthread_mutex_unlock(&graph->lock);
     return status;
 }
 
-void cpu_graph_destroy(struct aorta_graph *base) {
+void aorta_cpu_graph_destroy(struct aorta_graph *base) {
     struct cpu_graph *graph = (struct cpu_graph *)base;
-    if (graph->last) gate_wait(&graph->last->reached);
+    if (graph->last) aorta_cpu_gate_wait(&graph->last->reached);
     stop_branches(&graph->recording);
-    recording_free(base->device, &graph->recording);
-    mark_release(marks_of(base->device), graph->last);
+    aorta_cpu_recording_free(base->device, &graph->recording);
+    aorta_cpu_mark_release(marks_of(base->device), graph->last);
     pthread_mutex_destroy(&graph->lock);
     free(graph);
 }

@@ -38,16 +38,20 @@ static uint64_t read_number(const char *path, uint64_t otherwise) {
     return read ? number : otherwise;
 }
 
-/* The path of this process in the unified hierarchy: the line "0::/path" of /proc/self/cgroup (cgroups(7)). */
-static bool find_cgroup(char *path, size_t size) {
+/* The path of this process in one hierarchy of control groups, from the line "number:controllers:path" of
+ * /proc/self/cgroup (cgroups(7)): "memory" is version 1's, no controller at all means version 2. */
+static bool find_cgroup(const char *controllers, char *path, size_t size) {
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return false;
     char line[512];
     bool found = false;
     while (!found && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "0::", 3) != 0) continue;
         line[strcspn(line, "\n")] = '\0';
-        snprintf(path, size, "%s", line + 3);
+        char *first = strchr(line, ':'), *second = first ? strchr(first + 1, ':') : NULL;
+        if (!second) continue;
+        *second = '\0';
+        if (strcmp(first + 1, controllers) != 0) continue;
+        snprintf(path, size, "%s", second + 1);
         found = true;
     }
     fclose(file);
@@ -77,33 +81,39 @@ static uint64_t read_counter(const char *path, const char *key) {
     return found;
 }
 
-/* Bounds by one control group: its directory, and what its version calls the limit, the use and the page cache that
- * would be dropped first, which counts as free. */
-static void narrow_by_cgroup(struct memory_bounds *bounds, const char *directory, const char *limit_name,
-                             const char *use_name, const char *cache_key) {
+/* A version of control groups: where it is, and what it calls the limit, the use, and the page cache that would be
+ * dropped first, which counts as free. */
+struct cgroup_version {
+    const char *controllers, *root, *limit, *use, *cache;
+};
+
+static const struct cgroup_version cgroup_versions[] = {
+    {"", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
+    {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+};
+
+static void narrow_by_cgroup(struct memory_bounds *bounds, const struct cgroup_version *version, const char *group) {
     char path[1024];
-    snprintf(path, sizeof path, "%s/%s", directory, limit_name);
+    snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->limit);
     uint64_t limit = read_number(path, UINT64_MAX);
     if (limit >= bounds->total) return; /* none, or version 1's way to say none */
-    snprintf(path, sizeof path, "%s/%s", directory, use_name);
+    snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->use);
     uint64_t used = read_number(path, 0);
-    snprintf(path, sizeof path, "%s/memory.stat", directory);
-    uint64_t cache = read_counter(path, cache_key);
+    snprintf(path, sizeof path, "%s%s/memory.stat", version->root, group);
+    uint64_t cache = read_counter(path, version->cache);
     narrow(bounds, limit, used > cache ? used - cache : 0);
 }
 
 /* A limit holds for all groups below it, so every group from our own up to the root counts. */
 static void narrow_by_cgroups(struct memory_bounds *bounds) {
-    char group[512], directory[640];
-    if (find_cgroup(group, sizeof group)) {
+    for (size_t i = 0; i < sizeof cgroup_versions / sizeof *cgroup_versions; i++) {
+        char group[512];
+        if (!find_cgroup(cgroup_versions[i].controllers, group, sizeof group)) continue;
         for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
             *end = '\0';
-            snprintf(directory, sizeof directory, "/sys/fs/cgroup%s", group);
-            narrow_by_cgroup(bounds, directory, "memory.max", "memory.current", "inactive_file");
+            narrow_by_cgroup(bounds, &cgroup_versions[i], group);
         }
     }
-    narrow_by_cgroup(bounds, "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                     "total_inactive_file");
 }
 
 static struct memory_bounds memory_bounds(void) {
@@ -117,7 +127,7 @@ static struct memory_bounds memory_bounds(void) {
     return bounds;
 }
 
-uint64_t host_memory_free(void) {
+uint64_t aorta_cpu_host_memory_free(void) {
     return memory_bounds().free;
 }
 
@@ -142,7 +152,7 @@ static void find_name(struct aorta_device_info *info) {
     }
 }
 
-void host_describe(struct aorta_device_info *info) {
+void aorta_cpu_host_describe(struct aorta_device_info *info) {
     find_name(info);
     info->memory_bytes = memory_bounds().total;
     cpu_set_t allowed;

@@ -4,18 +4,18 @@
 
 #include <stdlib.h>
 
-aorta_status copy_status(aorta_status status) {
+aorta_status aorta_cpu_copy_status(aorta_status status) {
     if (!status) return NULL;
     return aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s",
                           aorta_status_message(status));
 }
 
-void mark_pool_create(struct mark_pool *pool) {
+void aorta_cpu_mark_pool_create(struct mark_pool *pool) {
     *pool = (struct mark_pool){0};
     pthread_mutex_init(&pool->lock, NULL);
 }
 
-void mark_pool_destroy(struct mark_pool *pool) {
+void aorta_cpu_mark_pool_destroy(struct mark_pool *pool) {
     while (pool->free) {
         struct mark *mark = pool->free;
         pool->free = mark->next;
@@ -24,26 +24,26 @@ void mark_pool_destroy(struct mark_pool *pool) {
     pthread_mutex_destroy(&pool->lock);
 }
 
-struct mark *mark_take(struct mark_pool *pool) {
+struct mark *aorta_cpu_mark_take(struct mark_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     struct mark *mark = pool->free;
     if (mark) pool->free = mark->next;
     pthread_mutex_unlock(&pool->lock);
     if (!mark) mark = calloc(1, sizeof *mark);
     if (!mark) return NULL;
-    gate_shut(&mark->reached);
+    aorta_cpu_gate_shut(&mark->reached);
     mark->time_ns = 0;
     mark->next = NULL;
     atomic_store_explicit(&mark->references, 1, memory_order_relaxed);
     return mark;
 }
 
-struct mark *mark_retain(struct mark *mark) {
+struct mark *aorta_cpu_mark_retain(struct mark *mark) {
     atomic_fetch_add_explicit(&mark->references, 1, memory_order_relaxed);
     return mark;
 }
 
-void mark_release(struct mark_pool *pool, struct mark *mark) {
+void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark) {
     if (!mark || atomic_fetch_sub_explicit(&mark->references, 1, memory_order_acq_rel) > 1) return;
     aorta_status_free(mark->failure);
     mark->failure = NULL;
@@ -53,8 +53,8 @@ void mark_release(struct mark_pool *pool, struct mark *mark) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-void mark_reach(struct mark *mark, aorta_status failure) {
-    mark->failure = copy_status(failure);
+void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure) {
+    mark->failure = aorta_cpu_copy_status(failure);
     mark->time_ns = aorta_clock_ns();
-    gate_open(&mark->reached);
+    aorta_cpu_gate_open(&mark->reached);
 }

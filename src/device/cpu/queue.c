@@ -19,15 +19,15 @@ struct chunk {
     struct command commands[];
 };
 
-size_t command_bytes(size_t argument_bytes) {
+size_t aorta_cpu_command_bytes(size_t argument_bytes) {
     if (argument_bytes > UINT32_MAX / 2) return 0;
     return sizeof(struct command) + (argument_bytes + 15) / 16 * 16;
 }
 
-void command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes) {
+void aorta_cpu_command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes) {
     struct command *written = place;
     *written = *command;
-    written->bytes = (uint32_t)command_bytes(argument_bytes);
+    written->bytes = (uint32_t)aorta_cpu_command_bytes(argument_bytes);
     if (argument_bytes) memcpy(written + 1, arguments, argument_bytes);
 }
 
@@ -41,7 +41,7 @@ static struct chunk *make_chunk(size_t capacity) {
     return chunk;
 }
 
-aorta_status queue_create(struct queue *queue) {
+aorta_status aorta_cpu_queue_create(struct queue *queue) {
     *queue = (struct queue){0};
     queue->tail = queue->head = make_chunk(CHUNK_BYTES);
     if (!queue->tail) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a stream's queue");
@@ -56,7 +56,7 @@ static void free_chunks(struct chunk *chunk) {
     }
 }
 
-void queue_destroy(struct queue *queue) {
+void aorta_cpu_queue_destroy(struct queue *queue) {
     free_chunks(queue->spare);
     free_chunks(atomic_load(&queue->returned));
     for (struct chunk *chunk = queue->head; chunk;) {
@@ -90,11 +90,12 @@ static void return_chunk(struct queue *queue, struct chunk *chunk) {
 }
 
 static void wake_consumer(struct queue *queue) {
-    if (atomic_load(&queue->asleep) && atomic_exchange(&queue->asleep, 0)) futex_wake(&queue->asleep);
+    if (atomic_load(&queue->asleep) && atomic_exchange(&queue->asleep, 0)) aorta_cpu_futex_wake(&queue->asleep);
 }
 
-aorta_status queue_push(struct queue *queue, const struct command *command, const void *arguments, size_t bytes) {
-    size_t needed = command_bytes(bytes);
+aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *command, const void *arguments,
+                                  size_t bytes) {
+    size_t needed = aorta_cpu_command_bytes(bytes);
     if (!needed) return AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes);
     struct chunk *chunk = queue->tail;
     size_t used = atomic_load_explicit(&chunk->used, memory_order_relaxed);
@@ -105,7 +106,7 @@ aorta_status queue_push(struct queue *queue, const struct command *command, cons
         queue->tail = chunk = fresh;
         used = 0;
     }
-    command_write((char *)chunk->commands + used, command, arguments, bytes);
+    aorta_cpu_command_write((char *)chunk->commands + used, command, arguments, bytes);
     queue->pushed++;
     atomic_store(&chunk->used, used + needed);
     wake_consumer(queue);
@@ -127,7 +128,7 @@ static const struct command *peek(struct queue *queue) {
     return (const struct command *)((char *)queue->head->commands + queue->read);
 }
 
-const struct command *queue_next(struct queue *queue) {
+const struct command *aorta_cpu_queue_next(struct queue *queue) {
     for (;;) {
         const struct command *command = peek(queue);
         if (command) return command;
@@ -137,22 +138,22 @@ const struct command *queue_next(struct queue *queue) {
             atomic_store(&queue->asleep, 0);
             return command;
         }
-        futex_sleep(&queue->asleep, 1);
+        aorta_cpu_futex_sleep(&queue->asleep, 1);
     }
 }
 
-void queue_close(struct queue *queue) {
+void aorta_cpu_queue_close(struct queue *queue) {
     atomic_store(&queue->closed, true);
     wake_consumer(queue);
 }
 
-void queue_done(struct queue *queue, const struct command *command) {
+void aorta_cpu_queue_done(struct queue *queue, const struct command *command) {
     queue->read += command->bytes;
     uint64_t popped = atomic_load_explicit(&queue->popped, memory_order_relaxed);
     atomic_store_explicit(&queue->popped, popped + 1, memory_order_release);
 }
 
-bool queue_idle(struct queue *queue) {
+bool aorta_cpu_queue_idle(struct queue *queue) {
     if (queue->known == queue->pushed) return true;
     queue->known = atomic_load_explicit(&queue->popped, memory_order_acquire);
     return queue->known == queue->pushed;

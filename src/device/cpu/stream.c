@@ -38,22 +38,22 @@ static aorta_status run_timestamp(struct runner *runner, const struct command *c
 }
 
 static aorta_status run_record(struct runner *runner, const struct command *command) {
-    mark_reach(command->as.mark, runner->failure);
+    aorta_cpu_mark_reach(command->as.mark, runner->failure);
     return NULL;
 }
 
 static aorta_status run_wait(struct runner *runner, const struct command *command) {
     (void)runner;
-    gate_wait(&command->as.mark->reached);
-    return copy_status(command->as.mark->failure);
+    aorta_cpu_gate_wait(&command->as.mark->reached);
+    return aorta_cpu_copy_status(command->as.mark->failure);
 }
 
 /* Runs of one graph follow each other in the order of their launches, whatever streams they were launched on. A run
  * that failed stops its own stream only: the next run starts afresh. */
 static aorta_status run_replay(struct runner *runner, const struct command *command) {
-    if (command->as.replay.before) gate_wait(&command->as.replay.before->reached);
-    if (!runner->failure) graph_run(command->as.replay.graph, runner);
-    mark_reach(command->as.replay.after, NULL);
+    if (command->as.replay.before) aorta_cpu_gate_wait(&command->as.replay.before->reached);
+    if (!runner->failure) aorta_cpu_graph_run(command->as.replay.graph, runner);
+    aorta_cpu_mark_reach(command->as.replay.after, NULL);
     return NULL;
 }
 
@@ -72,47 +72,48 @@ static const struct {
     [COMMAND_REPLAY] = {run_replay, true},
 };
 
-void run_command(struct runner *runner, const struct command *command) {
+void aorta_cpu_run_command(struct runner *runner, const struct command *command) {
     if (runner->failure && !command_kinds[command->kind].after_failure) return;
     aorta_status status = command_kinds[command->kind].run(runner, command);
     if (status) runner->failure = aorta_status_join(runner->failure, status);
 }
 
 static void release_command(struct mark_pool *pool, const struct command *command) {
-    if (command->kind == COMMAND_RECORD || command->kind == COMMAND_WAIT) mark_release(pool, command->as.mark);
+    if (command->kind == COMMAND_RECORD || command->kind == COMMAND_WAIT)
+        aorta_cpu_mark_release(pool, command->as.mark);
     if (command->kind == COMMAND_REPLAY) {
-        mark_release(pool, command->as.replay.before);
-        mark_release(pool, command->as.replay.after);
+        aorta_cpu_mark_release(pool, command->as.replay.before);
+        aorta_cpu_mark_release(pool, command->as.replay.after);
     }
 }
 
 static void *work(void *user) {
     struct cpu_stream *stream = user;
     struct mark_pool *pool = marks_of(stream->base.device);
-    thread_settle(stream->base.name, stream->base.priority);
+    aorta_cpu_thread_settle(stream->base.name, stream->base.priority);
     for (;;) {
-        const struct command *command = queue_next(&stream->queue);
+        const struct command *command = aorta_cpu_queue_next(&stream->queue);
         if (!command) return NULL;
-        run_command(&stream->runner, command);
+        aorta_cpu_run_command(&stream->runner, command);
         release_command(pool, command);
-        queue_done(&stream->queue, command);
+        aorta_cpu_queue_done(&stream->queue, command);
     }
 }
 
 /* ---- the stream ---- */
 
-aorta_status cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
-                               struct aorta_stream **stream) {
+aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                     struct aorta_stream **stream) {
     struct cpu_stream *made = aligned_alloc(alignof(struct cpu_stream), sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stream %s", name);
     *made = (struct cpu_stream){0};
     made->base = (struct aorta_stream){.device = device, .priority = priority};
     snprintf(made->base.name, sizeof made->base.name, "%s", name);
     made->runner.name = made->base.name;
-    aorta_status status = queue_create(&made->queue);
-    if (!status) status = thread_start(&made->thread, work, made, name);
+    aorta_status status = aorta_cpu_queue_create(&made->queue);
+    if (!status) status = aorta_cpu_thread_start(&made->thread, work, made, name);
     if (status) {
-        queue_destroy(&made->queue);
+        aorta_cpu_queue_destroy(&made->queue);
         free(made);
         return status;
     }
@@ -120,41 +121,41 @@ aorta_status cpu_stream_create(struct aorta_device *device, const char *name, en
     return NULL;
 }
 
-void cpu_stream_destroy(struct aorta_stream *base) {
+void aorta_cpu_stream_destroy(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch) capture_leave(stream);
-    queue_close(&stream->queue);
+    if (stream->branch) aorta_cpu_capture_leave(stream);
+    aorta_cpu_queue_close(&stream->queue);
     pthread_join(stream->thread, NULL);
-    queue_destroy(&stream->queue);
+    aorta_cpu_queue_destroy(&stream->queue);
     aorta_status_free(stream->runner.failure);
     free(stream);
 }
 
-bool cpu_stream_idle(struct aorta_stream *stream) {
-    return queue_idle(&cpu_stream(stream)->queue);
+bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
+    return aorta_cpu_queue_idle(&cpu_stream(stream)->queue);
 }
 
-aorta_status cpu_stream_synchronize(struct aorta_stream *base) {
+aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     if (stream->branch) {
-        return capture_break(
+        return aorta_cpu_capture_break(
             stream->branch->capture,
             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
     }
-    if (queue_idle(&stream->queue)) return copy_status(stream->runner.failure);
+    if (aorta_cpu_queue_idle(&stream->queue)) return aorta_cpu_copy_status(stream->runner.failure);
     struct mark_pool *pool = marks_of(base->device);
-    struct mark *end = mark_take(pool);
+    struct mark *end = aorta_cpu_mark_take(pool);
     if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to synchronise stream %s", base->name);
-    struct command command = {.kind = COMMAND_RECORD, .as.mark = mark_retain(end)};
-    aorta_status status = queue_push(&stream->queue, &command, NULL, 0);
+    struct command command = {.kind = COMMAND_RECORD, .as.mark = aorta_cpu_mark_retain(end)};
+    aorta_status status = aorta_cpu_queue_push(&stream->queue, &command, NULL, 0);
     if (status) {
-        mark_release(pool, end);
+        aorta_cpu_mark_release(pool, end);
     } else {
-        gate_wait(&end->reached);
+        aorta_cpu_gate_wait(&end->reached);
         stream->queue.known = stream->queue.pushed; /* the worker may not have counted the record itself yet */
-        status = copy_status(end->failure);
+        status = aorta_cpu_copy_status(end->failure);
     }
-    mark_release(pool, end);
+    aorta_cpu_mark_release(pool, end);
     return status;
 }
 
@@ -162,12 +163,12 @@ aorta_status cpu_stream_synchronize(struct aorta_stream *base) {
 
 static aorta_status submit(struct aorta_stream *base, const struct command *command, const void *args, size_t bytes) {
     struct cpu_stream *stream = cpu_stream(base);
-    if (stream->branch) return capture_append(stream->branch, command, args, bytes);
-    return queue_push(&stream->queue, command, args, bytes);
+    if (stream->branch) return aorta_cpu_capture_append(stream->branch, command, args, bytes);
+    return aorta_cpu_queue_push(&stream->queue, command, args, bytes);
 }
 
-aorta_status cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
-                        size_t bytes) {
+aorta_status aorta_cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                              size_t bytes) {
     if (!kernel->cpu) {
         return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for the CPU", stream->name,
                            kernel->name);
@@ -176,24 +177,24 @@ aorta_status cpu_launch(struct aorta_stream *stream, const struct aorta_kernel *
     return submit(stream, &command, args, bytes);
 }
 
-aorta_status cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
+aorta_status aorta_cpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
     struct command command = {.kind = COMMAND_HOST_CALL, .as.host_call = {function, user}};
     return submit(stream, &command, NULL, 0);
 }
 
-aorta_status cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
+aorta_status aorta_cpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
     if (!bytes) return NULL;
     struct command command = {.kind = COMMAND_COPY, .as.copy = {to, from, bytes}};
     return submit(stream, &command, NULL, 0);
 }
 
-aorta_status cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
+aorta_status aorta_cpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
     if (!bytes) return NULL;
     struct command command = {.kind = COMMAND_FILL, .as.fill = {to, bytes, value}};
     return submit(stream, &command, NULL, 0);
 }
 
-aorta_status cpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
+aorta_status aorta_cpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
     struct command command = {.kind = COMMAND_TIMESTAMP, .as.timestamp = slot};
     return submit(stream, &command, NULL, 0);
 }

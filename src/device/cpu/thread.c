@@ -15,7 +15,7 @@ static const int niceness[] = {
 };
 
 /* A new thread inherits the signal mask, so it is blocked around the start: signals reach the program's own threads. */
-aorta_status thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what) {
+aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -25,7 +25,7 @@ aorta_status thread_start(pthread_t *thread, void *(*function)(void *), void *us
     return AORTA_ERROR(AORTA_DEVICE, "stream %s: its thread could not be started: %s", what, strerror(error));
 }
 
-void thread_settle(const char *name, enum aorta_priority priority) {
+void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority) {
     char shown[16]; /* what Linux keeps of a thread's name */
     snprintf(shown, sizeof shown, "%.15s", name);
     pthread_setname_np(pthread_self(), shown);

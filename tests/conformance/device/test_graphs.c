@@ -199,6 +199,29 @@ static void test_branches_run_side_by_side(void **state) {
     free_diamond(*state, &d);
 }
 
+/* A joined stream waits once more, for the end of the first: nothing is left to run behind that wait, but the next
+ * replay must not begin before it is over. */
+static void test_a_branch_may_end_in_a_wait(void **state) {
+    struct diamond d;
+    make_diamond(*state, &d);
+    begin_capture(d.origin);
+    link_streams(d.origin, d.events[0], d.left);
+    queue_mix(d.left, d.x, 1);
+    link_streams(d.left, d.events[1], d.origin);
+    queue_mix(d.origin, d.x, 2);
+    link_streams(d.origin, d.events[2], d.left);
+    struct aorta_graph *graph = end_capture(d.origin);
+    int64_t expected = 0;
+    for (int run = 0; run < 2000; run++) {
+        check_ok(aorta_graph_launch(graph, d.origin));
+        expected = mix(mix(expected, 1), 2);
+    }
+    sync_stream(d.origin);
+    assert_int_equal(*d.x, expected);
+    aorta_graph_destroy(graph);
+    free_diamond(*state, &d);
+}
+
 static void test_replays_on_other_streams_do_not_overlap(void **state) {
     struct diamond d;
     make_diamond(*state, &d);
@@ -337,6 +360,7 @@ int main(void) {
         cmocka_unit_test(test_every_replay_stamps_anew),
         cmocka_unit_test(test_forks_and_joins_replay_as_they_ran),
         cmocka_unit_test(test_branches_run_side_by_side),
+        cmocka_unit_test(test_a_branch_may_end_in_a_wait),
         cmocka_unit_test(test_replays_on_other_streams_do_not_overlap),
         cmocka_unit_test(test_two_graphs_alternate),
         cmocka_unit_test(test_a_graph_may_be_ordered_by_events_outside),

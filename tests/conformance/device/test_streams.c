@@ -215,6 +215,28 @@ static void test_events_carry_failures_on(void **state) {
     aorta_pinned_free(*state, counter);
 }
 
+/* A failed stream runs nothing more, but what waits behind it still waits for all that came before. */
+static void test_a_failed_stream_still_keeps_order(void **state) {
+    struct aorta_stream *held = make_stream(*state, "held"), *failed = make_stream(*state, "failed");
+    struct aorta_event *first = make_event(*state), *second = make_event(*state);
+    struct lock *lock = make_lock(*state);
+    queue_failure(failed, "bad luck");
+    queue_lock(held, lock);
+    check_ok(aorta_event_record(first, held));
+    check_ok(aorta_stream_wait(failed, first));
+    check_ok(aorta_event_record(second, failed));
+    struct timespec pause = {0, 5000000};
+    nanosleep(&pause, NULL);
+    assert_false(aorta_event_done(second));
+    open_lock(lock);
+    check_fails(aorta_event_synchronize(second), AORTA_DEVICE, "bad luck");
+    aorta_stream_destroy(held);
+    aorta_stream_destroy(failed);
+    aorta_event_destroy(first);
+    aorta_event_destroy(second);
+    aorta_pinned_free(*state, lock);
+}
+
 static void test_a_kernel_for_other_devices_is_refused(void **state) {
     static const struct aorta_kernel kernel = {.name = "nowhere"};
     struct aorta_stream *stream = make_stream(*state, "picky");
@@ -315,6 +337,7 @@ int main(void) {
         cmocka_unit_test(test_a_failure_sticks),
         cmocka_unit_test(test_a_failure_names_stream_and_kernel),
         cmocka_unit_test(test_events_carry_failures_on),
+        cmocka_unit_test(test_a_failed_stream_still_keeps_order),
         cmocka_unit_test(test_a_kernel_for_other_devices_is_refused),
         cmocka_unit_test(test_many_streams_with_many_commands),
         cmocka_unit_test(test_host_threads_drive_streams_of_their_own),
