@@ -40,6 +40,12 @@ static const struct {
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
     {"info", 0, "GPUs are not used yet"},
     {"info", 0, "Libraries\n  gemm "},
+    {"train --config /nowhere/x.yaml", 2,
+     "aorta: cannot read /nowhere/x.yaml: No such file or directory; give the path"},
+    {"train --override model.num_heads=7", 2, "model.num_heads: 7 heads do not divide model.model_dim 512"},
+    {"train --override training.batch_size=0 optimizer.lr=x", 2,
+     "aorta: 2 errors:\n--override training.batch_size=0: "},
+    {"train --override training.output_dir=/proc/x", 2, "training.output_dir: the directory /proc/x cannot be made"},
     {"info > /dev/full", 1, "aorta: cannot write to the standard output: No space left on device"},
 };
 
