@@ -161,7 +161,7 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
     aorta_text_free(&title);
     aorta_text_puts(script, " noenhanced textcolor '#222222'\nset xlabel 'time [ms]'\nset border 1\nunset grid\n"
                             "set grid xtics linecolor '#e4e4e4' linetype 1 linewidth 0.6\nset xrange [0:*] noextend\n"
-                            "set key outside bottom center horizontal\n");
+                            "set key outside bottom center horizontal\nset bmargin 5.5\n");
     write_rows(shown, count, &rows, script);
     size_t boxes[SORT_COUNT];
     for (int sort = 0; sort < SORT_COUNT; sort++)

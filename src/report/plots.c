@@ -136,7 +136,7 @@ void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const cha
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
     enum { COLOURS = sizeof colours / sizeof colours[0] };
     begin(script, 1200, 460, path, "Share of communication hidden under compute");
-    aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'overlap ratio [%]'\nset yrange [0:100]\n");
+    aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'overlap ratio [%]'\nset yrange [0:102]\n");
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         aorta_text_printf(script, "$ratio%zu << EOD\n", i);

@@ -1,0 +1,212 @@
+#include "check.h"
+#include "report/report.h"
+#include "report/summary.h"
+#include "workspace.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct aorta_log silent(void) {
+    return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
+}
+
+static bool have_gnuplot(void) {
+    return system("command -v gnuplot > /dev/null 2>&1") == 0;
+}
+
+static bool is_png(const struct workspace *workspace, const char *name) {
+    char path[512], bytes[8] = {0};
+    snprintf(path, sizeof path, "%s/%s", workspace->path, name);
+    FILE *file = fopen(path, "r");
+    bool read = file && fread(bytes, 1, sizeof bytes, file) == sizeof bytes;
+    if (file) fclose(file);
+    return read && memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0;
+}
+
+static double number_at(const json_t *root, const char *const *path) {
+    for (; *path; path++) root = json_object_get(root, *path);
+    assert_true(json_is_number(root));
+    return json_number_value(root);
+}
+#define NUMBER(root, ...) number_at((root), (const char *const[]){__VA_ARGS__, NULL})
+
+static json_t *load_summary(const struct workspace *workspace) {
+    char *text = workspace_read(workspace, "summary.json");
+    json_error_t error;
+    json_t *root = json_loads(text, 0, &error);
+    free(text);
+    assert_non_null(root);
+    return root;
+}
+
+/* Two runs, the second 2 ms slower in compute: figures, verdict, comparison, files. */
+static void compares_two_runs(void **state) {
+    (void)state;
+    struct workspace a = workspace_make(), b = workspace_make(), out = workspace_make();
+    for (int rank = 0; rank < 2; rank++) {
+        workspace_run(&a, rank, 2, 13, 10000000);
+        workspace_run(&b, rank, 2, 13, 12000000);
+    }
+    const struct aorta_report_input inputs[] = {{a.path, "base \"one\""}, {b.path, "it's new"}};
+    struct aorta_report_options options = {.inputs = inputs,
+                                           .input_count = 2,
+                                           .output = out.path,
+                                           .reference = "base \"one\"",
+                                           .candidate = "it's new",
+                                           .pictures = true,
+                                           .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_make(&options, &log, &text, NULL));
+    assert_non_null(strstr(text.data, "it's new against base \"one\": step"));
+    assert_non_null(strstr(text.data, "summary.json"));
+    aorta_text_free(&text);
+
+    json_t *root = load_summary(&out);
+    assert_true(NUMBER(root, "schema_version") == 1);
+    assert_true(NUMBER(root, "labels", "base \"one\"", "exposed_comm_ms", "mean") == 1);
+    assert_true(NUMBER(root, "labels", "base \"one\"", "comm_ms", "p99") == 1.5);
+    assert_true(NUMBER(root, "labels", "base \"one\"", "overlap_ms", "count") == 20);
+    assert_true(fabs(NUMBER(root, "labels", "base \"one\"", "overlap_ratio_total") - 1.0 / 3) < 1e-12);
+    assert_true(NUMBER(root, "labels", "it's new", "warmup_per_rank") == 3);
+    assert_true(NUMBER(root, "labels", "it's new", "collectives", "all_gather", "count") == 1);
+    assert_true(NUMBER(root, "labels", "it's new", "collectives", "all_gather", "bytes") == 4096);
+    double bandwidth = 4096.0 / 1500000;
+    assert_true(fabs(NUMBER(root, "labels", "it's new", "collectives", "all_gather", "busbw_gbps") - bandwidth / 2) <
+                1e-12);
+    assert_true(NUMBER(root, "comparison", "metrics", "compute_ms", "delta") > 1.99);
+    assert_true(NUMBER(root, "comparison", "metrics", "compute_ms", "p_value") < 1e-6);
+    const json_t *verdict = json_object_get(json_object_get(json_object_get(root, "labels"), "it's new"), "verdict");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(verdict); i++) sum += NUMBER(json_array_get(verdict, i), "cost_ms");
+    assert_true(fabs(sum - NUMBER(root, "labels", "it's new", "step_ms", "mean")) < 1e-9);
+    json_decref(root);
+
+    if (have_gnuplot()) {
+        assert_true(is_png(&out, "overlap_breakdown.png"));
+        assert_true(is_png(&out, "overlap_ratio.png"));
+        assert_true(is_png(&out, "base__one__timeline.png"));
+        assert_true(is_png(&out, "it_s_new_streams.png"));
+    }
+    workspace_remove(&a);
+    workspace_remove(&b);
+    workspace_remove(&out);
+}
+
+/* The trainer's way: one directory, the report written into it. */
+static void after_a_run(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    for (int rank = 0; rank < 2; rank++) workspace_run(&workspace, rank, 2, 6, 10000000);
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_after_run(workspace.path, NULL, &log, &text));
+    assert_non_null(strstr(text.data, "Verdict: "));
+    assert_non_null(strstr(text.data, "5 iterations of 2 ranks (1 warm-up left out)"));
+    assert_true(workspace_has(&workspace, "summary.json"));
+    aorta_text_free(&text);
+    workspace_remove(&workspace);
+}
+
+/* Without gnuplot the figures are still written, and a warning names the package. */
+static void without_gnuplot(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 6, 10000000);
+    char *words = NULL, *path = strdup(getenv("PATH"));
+    size_t length = 0;
+    FILE *stream = open_memstream(&words, &length);
+    assert_non_null(stream);
+    struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1, .stream = stream};
+    assert_int_equal(setenv("PATH", workspace.path, 1), 0);
+    aorta_status status = aorta_report_after_run(workspace.path, "run", &log, NULL);
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    fclose(stream);
+    check_ok(status);
+    assert_non_null(strstr(words, "apt install gnuplot-nox"));
+    assert_true(workspace_has(&workspace, "summary.json"));
+    assert_false(workspace_has(&workspace, "run_timeline.png"));
+    free(words);
+    free(path);
+    workspace_remove(&workspace);
+}
+
+static void wrong_arguments(void **state) {
+    (void)state;
+    struct aorta_log log = silent();
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 2, 10000000);
+    const struct aorta_report_input inputs[] = {{workspace.path, "a"}, {workspace.path, "b"}};
+    const struct aorta_report_input same[] = {{workspace.path, "a"}, {workspace.path, "a"}};
+    struct aorta_report_options options = {.inputs = same, .input_count = 2, .output = workspace.path, .warmup = -1};
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "two run directories have the label \"a\"");
+    options.inputs = inputs;
+    options.reference = "a";
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "--candidate is missing");
+    options.candidate = "c";
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "there are: a, b");
+    options.candidate = "a";
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "both name \"a\"");
+    options.reference = options.candidate = NULL;
+    options.warmup = 2;
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "2 of each rank are warm-up");
+    options.input_count = 0;
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "no run directory");
+    assert_false(workspace_has(&workspace, "summary.json"));
+    workspace_remove(&workspace);
+}
+
+/* The original sample: upper bounds are called so. */
+static void original_is_not_trusted(void **state) {
+    (void)state;
+    struct workspace out = workspace_make();
+    const struct aorta_report_input input = {TEST_DATA "/original", "original"};
+    struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.path, .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_make(&options, &log, &text, NULL));
+    assert_non_null(strstr(text.data, "not to be had from these files"));
+    assert_non_null(strstr(text.data, "at most 100.0%"));
+    aorta_text_free(&text);
+    workspace_remove(&out);
+}
+
+static void labels(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {{"/a/b/", "b"}, {"b", "b"},      {"./x", "x"}, {".", "run"},
+                                          {"..", "run"},  {"a/..", "run"}, {"/", "run"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char *label = aorta_report_label(rows[i][0]);
+        assert_string_equal(label, rows[i][1]);
+        free(label);
+    }
+}
+
+/* The value comes from integrating the t density by
+ * Simpson's rule (2 million steps). */
+static void welch(void **state) {
+    (void)state;
+    const double a[] = {27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4};
+    const double b[] = {27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 30.0, 23.9};
+    struct aorta_comparison compared = aorta_compare(a, 15, b, 15);
+    assert_true(fabs(compared.p_value - 0.008452732437) < 1e-9);
+    compared = aorta_compare(a, 15, a, 15);
+    assert_true(fabs(compared.p_value - 1) < 1e-12);
+    compared = aorta_compare(a, 1, b, 15);
+    assert_true(isnan(compared.p_value));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compares_two_runs),
+        cmocka_unit_test(after_a_run),
+        cmocka_unit_test(without_gnuplot),
+        cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(original_is_not_trusted),
+        cmocka_unit_test(labels),
+        cmocka_unit_test(welch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+#include "check.h"
+#include "report/run.h"
+#include "workspace.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct aorta_log silent(void) {
+    return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
+}
+
+/* The original toolkit's sample; the figures come from a separate program on its own interval unions. */
+static void original_sample(void **state) {
+    (void)state;
+    static const struct {
+        int64_t ranges, span, compute, comm, copy, busy, overlap, all_gather, reduce_scatter, aux;
+    } expected[] = {
+        {31, 1285337468, 1283475671, 4588562, 897408, 1284373079, 4588562, 3332457, 1256105, 139373176},
+        {31, 80413021, 80085116, 3423524, 150080, 80235196, 3423524, 2365055, 1058469, 5704420},
+        {31, 65370404, 65000421, 4251351, 170336, 65170757, 4251351, 3183643, 1067708, 6300603},
+    };
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(TEST_DATA "/original", "x", &log, &run));
+    assert_true(run.original);
+    assert_int_equal(run.world_size, 2);
+    assert_int_equal(run.rank_count, 1);
+    assert_int_equal(run.step_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct aorta_run_step *step = &run.steps[i];
+        const struct aorta_overlap *o = &step->overlap;
+        assert_int_equal(step->global_step, i);
+        assert_int_equal(step->profile.range_count, expected[i].ranges);
+        assert_int_equal(o->span_ns, expected[i].span);
+        assert_int_equal(o->compute_ns, expected[i].compute);
+        assert_int_equal(o->comm_ns, expected[i].comm);
+        assert_int_equal(o->memcpy_ns, expected[i].copy);
+        assert_int_equal(o->busy_ns, expected[i].busy);
+        assert_int_equal(o->overlap_ns, expected[i].overlap);
+        assert_int_equal(o->kind[AORTA_ALL_GATHER].overlap_ns, expected[i].all_gather);
+        assert_int_equal(o->kind[AORTA_REDUCE_SCATTER].overlap_ns, expected[i].reduce_scatter);
+        assert_int_equal(o->role_ns[AORTA_ROLE_AUX], expected[i].aux);
+        assert_int_equal(o->idle.unknown_ns, o->idle_ns); /* no launch times */
+        assert_int_equal(o->lead_ns, 0);
+        assert_true(step->profile.own_clock);
+    }
+    assert_true(fabs(run.steps[0].loss - 0.3508031368255615) < 1e-16);
+    assert_true(isnan(run.steps[0].samples_per_s));
+    assert_string_equal(run.steps[1].profile.ranges[0].info.function, "prefetch");
+    aorta_run_free(&run);
+}
+
+/* What the writer writes, the reader reads: every range and figure to the nanosecond. */
+static void round_trip(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 4, 10000000);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_false(run.original);
+    assert_string_equal(run.device, "cpu");
+    assert_int_equal(run.step_count, 4);
+    for (int i = 0; i < 4; i++) {
+        const struct aorta_run_step *step = &run.steps[i];
+        const struct aorta_range *range = step->profile.ranges;
+        int64_t t = 1000000000000 + i * (int64_t)50000000;
+        assert_int_equal(step->profile.start_ns, t);
+        assert_int_equal(range[0].enqueue_ns, t - 5000);
+        assert_int_equal(range[0].info.layer, -1);
+        assert_int_equal(range[1].start_ns, t + 500000);
+        assert_int_equal(range[1].info.collective, AORTA_ALL_GATHER);
+        assert_int_equal(range[1].info.bytes, 4096);
+        assert_int_equal(range[1].stream, 1);
+        assert_int_equal(range[2].start_ns, t + 2000123);
+        assert_int_equal(range[2].end_ns, t + 12000123 + i * 10000);
+        assert_true(range[2].info.flops == 5e8);
+        assert_int_equal(step->overlap.exposed_comm_ns, 1000000);
+        assert_int_equal(step->overlap.idle.launch_latency_ns, i ? 123 + 5000 : 123);
+        assert_int_equal(step->overlap.lead_ns, i ? 50000000 - 12000123 - (i - 1) * 10000 : 0);
+        assert_true(fabs(step->loss - (0.7 - 0.001 * i)) < 1e-16);
+        assert_true(isnan(step->step_ms));
+    }
+    aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+/* A kill leaves half a line: what stands before it counts. */
+static void torn_line(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 3, 10000000);
+    char *text = workspace_read(&workspace, "rank_00_metrics.jsonl");
+    text[strlen(text) - 200] = '\0';
+    workspace_write(&workspace, "rank_00_metrics.jsonl", text);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_int_equal(run.step_count, 2);
+    assert_int_equal(run.torn_lines, 1);
+    aorta_run_free(&run);
+    /* the same damage in the middle is an error, with its place */
+    struct aorta_text broken = {0};
+    aorta_text_printf(&broken, "%s\n%s\n", text, text);
+    workspace_write(&workspace, "rank_00_metrics.jsonl", broken.data);
+    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "rank_00_metrics.jsonl:3 (line starts");
+    aorta_text_free(&broken);
+    free(text);
+    workspace_remove(&workspace);
+}
+
+#define HEAD "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, \"global_step\": 0, \"profile\": "
+#define RANGE(stream, start, end, metadata)                                                                            \
+    HEAD "{\"ranges\": [{\"stream\": \"" stream "\", \"tag\": \"x\", \"start_ms\": " start ", \"end_ms\": " end        \
+         ", \"metadata\": {" metadata "}}]}}\n"
+
+static void malformed_lines(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *message;
+    } rows[] = {
+        {"{\"rank\": 0,,}\n", "rank_00_metrics.jsonl:1 (line starts at byte 0): byte 12"},
+        {"[]\n", "not a JSON object"},
+        {"{\"rank\": 0}\n", "world_size is missing"},
+        {"{\"rank\": \"0\", \"world_size\": 1}\n", "rank is not an integer"},
+        {"{\"rank\": 3, \"world_size\": 2}\n", "rank 3 of world_size 2 cannot be"},
+        {"{\"schema_version\": 9, \"rank\": 0, \"world_size\": 1}\n", "schema_version is 9"},
+        {HEAD "7}\n", "profile is missing or not an object"},
+        {HEAD "{}}\n", "profile.ranges is missing"},
+        {HEAD "{\"ranges\": [4]}}\n", "profile.ranges[0]. is not an object"},
+        {RANGE("gpu", "0", "1", ""), "profile.ranges[0].stream is \"gpu\"; known are compute"},
+        {RANGE("compute", "5", "1", ""), "profile.ranges[0].end_ms lies before start_ms"},
+        {RANGE("compute", "\"5\"", "1", ""), "profile.ranges[0].start_ms is not a number"},
+        {RANGE("compute", "1e300", "1e301", ""), "start_ms is not a time"},
+        {RANGE("compute", "0", "1", "\"kind\": \"magic\""), "metadata.kind is \"magic\""},
+        {RANGE("aux", "0", "1", "\"kind\": \"collective\""), "metadata.collective does not name"},
+        {RANGE("aux", "0", "1", "\"bytes\": -4"), "a number that cannot be"},
+    };
+    struct workspace workspace = workspace_make();
+    struct aorta_log log = silent();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct aorta_run run;
+        workspace_write(&workspace, "rank_00_metrics.jsonl", rows[i].line);
+        check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, rows[i].message);
+    }
+    workspace_remove(&workspace);
+}
+
+static void directories(void **state) {
+    (void)state;
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_fails(aorta_run_read("/nowhere/at/all", "x", &log, &run), AORTA_USAGE, "/nowhere/at/all");
+    struct workspace workspace = workspace_make();
+    workspace_write(&workspace, "rank_0_metrics.jsonl", "{}"); /* not the name of such a file */
+    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_USAGE, "holds no rank_RR_metrics.jsonl");
+    workspace_write(&workspace, "rank_00_metrics.jsonl", "");
+    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_USAGE, "no complete iteration");
+    workspace_run(&workspace, 0, 3, 2, 10000000);
+    workspace_run(&workspace, 2, 3, 2, 10000000);
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run)); /* rank 1 is missing: said, not fatal */
+    assert_int_equal(run.rank_count, 2);
+    assert_int_equal(run.ranks[1], 2);
+    aorta_run_free(&run);
+    workspace_run(&workspace, 1, 2, 2, 10000000);
+    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "files of different runs");
+    workspace_remove(&workspace);
+}
+
+static void missing_ranks_are_said(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 1, 2, 2, 10000000);
+    char *words = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&words, &length);
+    assert_non_null(stream);
+    struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1, .stream = stream};
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    fclose(stream);
+    assert_non_null(strstr(words, "1 of 2 ranks (rank 0 is missing)"));
+    free(words);
+    aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+/* A line of a run without recording: figures of training only. */
+static void without_profile(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_step_metrics metrics = {.world_size = 1,
+                                         .loss = NAN,
+                                         .grad_norm = INFINITY,
+                                         .lr = 0.5,
+                                         .samples_per_s = 3,
+                                         .data_wait_ms = 0,
+                                         .step_ms = 12.5,
+                                         .loss_scale = 1024,
+                                         .skipped = true,
+                                         .simulated = true};
+    check_ok(aorta_metrics_open(workspace.path, 0, &writer));
+    check_ok(aorta_metrics_write(writer, &metrics));
+    check_ok(aorta_metrics_close(writer));
+    char *line = workspace_read(&workspace, "rank_00_metrics.jsonl");
+    assert_non_null(strstr(line, "\"loss\": null"));
+    assert_non_null(strstr(line, "\"loss\": \"the loss was not finite\""));
+    assert_non_null(strstr(line, "\"grad_norm\": \"the gradients overflowed\""));
+    assert_non_null(strstr(line, "\"profile\": \"recording was switched off\""));
+    free(line);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_false(run.steps[0].profiled);
+    assert_true(run.steps[0].skipped);
+    assert_true(run.simulated);
+    assert_true(run.steps[0].step_ms == 12.5);
+    assert_true(isnan(run.steps[0].loss));
+    aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(original_sample), cmocka_unit_test(round_trip),  cmocka_unit_test(torn_line),
+        cmocka_unit_test(malformed_lines), cmocka_unit_test(directories), cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(without_profile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
