@@ -1,31 +1,19 @@
 #include "base/random.h"
 
+#include "base/philox.h"
+
 #include <math.h>
 
 enum { CHUNK_BLOCKS = 64, WORDS_PER_BLOCK = 4, CHUNK_WORDS = CHUNK_BLOCKS * WORDS_PER_BLOCK };
 
-/* Ten rounds over CHUNK_BLOCKS counters side by side, so that the compiler can use vector lanes. */
+/* Blocks are independent of each other, so that the compiler can use vector lanes. */
 static void philox_chunk(const struct aorta_random *random, uint64_t first_block, uint32_t words[CHUNK_WORDS]) {
-    uint32_t c0[CHUNK_BLOCKS], c1[CHUNK_BLOCKS], c2[CHUNK_BLOCKS], c3[CHUNK_BLOCKS];
-    for (int i = 0; i < CHUNK_BLOCKS; i++) {
-        c0[i] = (uint32_t)(first_block + (uint64_t)i);
-        c1[i] = (uint32_t)random->stream;
-        c2[i] = (uint32_t)(random->stream >> 32);
-        c3[i] = (uint32_t)random->domain;
-    }
     uint32_t key0 = (uint32_t)random->seed, key1 = (uint32_t)(random->seed >> 32);
-    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
-        for (int i = 0; i < CHUNK_BLOCKS; i++) {
-            uint64_t p0 = (uint64_t)0xD2511F53u * c0[i], p1 = (uint64_t)0xCD9E8D57u * c2[i];
-            c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ key0;
-            c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ key1;
-            c1[i] = (uint32_t)p1;
-            c3[i] = (uint32_t)p0;
-        }
-    }
-    for (int i = 0; i < CHUNK_BLOCKS; i++) {
-        words[4 * i] = c0[i], words[4 * i + 1] = c1[i];
-        words[4 * i + 2] = c2[i], words[4 * i + 3] = c3[i];
+    uint32_t stream_low = (uint32_t)random->stream, stream_high = (uint32_t)(random->stream >> 32);
+    for (uint32_t i = 0; i < CHUNK_BLOCKS; i++) {
+        struct aorta_philox c = {{(uint32_t)first_block + i, stream_low, stream_high, (uint32_t)random->domain}};
+        c = aorta_philox4x32_10(c, key0, key1);
+        for (int w = 0; w < WORDS_PER_BLOCK; w++) words[WORDS_PER_BLOCK * i + (uint32_t)w] = c.word[w];
     }
 }
 
