@@ -42,7 +42,7 @@ struct aorta_memory_info { /* bytes, of this device object */
     uint64_t peak;         /* most that was handed out at once, since creation or the last reset */
     uint64_t reserved;     /* held from the system, handed out or kept for reuse */
     uint64_t pinned;       /* page-locked host memory handed out now */
-    uint64_t free;         /* what the system could still give */
+    uint64_t free;         /* what could still be handed out; what the system has of it may be 100 ms old */
 };
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */

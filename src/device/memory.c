@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, KEPT_SHARE = 16 };
+enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, KEPT_SHARE = 16, FREE_AGE_NS = 100000000 };
 
 /* AddressSanitizer sees use after free only in memory that really was freed. */
 #if defined(__has_feature)
@@ -41,6 +41,8 @@ struct aorta_memory {
     size_t kept_count, kept_size;
     uint64_t kept_bytes, most_kept; /* now, and the bound on it */
     uint64_t allocated, peak, reserved, pinned, limit;
+    uint64_t system_free; /* what the system had left when it was last asked */
+    int64_t asked_ns;     /* by the device clock; 0: never */
 };
 
 /* ---- live blocks by address ---- */
@@ -155,9 +157,20 @@ static const char *readable(uint64_t bytes, char *text, size_t size) {
     return text;
 }
 
+/* Asking the system costs up to some hundred microseconds, so an answer serves for `age_ns`. */
+static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
+    struct aorta_device *device = memory->device;
+    int64_t now = device->backend->now_ns(device);
+    if (!memory->asked_ns || now - memory->asked_ns > age_ns) {
+        memory->system_free = device->backend->memory_free(device);
+        memory->asked_ns = now;
+    }
+    return memory->system_free;
+}
+
 /* What is left for new allocations: the system's rest and the kept blocks, or what the limit leaves. */
-static uint64_t left(struct aorta_memory *memory) {
-    uint64_t rest = memory->device->backend->memory_free(memory->device) + memory->kept_bytes;
+static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
+    uint64_t rest = system_free(memory, age_ns) + memory->kept_bytes;
     if (!memory->limit) return rest;
     uint64_t allowed = memory->limit > memory->allocated ? memory->limit - memory->allocated : 0;
     return allowed < rest ? allowed : rest;
@@ -168,7 +181,7 @@ static aorta_status full(struct aorta_memory *memory, const char *kind, const ch
     const struct aorta_device_info *info = &memory->device->info;
     return AORTA_ERROR(AORTA_MEMORY, "%s: %s of %s memory do not fit on %s:%d: %s free, %s in use", what,
                        readable(bytes, size, sizeof size), kind, aorta_device_kind_name(info->kind), info->index,
-                       readable(left(memory), rest, sizeof rest), readable(memory->allocated, used, sizeof used));
+                       readable(left(memory, 0), rest, sizeof rest), readable(memory->allocated, used, sizeof used));
 }
 
 /* ---- the calls ---- */
@@ -301,7 +314,7 @@ struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
         .peak = memory->peak,
         .reserved = memory->reserved,
         .pinned = memory->pinned,
-        .free = left(memory),
+        .free = left(memory, FREE_AGE_NS),
     };
     pthread_mutex_unlock(&memory->lock);
     return info;

@@ -96,7 +96,7 @@ static void narrow_by_cgroup(struct memory_bounds *bounds, const struct cgroup_v
     char path[1024];
     snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->limit);
     uint64_t limit = read_number(path, UINT64_MAX);
-    if (limit >= bounds->total) return; /* none, or version 1's way to say none */
+    if (limit == UINT64_MAX) return;
     snprintf(path, sizeof path, "%s%s/%s", version->root, group, version->use);
     uint64_t used = read_number(path, 0);
     snprintf(path, sizeof path, "%s%s/memory.stat", version->root, group);
