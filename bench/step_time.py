@@ -34,22 +34,26 @@ print(2 * 512 * 768 * 2048 / sorted(times)[10] / 1e9)
 """
 
 
-def core_environment(core_type):
-    return {"OPENBLAS_CORETYPE": core_type} if core_type else {}
+def openblas_candidates():
+    """{label: settings} to try: each core type, and what the caller's environment says, if it says something."""
+    candidates = {name or "(unset)": {"OPENBLAS_CORETYPE": name} if name else {} for name in CORE_TYPES}
+    found = {name: value for name, value in os.environ.items() if name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    if found:
+        candidates["(environment) " + " ".join(found.values())] = found
+    return candidates
 
 
-def best_core_type():
-    """The core type under which OpenBLAS multiplies fastest, "" for what it chooses by itself."""
-    rates = {}
-    for core_type in CORE_TYPES:
+def best_openblas():
+    """The settings under which OpenBLAS multiplies fastest."""
+    candidates, rates = openblas_candidates(), {}
+    for label, settings in candidates.items():
         # A type whose instructions this processor lacks kills the process: not a candidate.
         try:
-            rates[core_type] = float(run([PYTHON, "-c", GEMM], core_environment(core_type)))
+            rates[label] = float(run([PYTHON, "-c", GEMM], settings))
         except (SystemExit, ValueError):
             continue
-    for core_type, rate in rates.items():
-        print(f"  OPENBLAS_CORETYPE={core_type or '(unset)':15} {rate:6.0f} GFLOP/s", flush=True)
-    return max(rates, key=rates.get)
+        print(f"  OPENBLAS_CORETYPE={label:22} {rates[label]:6.0f} GFLOP/s", flush=True)
+    return candidates[max(rates, key=rates.get)]
 
 
 def torch_steps(config, steps, warmup, environment, core):
@@ -87,7 +91,7 @@ def main():
     if unknown:
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
     print(f"step time, one rank, one thread, fp32, on {processor()}", flush=True)
-    environment = core_environment(best_core_type())
+    environment = best_openblas()
     for name in arguments.cases or CASES:
         compare(name, arguments.rounds, environment, arguments.core)
     return 0

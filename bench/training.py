@@ -13,8 +13,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def run(command, environment=None):
-    """Standard output of a command; ends the program with what it printed when it fails."""
-    done = subprocess.run(command, env={**os.environ, **ONE_THREAD, **(environment or {})}, stdin=subprocess.DEVNULL,
+    """Standard output of a command; ends the program with what it printed when it fails.
+
+    Settings of OpenBLAS that happen to be in the environment are not passed on.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
+    done = subprocess.run(command, env={**inherited, **ONE_THREAD, **(environment or {})}, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with status {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
