@@ -62,6 +62,7 @@ bench: ## compare the step time with PyTorch's, and training with and without re
 	@cmake --build --preset release --parallel $(JOBS)
 	@/usr/bin/python3 bench/step_time.py
 	@/usr/bin/python3 bench/recording_cost.py
+	@/usr/bin/python3 bench/gemm_share.py
 
 install: build ## install the program below PREFIX (default /usr/local)
 	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"

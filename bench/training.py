@@ -30,18 +30,23 @@ def pinned(command, core):
     return command if core is None else ["taskset", "-c", str(core), *command]
 
 
-def aorta_steps(config, steps, warmup, options=(), overrides=(), core=None):
-    """Wall time in ms of each training step on one rank, from the start of one to the start of the next."""
+def aorta_lines(config, steps, warmup, options=(), overrides=(), core=None):
+    """What `aorta train` on one rank logged of each step after the warm-up."""
     with tempfile.TemporaryDirectory() as directory:
         settings = [f"training.max_steps={warmup + steps + 1}", f"training.output_dir={directory}",
                     "training.mixed_precision=none", "device.kind=cpu", "logging.level=WARNING", *overrides]
         run(pinned([AORTA, "train", "--config", config, *options, "--override", *settings], core))
         with open(f"{directory}/rank_00_metrics.jsonl", encoding="utf-8") as file:
-            times = [json.loads(line)["step_ms"] for line in file]
-    times = times[warmup:warmup + steps]  # the last step has no successor and is left out
-    if len(times) != steps or None in times:
-        sys.exit(f"aorta train logged {len(times)} of {steps} step times")
-    return times
+            lines = [json.loads(line) for line in file]
+    lines = lines[warmup:warmup + steps]  # the last step has no successor, so its time is not known: it is left out
+    if len(lines) != steps or any(line["step_ms"] is None for line in lines):
+        sys.exit(f"aorta train logged the times of {len(lines)} steps, expected {steps}")
+    return lines
+
+
+def aorta_steps(*arguments, **options):
+    """Wall time in ms of each training step, from the start of one to the start of the next; as aorta_lines."""
+    return [line["step_ms"] for line in aorta_lines(*arguments, **options)]
 
 
 def median(values):
