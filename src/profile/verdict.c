@@ -220,7 +220,7 @@ static aorta_status judge_iteration(const struct aorta_judged *item, struct tria
 static void forgive_rare_slowness(struct aorta_rank_costs *costs) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         int64_t slow = costs->collective_ns[AORTA_CAUSE_SLOW_COLLECTIVE][kind];
-        if (slow == 0 || slow * 200 >= costs->step_ns) continue;
+        if (slow == 0 || slow >= costs->step_ns / 200) continue;
         pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, (enum aorta_collective)kind, -slow);
         pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, (enum aorta_collective)kind, slow);
     }

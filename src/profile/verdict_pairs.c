@@ -71,7 +71,7 @@ static void judge_collective(struct part *parts, size_t count) {
         *parts[i].wait = (struct aorta_wait){
             .until_ns = until,
             .late_rank = &parts[i] == last ? -1 : last->item->iteration.rank,
-            .late_device = 2 * idle_ns < late_ns,
+            .late_device = idle_ns < late_ns - idle_ns,
             .complete = (size_t)parts[i].range->info.group_size == count,
         };
     }

@@ -78,7 +78,7 @@ static aorta_status collect_runs(const struct aorta_judged *item, struct run *ru
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
         int64_t length = range->end_ns - range->start_ns, beside = time_beside(range, &comm);
-        if (beside != 0 && 2 * beside < length) continue;
+        if (beside != 0 && beside < length - beside) continue;
         runs[(*count)++] = (struct run){range->info.function, range->info.flops, (double)length, beside != 0};
     }
     aorta_intervals_free(&comm);

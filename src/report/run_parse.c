@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times beyond a century, or sizes that are no sizes, are damage. */
-static const double time_limit_ms = 3.2e12;
+/* Times beyond thirty years and sizes beyond a petabyte are damage; below, sums cannot overflow. */
+static const double time_limit_ms = 1e12;
+static const int64_t bytes_limit = 1000000000000000;
 
 /* ---- typed access, errors with the path ---- */
 
@@ -150,8 +151,8 @@ static aorta_status read_numbers(const json_t *metadata, const char *path, const
     AORTA_TRY(get_optional_integer(metadata, "sequence", path, -1, &range->sequence));
     AORTA_TRY(get_optional(metadata, "flops", path, &info->flops));
     if (isnan(info->flops)) info->flops = 0;
-    if (info->bytes < 0 || info->flops < 0 || group_size < 0 || group_size > INT32_MAX || group < 0 ||
-        group > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
+    if (info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 || group_size < 0 || group_size > INT32_MAX ||
+        group < 0 || group > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
         return AORTA_ERROR(AORTA_FORMAT, "%smetadata holds a number that cannot be", path);
     info->layer = (int)layer;
     info->group_size = (int)group_size;
@@ -280,8 +281,9 @@ static aorta_status read_profile(const json_t *object, struct aorta_run *run, co
     AORTA_TRY(read_ranges(ranges, origin_ns, run, previous, step));
     AORTA_TRY(read_markers(json_object_get(object, "markers"), origin_ns, run, previous, profile));
     AORTA_TRY(read_host(json_object_get(object, "host_ranges"), origin_ns, profile));
-    bool follows = previous && previous->profiled && previous->global_step + 1 == step->global_step &&
-                   !profile->own_clock && !previous->profile.own_clock;
+    bool follows = previous && previous->profiled && previous->global_step < step->global_step &&
+                   step->global_step - 1 == previous->global_step && !profile->own_clock &&
+                   !previous->profile.own_clock;
     AORTA_TRY(aorta_overlap_compute(profile, follows ? previous->profile.end_ns : INT64_MIN, &step->overlap));
     step->profiled = true;
     return NULL;
