@@ -83,13 +83,13 @@ AORTA_MUST_USE aorta_status aorta_stream_synchronize(struct aorta_stream *stream
 /* Nothing queued and nothing running; not inside a capture. */
 bool aorta_stream_idle(struct aorta_stream *stream);
 
-/* A kernel: a CPU function and, for GPUs, the source of the same behind one name. Const and static. */
+/* A kernel: a CPU function and a GPU launch behind one name. Const and static. */
 struct aorta_kernel {
     const char *name;
     /* Runs on the stream's thread with the copied arguments. */
     aorta_status (*cpu)(const void *args);
-    /* GPU launch description; absent on kernels that exist only for the CPU. */
-    const struct aorta_gpu_kernel *gpu;
+    /* Called by aorta_launch itself on GPU streams: chooses a grid and queues through gpu.h. NULL: the CPU only. */
+    aorta_status (*gpu)(struct aorta_stream *stream, const void *args);
 };
 
 /* Queues kernel(args); `bytes` of *args are copied (and lie at a multiple of 16 when the kernel sees them), pointers

@@ -1,0 +1,87 @@
+/* What operations and collectives need beyond device.h when the device is a GPU (CUDA or HIP).
+ *
+ * A kernel (struct aorta_kernel) names a host function `gpu` beside its CPU version; that function works out the grid
+ * and calls aorta_gpu_launch, or a vendor library on the stream's handle. Kernels are C in the CUDA/HIP dialect
+ * (src/ops/kernels/), compiled for the device at hand at first use and cached on disk. A kernel's one parameter is the
+ * struct that its CPU version takes too, by value. */
+#ifndef AORTA_DEVICE_GPU_H
+#define AORTA_DEVICE_GPU_H
+
+#include "device/device.h"
+
+/* One source file of kernels; static and const. `text` is self-contained: headers are already in it. */
+struct aorta_gpu_source {
+    const char *name; /* "norm.cu" */
+    const char *text;
+};
+
+/* One extern "C" __global__ function; static and const: launches look it up by its address. */
+struct aorta_gpu_entry {
+    const struct aorta_gpu_source *source;
+    const char *name;
+};
+
+struct aorta_gpu_grid {
+    uint32_t blocks[3], threads[3]; /* 0 counts as 1 */
+    uint32_t shared_bytes;          /* dynamic shared memory; above 48 KiB is asked for by the driver */
+};
+
+/* Queues entry(args). AORTA_DEVICE names the entry, and carries the compiler's log when it does not compile. A grid
+ * without blocks[0] queues nothing. */
+AORTA_MUST_USE aorta_status aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
+                                             struct aorta_gpu_grid grid, const void *args, size_t bytes);
+/* Compiles and loads an entry ahead of its first launch (inside a capture nothing can be loaded). */
+AORTA_MUST_USE aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_gpu_entry *entry);
+
+struct aorta_gpu_properties {
+    int multiprocessors, warp_size;
+    int max_threads_per_block, max_threads_per_multiprocessor;
+    uint32_t shared_bytes_per_block; /* most that a block may ask for */
+    uint64_t l2_bytes;
+    int major, minor;      /* CUDA: compute capability; HIP: from the gfx name */
+    char architecture[32]; /* "sm_90", "gfx942" */
+    char pci_bus_id[32];
+};
+const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);
+
+bool aorta_device_is_gpu(const struct aorta_device *device);
+void *aorta_gpu_stream_handle(struct aorta_stream *stream); /* CUstream or hipStream_t */
+/* Makes the device's context current on the calling thread (vendor libraries need that). */
+AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
+
+/* State that a room hangs on a device for as long as it is open (library handles, workspaces), so that none of it is
+ * global. `key` is the address of any static object of the room. `make` is called once, at first use. Thread-safe.
+ * `end` runs at aorta_device_close, last attached first. */
+AORTA_MUST_USE aorta_status aorta_device_attachment(struct aorta_device *device, const void *key,
+                                                    aorta_status (*make)(struct aorta_device *device, void **state),
+                                                    void (*end)(void *state), void **state);
+
+/* ---- vendor libraries, opened when the program runs ---- */
+
+struct aorta_symbol {
+    const char *name;
+    size_t offset; /* of the function pointer in the table that is filled */
+    bool required;
+};
+
+struct aorta_library_description {
+    const char *purpose;      /* "matrix products" */
+    const char *const *names; /* tried in order, NULL ends; also below the usual install folders */
+    const struct aorta_symbol *symbols;
+    size_t symbol_count;
+    const char *install; /* how to get it */
+};
+
+/* An open library; `path` is where the loader found it. */
+struct aorta_library {
+    void *handle;
+    char path[256];
+};
+
+/* Opens the first name that loads and fills the table. AORTA_UNSUPPORTED says every name and path tried, and why each
+ * failed, or which required symbol is missing from which file (too old). Never closed: vendor libraries do not survive
+ * it. */
+AORTA_MUST_USE aorta_status aorta_library_open(const struct aorta_library_description *description, void *table,
+                                               struct aorta_library *library);
+
+#endif
