@@ -46,7 +46,7 @@ static const struct aorta_cli_option options[] = {
                .offset = offsetof(struct launch_values, mpi),
                .fallback = "auto",
                .choices = mpi_choices,
-               .help = "start the ranks through mpirun, which collectives on host memory need; auto: when there are "
+               .help = "whether mpirun starts the ranks, which collectives on host memory need; auto: if there are "
                        "several ranks and mpirun is installed"},
      .argument = "auto|always|never"},
 };
@@ -60,8 +60,9 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
     .operands = true,
     .command = true,
-    .footer = "Exit code: 0 when every rank ended with 0, else that of the rank that failed first (128 + signal when a "
-              "signal ended it).\n",
+    .footer =
+        "Exit code: 0 when every rank ended with 0, else that of the rank that failed first\n(128 + signal when a "
+        "signal ended it).\n",
 };
 
 /* Under this name the launcher starts itself, once per rank. */

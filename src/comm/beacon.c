@@ -135,23 +135,23 @@ void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status) {
 }
 
 /* The newest slot that is whole. One that a dying writer left half-written is passed over. */
-static void read_newest(const struct record *record, struct aorta_beacon_state *state) {
+static void read_newest(struct record *record, struct aorta_beacon_state *state) {
     for (int i = 0; i < SLOTS; i++) {
-        const struct slot *slot = &record->slots[i];
+        struct slot *slot = &record->slots[i];
         uint32_t before = atomic_load(&slot->version);
         int64_t said_ns = slot->said_ns;
         if (before % 2 || said_ns <= state->said_ns) continue;
         char text[AORTA_BEACON_TEXT];
         memcpy(text, slot->text, sizeof text);
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load(&slot->version) != before) continue;
+        /* Adding nothing keeps the copy before this second look, as a plain load would not. */
+        if (atomic_fetch_add(&slot->version, 0) != before) continue;
         state->said_ns = said_ns;
         memcpy(state->text, text, sizeof text);
     }
 }
 
 void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_state *state) {
-    const struct record *record = beacon->record;
+    struct record *record = beacon->record;
     *state = (struct aorta_beacon_state){.pid = atomic_load(&record->pid),
                                          .group = atomic_load(&record->group),
                                          .ended_ns = atomic_load(&record->ended_ns),

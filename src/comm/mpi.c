@@ -1,8 +1,6 @@
 /* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
 #include "comm/mpi_group.h"
 
-#include "comm/mpirun.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +34,6 @@ static aorta_status join(const struct aorta_ranks *ranks) {
     if (joined()) {
         AORTA_TRY(mpi_check(MPI_Query_thread(&level), "MPI_Query_thread"));
     } else {
-        aorta_mpi_environment();
         AORTA_TRY(mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
     }
     if (level < MPI_THREAD_MULTIPLE) {

@@ -30,10 +30,6 @@ static const struct setting root_settings[] = {
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
 };
 
-static const struct setting process_settings[] = {
-    {"OMPI_MCA_mpi_yield_when_idle", "1"}, /* MPI's own waiting leaves the core to compute */
-};
-
 static const char *const foreign_prefixes[] = {
     "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "PMIX_",       "PMI_",
     "SLURM_PROCID",     "SLURM_STEP",     "RANK=",         "LOCAL_RANK=", "AORTA_STATE_DIR=",
@@ -78,11 +74,6 @@ void aorta_mpirun_environment(void) {
     if (!memory_readable()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     if (geteuid() == 0) apply(root_settings, sizeof root_settings / sizeof *root_settings);
     apply(mpirun_settings, sizeof mpirun_settings / sizeof *mpirun_settings);
-    aorta_mpi_environment();
-}
-
-void aorta_mpi_environment(void) {
-    apply(process_settings, sizeof process_settings / sizeof *process_settings);
 }
 
 static bool foreign(const char *entry) {

@@ -16,7 +16,4 @@ void aorta_mpirun_environment(void);
 /* Removes what another launcher around us has left in the environment and what would mislead the ranks. */
 void aorta_foreign_ranks_clear(void);
 
-/* Settings that help any process that joins MPI; also when the user called mpirun. */
-void aorta_mpi_environment(void);
-
 #endif
