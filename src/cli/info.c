@@ -15,8 +15,6 @@
 #include <unistd.h>
 #include <yaml.h>
 
-extern char **environ;
-
 /* ---- things that are looked for when the program runs ---- */
 
 enum part_kind { PART_TOOL, PART_DRIVER };

@@ -42,29 +42,26 @@ static bool plain_number(const char *text, char number[LONGEST_NUMBER]) {
 }
 
 bool aorta_scalar_int(const char *text, int64_t *value) {
-    char number[LONGEST_NUMBER];
+    static const struct {
+        const char *prefix, *digits;
+        int base;
+    } notations[] = {
+        {"0x", "0123456789abcdefABCDEF", 16}, {"0b", "01", 2}, {"0", "01234567", 8}, {"", "0123456789", 10}};
+    char number[LONGEST_NUMBER] = "";
     if (!plain_number(text, number)) return false;
-    bool negative = number[0] == '-';
-    const char *digits = number + (number[0] == '-' || number[0] == '+');
-    int base = 10;
-    if (strncmp(digits, "0x", 2) == 0) {
-        base = 16;
-        digits += 2;
-    } else if (strncmp(digits, "0b", 2) == 0) {
-        base = 2;
-        digits += 2;
-    } else if (digits[0] == '0' && digits[1]) {
-        base = 8;
-        digits += 1;
+    bool negative = number[0] == '-', sign = negative || number[0] == '+';
+    if (strcmp(number + sign, "0") == 0) {
+        *value = 0;
+        return true;
     }
-    if (strchr("+-", digits[0]) || strspn(digits, "0123456789abcdefABCDEF") != strlen(digits)) return false;
-    char signed_digits[LONGEST_NUMBER + 1] = "-";
-    strcpy(signed_digits + 1, digits);
-    char *end;
+    size_t notation = 0;
+    while (strncmp(number + sign, notations[notation].prefix, strlen(notations[notation].prefix)) != 0) notation++;
+    char *digits = number + sign + strlen(notations[notation].prefix);
+    if (!*digits || strspn(digits, notations[notation].digits) != strlen(digits)) return false;
     errno = 0;
-    long long parsed = strtoll(signed_digits + !negative, &end, base);
-    if (*end || errno) return false;
-    *value = parsed;
+    unsigned long long magnitude = strtoull(digits, NULL, notations[notation].base);
+    if (errno || magnitude > (unsigned long long)INT64_MAX + negative) return false;
+    *value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
     return true;
 }
 
@@ -74,7 +71,7 @@ bool aorta_scalar_double(const char *text, double *value) {
         *value = (double)integer;
         return true;
     }
-    char number[LONGEST_NUMBER];
+    char number[LONGEST_NUMBER] = "";
     if (!plain_number(text, number) || strpbrk(number, "xXaAbBcCdDfF") || !strpbrk(number, "0123456789")) return false;
     char *end;
     *value = strtod(number, &end);

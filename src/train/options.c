@@ -472,6 +472,7 @@ static aorta_status check_samples(const struct aorta_train_options *options, int
 static aorta_status check_shards(const struct aorta_train_options *options, int world_size) {
     const struct aorta_model_options *model = &options->model;
     int64_t shards = aorta_train_shard_degree(options, world_size);
+    if (shards < 2) return NULL;
     int64_t attention_rows = 3 * model->model_dim; /* in_proj_weight */
     bool by_mlp = model->mlp_hidden_dim > attention_rows;
     int64_t most = by_mlp ? model->mlp_hidden_dim : attention_rows;
