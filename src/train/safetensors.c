@@ -109,9 +109,11 @@ static aorta_status parse_tensor(const char *path, const char *name, const json_
         return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: shape is not a list of at most %d sizes", path, name,
                            AORTA_TENSOR_MAX_DIMENSIONS);
     const json_t *offsets = json_object_get(entry, "data_offsets");
-    int64_t begin = json_integer_value(json_array_get(offsets, 0)),
-            end = json_integer_value(json_array_get(offsets, 1));
-    if (!json_is_array(offsets) || begin < 0 || end < begin || (uint64_t)end > data_size)
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last))
+        return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: data_offsets are not a list of two integers", path, name);
+    int64_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (begin < 0 || end < begin || (uint64_t)end > data_size)
         return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: data_offsets lie outside the file's %zu bytes of data", path,
                            name, data_size);
     if ((uint64_t)(end - begin) != byte_size(tensor))
@@ -129,7 +131,7 @@ static aorta_status parse_header(const char *path, struct aorta_safetensors *fil
         return AORTA_ERROR(AORTA_FORMAT, "%s: the header claims %llu bytes, the file has %zu", path,
                            (unsigned long long)header_length, length);
     json_error_t error;
-    json_t *header = json_loadb(file->bytes + LENGTH_BYTES, (size_t)header_length, 0, &error);
+    json_t *header = json_loadb(file->bytes + LENGTH_BYTES, (size_t)header_length, JSON_REJECT_DUPLICATES, &error);
     file->header = header;
     if (!json_is_object(header))
         return AORTA_ERROR(AORTA_FORMAT, "%s: header at byte %d: %s", path, LENGTH_BYTES + error.position,

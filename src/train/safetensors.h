@@ -15,7 +15,7 @@ struct aorta_tensor {
     enum aorta_dtype dtype; /* fp32 or int64 */
     int dimensions;
     int64_t shape[AORTA_TENSOR_MAX_DIMENSIONS];
-    const void *data; /* row-major host memory */
+    const void *data; /* row-major host memory; of a file that was read: at any address, so copy before use */
 };
 
 int64_t aorta_tensor_elements(const struct aorta_tensor *tensor);

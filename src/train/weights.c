@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- start values ---- */
 
@@ -38,8 +39,8 @@ static void values_of(const struct source *source, int parameter, int64_t first,
     const struct aorta_model *model = source->context->model;
     if (source->from_file) {
         const char *name = aorta_model_parameter(model, parameter)->name;
-        const float *data = aorta_safetensors_find(&source->file, name)->data;
-        for (int64_t i = 0; i < count; i++) values[i] = data[first + i];
+        const char *data = aorta_safetensors_find(&source->file, name)->data;
+        if (count) memcpy(values, data + (size_t)first * sizeof *values, (size_t)count * sizeof *values);
         return;
     }
     aorta_model_initialise(model, parameter, (uint64_t)source->context->options->training.seed, first, count, values);

@@ -1,0 +1,48 @@
+/* Any bytes as a file of tensors: an error, or tensors whose data lie in the file and that, written out, read the same.
+ */
+#include "train/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Touches every byte, so that the sanitizer sees data outside the file. */
+static unsigned sum_of(const struct aorta_safetensors *file) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const unsigned char *bytes = file->tensors[i].data;
+        size_t length = (size_t)aorta_tensor_elements(&file->tensors[i]) * aorta_dtype_size(file->tensors[i].dtype);
+        for (size_t b = 0; b < length; b++) sum = sum * 31 + bytes[b];
+        if (!aorta_safetensors_find(file, file->tensors[i].name)) abort();
+    }
+    return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d_safetensors", (int)getpid());
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
+    struct aorta_safetensors file, again;
+    aorta_status status = aorta_safetensors_read(path, &file);
+    if (status) {
+        if (aorta_status_code(status) != AORTA_FORMAT || !strstr(aorta_status_message(status), path)) abort();
+        aorta_status_free(status);
+        unlink(path);
+        return 0;
+    }
+    status = aorta_safetensors_write(path, file.tensors, file.count);
+    if (!status) status = aorta_safetensors_read(path, &again);
+    unlink(path);
+    if (status) {
+        fprintf(stderr, "what was written does not read: %s\n", aorta_status_message(status));
+        abort();
+    }
+    if (again.count != file.count || sum_of(&again) != sum_of(&file)) abort();
+    aorta_safetensors_free(&again);
+    aorta_safetensors_free(&file);
+    return 0;
+}
