@@ -30,8 +30,26 @@ static void write_reasons(struct aorta_json *json, const struct reasons *reasons
     aorta_json_object_end(json);
 }
 
+/* Nanoseconds as milliseconds with up to six decimals, which is exact. By integers: a line has thousands of times, and
+ * printing them as doubles would take most of the time that a line takes. */
 static void key_ms(struct aorta_json *json, const char *key, int64_t ns) {
-    aorta_json_key_fixed(json, key, (double)ns / 1e6, 6); /* six decimals: exact to the nanosecond */
+    char digits[32];
+    char *end = digits + sizeof digits, *at = end;
+    uint64_t left = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    for (int decimals = 0; decimals < 6; decimals++, left /= 10) {
+        *--at = (char)('0' + left % 10);
+        if (*at == '0' && at + 1 == end && decimals < 5) end = at; /* a trailing zero */
+    }
+    *--at = '.';
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (ns < 0) *--at = '-';
+    aorta_json_key(json, key);
+    aorta_text_append(json->out, at, (size_t)(end - at));
+    json->after_key = false;
+    json->need_comma = true;
 }
 
 /* Bytes per nanosecond are GB/s (10^9 bytes, as nccl-tests print). */
