@@ -57,8 +57,11 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
         aorta_text_printf(out, "%s%.1f%% of %.2f ms communication hidden, %.2f ms exposed",
                           verdict->coarse ? "at most " : "", 100 * verdict->overlap_ratio, verdict->comm_ms,
                           verdict->exposed_ms);
-    if (!isnan(verdict->slowdown.ratio))
-        aorta_text_printf(out, "; GEMMs take %+.0f%% beside it", 100 * (verdict->slowdown.ratio - 1));
+    double slower = 100 * (verdict->slowdown.ratio - 1);
+    if (fabs(slower) < 0.5)
+        aorta_text_puts(out, "; GEMMs take no longer beside it");
+    else if (!isnan(slower))
+        aorta_text_printf(out, "; GEMMs take %+.0f%% beside it", slower);
     aorta_text_puts(out, "\n");
 }
 

@@ -150,7 +150,7 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
     size_t count = median ? steps_shown(run, median->global_step, shown) : 0;
     if (!count) return;
     struct rows rows = lay_out(shown, count);
-    aorta_plot_begin(script, 1400, 170 + (int)(rows.height * 44), path);
+    aorta_plot_begin(script, 1400, 195 + (int)(rows.height * 44), path);
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: streams in step %lld (median)", run->run.label, (long long)median->global_step);
     if (median->overlap.comm_ns)
@@ -161,7 +161,7 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
     aorta_text_free(&title);
     aorta_text_puts(script, " noenhanced textcolor '#222222'\nset xlabel 'time [ms]'\nset border 1\nunset grid\n"
                             "set grid xtics linecolor '#e4e4e4' linetype 1 linewidth 0.6\nset xrange [0:*] noextend\n"
-                            "set key outside bottom center horizontal\nset bmargin 5.5\n");
+                            "set key outside bottom center horizontal\nset bmargin 7\n");
     write_rows(shown, count, &rows, script);
     size_t boxes[SORT_COUNT];
     for (int sort = 0; sort < SORT_COUNT; sort++)
