@@ -2,10 +2,10 @@
 
 #include "comm/beacon.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <threads.h>
 #include <unistd.h>
 
 static char directory[64];
@@ -108,9 +108,9 @@ static void test_survives_kill(void **state) {
     aorta_beacon_close(beacon);
 }
 
-static int talk(void *beacon) {
+static void *talk(void *beacon) {
     for (int i = 0; i < 2000; i++) aorta_beacon_set(beacon, i % 2 ? "aaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbb");
-    return 0;
+    return NULL;
 }
 
 /* Two streams speak at once; the words never mix. */
@@ -119,9 +119,9 @@ static void test_two_speakers(void **state) {
     struct aorta_beacon *beacon;
     check_ok(aorta_beacon_create(directory, 1));
     check_ok(aorta_beacon_open_at(directory, 0, &beacon));
-    thrd_t threads[2];
-    for (int i = 0; i < 2; i++) assert_int_equal(thrd_create(&threads[i], talk, beacon), thrd_success);
-    for (int i = 0; i < 2; i++) thrd_join(threads[i], NULL);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, talk, beacon), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     struct aorta_beacon_state seen;
     aorta_beacon_read(beacon, &seen);
     assert_true(!strcmp(seen.text, "aaaaaaaaaaaaaaaa") || !strcmp(seen.text, "bbbbbbbbbbbbbbbb"));

@@ -52,12 +52,12 @@ static int action_env(int rank, int chosen) {
     return ranks.master_port > 0 ? 0 : 98;
 }
 
-static struct aorta_beacon *say(int rank, const char *text) {
+static void say(int rank, const char *text) {
     struct aorta_beacon *beacon = NULL;
     if (report(aorta_beacon_open(rank, &beacon))) exit(97);
     aorta_beacon_step(beacon, 12);
     aorta_beacon_set(beacon, text);
-    return beacon;
+    aorta_beacon_close(beacon); /* what was said stays */
 }
 
 static int action_fail(int rank, int chosen) {
