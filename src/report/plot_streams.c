@@ -153,8 +153,12 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
     aorta_plot_begin(script, 1400, 195 + (int)(rows.height * 44), path);
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: streams in step %lld (median)", run->run.label, (long long)median->global_step);
-    if (median->overlap.comm_ns)
-        aorta_text_printf(&title, ", %.1f%% of communication hidden", 100 * median->overlap.overlap_ratio);
+    int64_t comm = 0, overlap = 0;
+    for (size_t i = 0; i < count; i++) {
+        comm += shown[i]->overlap.comm_ns;
+        overlap += shown[i]->overlap.overlap_ns;
+    }
+    if (comm) aorta_text_printf(&title, ", %.1f%% of communication hidden", 100 * (double)overlap / (double)comm);
     if (run->run.simulated) aorta_text_puts(&title, ", collectives simulated");
     aorta_text_puts(script, "set title ");
     aorta_gnuplot_quote(script, title.data ? title.data : "");
