@@ -1,0 +1,218 @@
+/* The model by itself: its loss against finite differences, its parameters, what it announces, its types. */
+#include "check.h"
+#include "rig.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct aorta_model_shape small = {.batch = 2,
+                                               .positions = 5,
+                                               .vocab_size = 13,
+                                               .embedding_dim = 6,
+                                               .sparse_features = 3,
+                                               .num_dense_features = 2,
+                                               .dense_dim = 4,
+                                               .model_dim = 12,
+                                               .num_heads = 3,
+                                               .num_layers = 2,
+                                               .mlp_hidden_dim = 20,
+                                               .dtype = AORTA_F32};
+
+static float loss_with(struct model_rig *rig, int64_t element, float value) {
+    float before = rig->values[element];
+    rig->values[element] = value;
+    float loss = model_rig_run(rig);
+    rig->values[element] = before;
+    return loss;
+}
+
+/* Central difference. fp32 rounds the loss to some 5e-8, so with a step of 1e-2 the slope is known to about 1e-5. */
+static void check_slope(struct model_rig *rig, int parameter, int64_t index, const float *gradients) {
+    const float step = 1e-2f;
+    int64_t element = rig->offsets[parameter] + index;
+    float value = rig->values[element];
+    double difference = (double)loss_with(rig, element, value + step) - (double)loss_with(rig, element, value - step);
+    double slope = difference / (2 * (double)step), gradient = (double)gradients[element];
+    if (fabs(slope - gradient) > 2e-2 * fabs(gradient) + 2.5e-5)
+        fail_msg("%s[%lld]: gradient %.6g, finite difference %.6g", aorta_model_parameter(rig->model, parameter)->name,
+                 (long long)index, gradient, slope);
+}
+
+static int64_t steepest(const struct model_rig *rig, int parameter, const float *gradients) {
+    int64_t best = 0;
+    const float *own = gradients + rig->offsets[parameter];
+    for (int64_t i = 1; i < model_rig_size(rig, parameter); i++)
+        if (fabsf(own[i]) > fabsf(own[best])) best = i;
+    return best;
+}
+
+/* Of each parameter three elements at random and the steepest one. */
+static void check_slopes(float dropout) {
+    struct model_rig rig;
+    struct aorta_model_shape shape = small;
+    shape.dropout = dropout;
+    model_rig_open(&rig, shape, 3);
+    model_rig_run(&rig);
+    size_t bytes = (size_t)rig.elements * sizeof(float);
+    float *gradients = malloc(bytes);
+    assert_non_null(gradients);
+    memcpy(gradients, rig.gradients, bytes);
+    srand(11);
+    for (int parameter = 0; parameter < rig.parameters; parameter++) {
+        int64_t top = steepest(&rig, parameter, gradients);
+        assert_true(fabsf(gradients[rig.offsets[parameter] + top]) > 1e-4f); /* every parameter is used */
+        check_slope(&rig, parameter, top, gradients);
+        for (int i = 0; i < 3; i++) check_slope(&rig, parameter, rand() % model_rig_size(&rig, parameter), gradients);
+    }
+    free(gradients);
+    model_rig_close(&rig);
+}
+
+static void test_finite_differences(void **state) {
+    (void)state;
+    check_slopes(0);
+}
+
+/* The masks of backward are those of forward, in every place. */
+static void test_finite_differences_with_dropout(void **state) {
+    (void)state;
+    check_slopes(0.25f);
+}
+
+/* The mask depends on seed, step, rank and micro-batch, and on nothing else. */
+static void test_dropout_masks(void **state) {
+    (void)state;
+    struct model_rig rig;
+    struct aorta_model_shape shape = small;
+    shape.dropout = 0.25f;
+    model_rig_open(&rig, shape, 3);
+    float first = model_rig_run(&rig);
+    assert_true(model_rig_run(&rig) == first);
+    rig.pass.rank = 1;
+    float rank = model_rig_run(&rig);
+    rig.pass.rank = 0, rig.pass.micro = 1;
+    float micro = model_rig_run(&rig);
+    rig.pass.micro = 0, rig.pass.seed++;
+    float seed = model_rig_run(&rig);
+    rig.pass.seed--, rig.state->step = 1;
+    float step = model_rig_run(&rig);
+    rig.state->step = 0;
+    const float losses[] = {first, rank, micro, seed, step};
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < i; j++) assert_true(losses[i] != losses[j]);
+    assert_true(model_rig_run(&rig) == first);
+    model_rig_close(&rig);
+}
+
+/* Each gradient is announced once a pass; a layer's before those of the layer below it, the embedding's last. */
+static void test_announcements(void **state) {
+    (void)state;
+    struct model_rig rig;
+    model_rig_open(&rig, small, 3);
+    model_rig_run(&rig);
+    for (int i = 0; i < rig.parameters; i++) assert_int_equal(rig.ready[i], 1);
+    int scorer = rig.ready_from[model_rig_find(&rig, "scorer.0.weight")];
+    int upper = rig.ready_from[model_rig_find(&rig, "encoder.layers.1.self_attn.in_proj_weight")];
+    int lower = rig.ready_from[model_rig_find(&rig, "encoder.layers.0.norm2.bias")];
+    int embedding = rig.ready_from[model_rig_find(&rig, "embedding.weight")];
+    assert_true(scorer < upper && upper < lower && lower < embedding);
+    assert_int_equal(embedding, rig.parameters - 1);
+    model_rig_close(&rig);
+}
+
+/* `accumulate` adds, whatever was there; without it old gradients do not matter. Both weights scale. */
+static void test_accumulation(void **state) {
+    (void)state;
+    struct model_rig rig;
+    model_rig_open(&rig, small, 3);
+    float loss = model_rig_run(&rig);
+    size_t bytes = (size_t)rig.elements * sizeof(float);
+    float *once = malloc(bytes);
+    assert_non_null(once);
+    memcpy(once, rig.gradients, bytes);
+    rig.pass.accumulate = true;
+    rig.pass.gradient_weight = 0.5f, rig.pass.loss_weight = 0.25f;
+    assert_true(fabsf(model_rig_run(&rig) - loss * 0.25f) < 1e-6f);
+    for (int64_t i = 0; i < rig.elements; i++)
+        assert_true(fabsf(rig.gradients[i] - 1.5f * once[i]) <= 1e-5f * fabsf(once[i]) + 1e-9f);
+    rig.pass.accumulate = false;
+    rig.pass.gradient_weight = 1;
+    model_rig_run(&rig);
+    for (int64_t i = 0; i < rig.elements; i++)
+        assert_true(fabsf(rig.gradients[i] - once[i]) <= 1e-5f * fabsf(once[i]) + 1e-9f);
+    free(once);
+    model_rig_close(&rig);
+}
+
+/* 16-bit storage stays near fp32: bf16 has 8 bits of significand, fp16 11. */
+static void test_types(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_dtype dtype;
+        double loss, gradients;
+    } rows[] = {{AORTA_BF16, 5e-3, 0.1}, {AORTA_F16, 1e-3, 0.02}};
+    struct model_rig exact;
+    model_rig_open(&exact, small, 3);
+    double loss = (double)model_rig_run(&exact);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct model_rig rig;
+        struct aorta_model_shape shape = small;
+        shape.dtype = rows[i].dtype;
+        model_rig_open(&rig, shape, 3);
+        rig.state->loss_scale = 1024;
+        double rounded = (double)model_rig_run(&rig), difference = 0, size = 0;
+        assert_true(rounded != loss);
+        assert_true(fabs(rounded - loss) < rows[i].loss * loss);
+        for (int64_t e = 0; e < rig.elements; e++) {
+            difference += pow((double)rig.gradients[e] / 1024 - (double)exact.gradients[e], 2);
+            size += pow((double)exact.gradients[e], 2);
+        }
+        if (sqrt(difference / size) > rows[i].gradients) fail_msg("gradients off by %.3g", sqrt(difference / size));
+        model_rig_close(&rig);
+    }
+    model_rig_close(&exact);
+}
+
+/* Start values are PyTorch's distributions, the same in pieces as at once. */
+static void test_start_values(void **state) {
+    (void)state;
+    struct model_rig rig;
+    struct aorta_model_shape shape = small;
+    shape.model_dim = 48, shape.mlp_hidden_dim = 64, shape.vocab_size = 500;
+    model_rig_open(&rig, shape, 3);
+    for (int i = 0; i < rig.parameters; i++) {
+        const struct aorta_parameter *p = aorta_model_parameter(rig.model, i);
+        const float *whole = rig.values + rig.offsets[i];
+        int64_t count = model_rig_size(&rig, i);
+        float piece[7];
+        for (int64_t first = 0; first < count; first += 7) {
+            int64_t some = count - first < 7 ? count - first : 7;
+            aorta_model_initialise(rig.model, i, 3, first, some, piece);
+            assert_memory_equal(piece, whole + first, (size_t)some * sizeof *piece);
+        }
+        double squares = 0;
+        for (int64_t e = 0; e < count; e++) {
+            if (p->init == AORTA_INIT_ZERO) assert_true(whole[e] == 0);
+            if (p->init == AORTA_INIT_ONE) assert_true(whole[e] == 1);
+            if (p->init == AORTA_INIT_UNIFORM) assert_true(fabsf(whole[e]) <= p->bound);
+            squares += pow((double)whole[e], 2);
+        }
+        double variance = p->init == AORTA_INIT_NORMAL ? 1 : pow((double)p->bound, 2) / 3;
+        if ((p->init == AORTA_INIT_NORMAL || p->init == AORTA_INIT_UNIFORM) && count > 1000)
+            assert_true(fabs(squares / (double)count / variance - 1) < 0.2);
+    }
+    const struct aorta_parameter *in_proj =
+        aorta_model_parameter(rig.model, model_rig_find(&rig, "encoder.layers.1.self_attn.in_proj_weight"));
+    assert_true(fabs((double)in_proj->bound - sqrt(6.0 / (48 + 3 * 48))) < 1e-6); /* Xavier */
+    model_rig_close(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finite_differences), cmocka_unit_test(test_finite_differences_with_dropout),
+        cmocka_unit_test(test_dropout_masks),      cmocka_unit_test(test_announcements),
+        cmocka_unit_test(test_accumulation),       cmocka_unit_test(test_types),
+        cmocka_unit_test(test_start_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
