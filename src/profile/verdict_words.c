@@ -178,7 +178,7 @@ static void say_contention(struct subject *subject) {
         "alone)",
         subject->finding->cost_ms, 100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
     aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
-                                      "workload.occupancy_cap and fewer channels on a GPU");
+                                      "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }
 
 static void say_compute(struct subject *subject) {

@@ -1,5 +1,7 @@
 #include "report/summary.h"
 
+#include "report/settings.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,13 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     }
     aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
     free(iterations);
-    if (status) return aorta_annotate(status, "%s", run->directory);
+    struct aorta_settings settings;
+    if (!status) status = aorta_settings_read(run->directory, &run->arena, &settings);
+    if (!status && count && settings.count) status = aorta_verdict_advise(&labelled->verdict, &settings);
+    if (status) {
+        aorta_verdict_free(&labelled->verdict);
+        return aorta_annotate(status, "%s", run->directory);
+    }
     labelled->judged = count > 0;
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;

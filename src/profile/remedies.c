@@ -1,0 +1,100 @@
+#include "profile/remedies.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { ANY = -1, SHOWN = 2 }; /* remedies named in one line of advice */
+
+/* One row per remedy, best first within a cause. Value NULL: always worth trying, the present value is told. `unless`:
+ * a setting that makes the remedy pointless ("key=value"). */
+static const struct remedy {
+    enum aorta_cause cause;
+    int kind; /* enum aorta_collective, or ANY */
+    const char *key, *value, *unless, *text;
+} remedies[] = {
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, "distributed.enable_overlap", "true", NULL,
+     "let collectives run beside compute"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.forward_prefetch", "true", NULL,
+     "gather the next layer beside this one"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.backward_prefetch", "BACKWARD_PRE",
+     "fsdp.sharding_strategy=shard_grad_op", "gather for backward before it is needed"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.sharding_strategy", "shard_grad_op", NULL,
+     "gather once a step, for more memory"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "training.batch_size", NULL, NULL, "more compute per gather"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "training.batch_size", NULL, NULL,
+     "more compute per reduction"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.sharding_strategy", "hybrid_shard", NULL,
+     "reduce within a node first"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", NULL, NULL,
+     "smaller buckets start earlier"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", NULL, NULL,
+     "reduce less often"},
+    {AORTA_CAUSE_DATA_WAIT, ANY, "dataloader.num_workers", NULL, NULL, "make batches further ahead"},
+    {AORTA_CAUSE_COPY, ANY, "dataloader.pin_memory", "true", NULL, "copy batches beside the step before"},
+    {AORTA_CAUSE_COPY, ANY, "fsdp.use_orig_params", "false", "fsdp.sharding_strategy=no_shard",
+     "one flat parameter per unit needs no packing"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", NULL, "give each role a stream of its own"},
+    {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", NULL, "arithmetic in 16 bits"},
+    {AORTA_CAUSE_COMPUTE, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
+};
+
+static const char *value_of(const struct aorta_settings *settings, const char *key) {
+    for (size_t i = 0; i < settings->count; i++)
+        if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
+    return NULL;
+}
+
+static bool in_force(const struct aorta_settings *settings, const char *key, const char *value) {
+    const char *now = value_of(settings, key);
+    return now && strcasecmp(now, value) == 0;
+}
+
+static bool pointless(const struct aorta_settings *settings, const char *unless) {
+    if (!unless) return false;
+    const char *equals = strchr(unless, '=');
+    char key[64] = {0};
+    memcpy(key, unless, (size_t)(equals - unless));
+    return in_force(settings, key, equals + 1);
+}
+
+static bool concerns(const struct remedy *remedy, const struct aorta_finding *finding) {
+    return remedy->cause == finding->cause && (remedy->kind == ANY || remedy->kind == (int)finding->collective);
+}
+
+static void add(struct aorta_text *text, const struct remedy *remedy, const struct aorta_settings *settings) {
+    if (text->length) aorta_text_puts(text, "; or ");
+    if (remedy->value) {
+        aorta_text_printf(text, "%s=%s (%s)", remedy->key, remedy->value, remedy->text);
+        return;
+    }
+    const char *now = value_of(settings, remedy->key);
+    aorta_text_printf(text, "%s%s%s (%s)", remedy->key, now ? ", now " : "", now ? now : "", remedy->text);
+}
+
+static aorta_status advise(struct aorta_finding *finding, const struct aorta_settings *settings) {
+    struct aorta_text text = {0};
+    bool known = false;
+    int shown = 0;
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies && shown < SHOWN; i++) {
+        const struct remedy *remedy = &remedies[i];
+        if (!concerns(remedy, finding)) continue;
+        known = true;
+        if (remedy->value && in_force(settings, remedy->key, remedy->value)) continue;
+        if (pointless(settings, remedy->unless)) continue;
+        add(&text, remedy, settings);
+        shown++;
+    }
+    if (known && !shown)
+        aorta_text_puts(&text, "every key that helps is set already: more work per rank, or a faster one");
+    AORTA_TRY(aorta_text_check(&text));
+    if (!text.length) return NULL;
+    free(finding->advice);
+    finding->advice = text.data;
+    return NULL;
+}
+
+aorta_status aorta_verdict_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings) {
+    for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(advise(&verdict->findings[i], settings));
+    return NULL;
+}

@@ -1,0 +1,64 @@
+#include "report/settings.h"
+
+#include "base/files.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *text_of(const json_t *value, struct aorta_arena *arena) {
+    switch (json_typeof(value)) {
+    case JSON_STRING:
+        return aorta_arena_strdup(arena, json_string_value(value));
+    case JSON_INTEGER:
+        return aorta_arena_printf(arena, "%lld", (long long)json_integer_value(value));
+    case JSON_REAL:
+        return aorta_arena_printf(arena, "%g", json_real_value(value));
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    default:
+        return "null"; /* lists and maps: no remedy asks for them */
+    }
+}
+
+static size_t count_keys(json_t *root) {
+    const char *name;
+    json_t *section;
+    size_t count = 0;
+    json_object_foreach(root, name, section) count += json_object_size(section);
+    return count;
+}
+
+static aorta_status flatten(json_t *root, struct aorta_arena *arena, struct aorta_settings *settings) {
+    settings->items = aorta_arena_alloc(arena, (count_keys(root) + 1) * sizeof *settings->items);
+    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+    const char *section_name, *name;
+    json_t *section, *value;
+    json_object_foreach(root, section_name, section) {
+        json_object_foreach(section, name, value) {
+            const char *key = aorta_arena_printf(arena, "%s.%s", section_name, name), *text = text_of(value, arena);
+            if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+            settings->items[settings->count++] = (struct aorta_setting){key, text};
+        }
+    }
+    return NULL;
+}
+
+aorta_status aorta_settings_read(const char *directory, struct aorta_arena *arena, struct aorta_settings *settings) {
+    *settings = (struct aorta_settings){0};
+    char *path = aorta_path_join(directory, "config.json");
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    aorta_status status = NULL;
+    if (access(path, F_OK) == 0) {
+        json_error_t error;
+        json_t *root = json_load_file(path, 0, &error);
+        status = json_is_object(root) ? flatten(root, arena, settings)
+                                      : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
+                                                    root ? "not a JSON object" : error.text);
+        json_decref(root);
+    }
+    free(path);
+    return status;
+}

@@ -1,0 +1,67 @@
+#include "check.h"
+#include "profile/remedies.h"
+
+#include <stdlib.h>
+
+static char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items, size_t count) {
+    struct aorta_finding finding = {.cause = cause, .collective = kind, .advice = strdup("as before")};
+    struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1};
+    struct aorta_settings settings = {items, count};
+    check_ok(aorta_verdict_advise(&verdict, &settings));
+    return finding.advice;
+}
+
+static void test_what_is_set_is_not_advised(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"},
+                                    {"fsdp.forward_prefetch", "true"},
+                                    {"fsdp.backward_prefetch", "BACKWARD_POST"},
+                                    {"fsdp.sharding_strategy", "full_shard"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
+    assert_null(strstr(advice, "forward_prefetch="));
+    assert_null(strstr(advice, "enable_overlap"));
+    assert_non_null(strstr(advice, "fsdp.backward_prefetch=BACKWARD_PRE"));
+    free(advice);
+    items[1].value = "false";
+    advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
+    assert_non_null(strstr(advice, "fsdp.forward_prefetch=true"));
+    free(advice);
+}
+
+static void test_a_remedy_can_be_pointless(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"},
+                                    {"fsdp.forward_prefetch", "true"},
+                                    {"fsdp.backward_prefetch", "NONE"},
+                                    {"fsdp.sharding_strategy", "shard_grad_op"},
+                                    {"training.batch_size", "8"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 5);
+    assert_null(strstr(advice, "backward_prefetch"));
+    assert_non_null(strstr(advice, "training.batch_size, now 8"));
+    free(advice);
+}
+
+static void test_when_all_is_set_it_says_so(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
+    char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    assert_non_null(strstr(advice, "set already"));
+    free(advice);
+}
+
+static void test_other_causes_keep_their_advice(void **state) {
+    (void)state;
+    char *advice = advice_for(AORTA_CAUSE_STRAGGLER, AORTA_ALL_REDUCE, NULL, 0);
+    assert_string_equal(advice, "as before");
+    free(advice);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_set_is_not_advised),
+        cmocka_unit_test(test_a_remedy_can_be_pointless),
+        cmocka_unit_test(test_when_all_is_set_it_says_so),
+        cmocka_unit_test(test_other_causes_keep_their_advice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
