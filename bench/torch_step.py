@@ -35,7 +35,7 @@ def make_step(config):
     model = Ranking(config["model"]).train()
     parameters = list(model.parameters())
     optimizer = adamw(config, parameters, foreach=False)  # on the CPU foreach only adds temporaries
-    batch, clip = make_batch(config), config["training"]["grad_clip_norm"]
+    batch, clip = make_batch(config), config["training"].get("grad_clip_norm", 1.0)
 
     def step(number):
         optimizer.zero_grad(set_to_none=True)
