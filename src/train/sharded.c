@@ -122,7 +122,11 @@ static aorta_status take_buffers(struct sharded *s) {
     for (int i = 0; i < 2; i++)
         AORTA_TRY(take_zeros(s, "gradients of a layer", largest.layer_full, &s->layer_gradients[i]));
     AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients));
-    if (largest.staging) AORTA_TRY(take_zeros(s, "reduce-scatter staging", largest.staging, &s->reduce_staging));
+    if (!s->layouts[0].flat)
+        AORTA_TRY(
+            take_zeros(s, "reduce-scatter staging of a layer", s->layouts[0].shard * s->ranks, &s->layer_staging));
+    if (!root->flat)
+        AORTA_TRY(take_zeros(s, "reduce-scatter staging of the root unit", root->shard * s->ranks, &s->root_staging));
     if (s->context->options->training.gradient_accumulation == 1) return NULL;
     return take_zeros(s, "gradient shard of a micro-batch", largest.shard, &s->micro_gradients);
 }
@@ -178,7 +182,9 @@ static aorta_status make_schedule(struct sharded *s) {
     for (int unit = 0; unit < s->units; unit++) {
         struct reduction *r = &s->reductions[unit];
         r->full = unit < s->layers ? s->layer_gradients[(s->layers - 1 - unit) % 2] : s->root_gradients;
-        AORTA_TRY(make_pieces(s, unit, PACK, s->reduce_staging, r->full, sizeof(float), &r->pack, &r->pack_count));
+        r->packed = unit < s->layers ? s->layer_staging : s->root_staging;
+        AORTA_TRY(make_pieces(s, unit, PACK, r->packed, r->full, sizeof(float), &r->pack, &r->pack_count));
+        if (s->layouts[unit].flat) r->packed = r->full;
     }
     struct aorta_event **events[] = {&s->made, &s->reduced, &s->now, &s->layer_gradients_free[0],
                                      &s->layer_gradients_free[1]};

@@ -20,7 +20,8 @@ struct gather {
 /* Where a unit's gradients are made and how they get to their shard. */
 struct reduction {
     float *full;              /* the unit's gradients in full */
-    struct aorta_piece *pack; /* from `full` into the staging buffer */
+    float *packed;            /* the same cut into the shards of all ranks; `full` itself where the layout is flat */
+    struct aorta_piece *pack; /* from `full` into `packed` */
     int64_t pack_count;
 };
 
@@ -53,7 +54,9 @@ struct sharded {
     float *root_gradients;
     struct aorta_event *layer_gradients_free[2]; /* on the reduce-scatter stream */
     bool layer_gradients_used[2];                /* in this step */
-    float *reduce_staging;                       /* packed gradients of all ranks; NULL when all layouts are flat */
+    /* Packed gradients of all ranks; NULL when the layout is flat. Layers have one layout, the root unit has another
+     * and so its own memory: its padding, which must be zero, would be a layer's gradients. */
+    float *layer_staging, *root_staging;
     float *micro_gradients; /* a reduced shard before it is added to those of earlier micro-batches; NULL without */
     struct aorta_event *made, *reduced, *now;
     int64_t micro_batch;

@@ -224,7 +224,7 @@ aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
         .group = s->group,
         .tag = aorta_model_unit_name(c->model, unit),
         .layer = unit < s->layers ? unit : -1,
-        .send = layout->flat ? s->reductions[unit].full : s->reduce_staging,
+        .send = s->reductions[unit].packed,
         .receive = shard,
         .count = (size_t)layout->shard,
         .dtype = AORTA_F32,

@@ -1,0 +1,310 @@
+#include "run.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double time_limit_s = 300; /* with a sanitizer and a loaded machine */
+
+static const char base_config[] =
+    "training: {batch_size: 4, mixed_precision: none, max_steps: 6, grad_clip_norm: 1.0}\n"
+    "optimizer: {lr: 1.0e-3}\n"
+    "scheduler: {warmup_steps: 3, total_steps: 20}\n"
+    "dataset: {num_samples: 200, sequence_length: 7, num_dense_features: 3, dense_dim: 10, sparse_features: 4,\n"
+    "  vocab_size: 101}\n"
+    "model: {vocab_size: 101, embedding_dim: 20, num_dense_features: 3, dense_dim: 10, model_dim: 24, num_heads: 3,\n"
+    "  num_layers: 3, mlp_hidden_dim: 40, dropout: 0.0}\n"
+    "dataloader: {num_workers: 1}\n";
+
+/* The one workspace of this test program. */
+static char workspace[64];
+static int run_number;
+
+const char *e2e_workspace(void) {
+    return workspace;
+}
+
+int e2e_open(void **state) {
+    (void)state;
+    char path[128];
+    snprintf(workspace, sizeof workspace, "/tmp/aorta_e2e_XXXXXX");
+    if (!mkdtemp(workspace)) return -1;
+    snprintf(path, sizeof path, "%s/base.yaml", workspace);
+    check_ok(aorta_file_replace(path, base_config, strlen(base_config)));
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+int e2e_close(void **state) {
+    (void)state;
+    return nftw(workspace, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- starting and ending ---- */
+
+static void new_run(struct e2e_run *run, int ranks) {
+    *run = (struct e2e_run){.ranks = ranks};
+    snprintf(run->name, sizeof run->name, "run%03d", ++run_number);
+    snprintf(run->directory, sizeof run->directory, "%s/%s", workspace, run->name);
+    check_ok(aorta_directory_make(run->directory));
+}
+
+static void in_child(const struct e2e_run *run, char *const *arguments) {
+    static const char *const contract[] = {"RANK",         "WORLD_SIZE",      "LOCAL_RANK",
+                                           "MASTER_ADDR",  "MASTER_PORT",     "LOCAL_WORLD_SIZE",
+                                           "SLURM_PROCID", "AORTA_STATE_DIR", "OMPI_COMM_WORLD_RANK"};
+    char path[300];
+    snprintf(path, sizeof path, "%s/output", run->directory);
+    int output = open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (output < 0 || input < 0) _exit(94);
+    for (size_t i = 0; i < sizeof contract / sizeof *contract; i++) unsetenv(contract[i]);
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    execv(arguments[0], arguments);
+    _exit(94);
+}
+
+static void spawn(struct e2e_run *run, char *const *arguments) {
+    run->seconds = (double)aorta_clock_ns() * 1e-9;
+    run->pid = fork();
+    assert_true(run->pid >= 0);
+    if (run->pid == 0) in_child(run, arguments);
+}
+
+void e2e_start(struct e2e_run *run, int ranks, const char *words) {
+    char script[4096], number[16];
+    new_run(run, ranks);
+    int length = snprintf(script, sizeof script,
+                          "echo $$ > %s/pid.${RANK:-0}; exec %s train --config %s/base.yaml --no-report --override "
+                          "training.output_dir=%s/out %s",
+                          run->directory, AORTA_PROGRAM, workspace, run->directory, words);
+    assert_true(length < (int)sizeof script);
+    snprintf(number, sizeof number, "%d", ranks);
+    char *launch[] = {(char[]){AORTA_PROGRAM}, (char[]){"launch"}, (char[]){"-n"}, number, (char[]){"--"},
+                      (char[]){"/bin/sh"},     (char[]){"-c"},     script,         NULL};
+    spawn(run, ranks > 1 ? launch : launch + 5);
+}
+
+void e2e_start_command(struct e2e_run *run, const char *words) {
+    char script[4096];
+    new_run(run, 1);
+    int length = snprintf(script, sizeof script, "cd %s; exec %s %s", run->directory, AORTA_PROGRAM, words);
+    assert_true(length < (int)sizeof script);
+    char *shell[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, script, NULL};
+    spawn(run, shell);
+}
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+static double now_s(void) {
+    return (double)aorta_clock_ns() * 1e-9;
+}
+
+void e2e_finish(struct e2e_run *run) {
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(run->pid, &status, WNOHANG)) == 0) {
+        if (now_s() - run->seconds > time_limit_s) kill(run->pid, SIGKILL);
+        nap();
+    }
+    assert_int_equal(ended, run->pid);
+    run->seconds = now_s() - run->seconds;
+    run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    char path[300];
+    size_t length;
+    snprintf(path, sizeof path, "%s/output", run->directory);
+    check_ok(aorta_file_read(path, &run->output, &length));
+}
+
+void e2e_free(struct e2e_run *run) {
+    for (int rank = 0; rank < E2E_MAX_RANKS; rank++) json_decref(run->lines[rank]);
+    free(run->output);
+}
+
+void e2e_train(struct e2e_run *run, int ranks, const char *words) {
+    e2e_start(run, ranks, words);
+    e2e_finish(run);
+    e2e_read_lines(run, false);
+}
+
+void e2e_train_well(struct e2e_run *run, int ranks, int steps, const char *words) {
+    e2e_train(run, ranks, words);
+    if (run->exit_code) fail_msg("%d ranks, %s: exit %d, printed %s", ranks, words, run->exit_code, run->output);
+    for (int rank = 0; rank < ranks; rank++)
+        if ((int)e2e_steps(run, rank) != steps)
+            fail_msg("%d ranks, %s: rank %d has %zu lines", ranks, words, rank, e2e_steps(run, rank));
+}
+
+void e2e_expect_output(const struct e2e_run *run, int exit_code, const char *part) {
+    if (run->exit_code != exit_code || !strstr(run->output, part))
+        fail_msg("exit %d, expected %d with \"%s\"; printed: %s", run->exit_code, exit_code, part, run->output);
+}
+
+bool e2e_exists(const struct e2e_run *run, const char *path) {
+    char full[400];
+    snprintf(full, sizeof full, "%s/%s", run->directory, path);
+    return access(full, F_OK) == 0;
+}
+
+pid_t e2e_rank_pid(const struct e2e_run *run, int rank) {
+    char path[300], *text;
+    size_t length;
+    snprintf(path, sizeof path, "%s/pid.%d", run->directory, rank);
+    check_ok(aorta_file_read(path, &text, &length));
+    pid_t pid = (pid_t)strtol(text, NULL, 10);
+    free(text);
+    assert_true(pid > 1);
+    return pid;
+}
+
+/* ---- files of lines ---- */
+
+static void lines_path(const struct e2e_run *run, int rank, char path[400]) {
+    snprintf(path, 400, "%s/out/rank_%02d_metrics.jsonl", run->directory, rank);
+}
+
+void e2e_wait_for_lines(const struct e2e_run *run, int rank, size_t lines) {
+    char path[400];
+    lines_path(run, rank, path);
+    for (double start = now_s();; nap()) {
+        FILE *file = fopen(path, "r");
+        size_t found = 0;
+        for (int c; file && (c = getc(file)) != EOF;) found += c == '\n';
+        if (file) fclose(file);
+        if (found >= lines) return;
+        if (now_s() - start > time_limit_s) fail_msg("%s has %zu lines, not %zu", path, found, lines);
+    }
+}
+
+static json_t *parse_lines(const char *path, char *text, bool cut) {
+    json_t *lines = json_array();
+    for (char *line = text; *line;) {
+        char *end = strchr(line, '\n');
+        json_error_t error;
+        if (!end && cut) break;
+        if (!end) fail_msg("%s: the last line is cut", path);
+        json_t *object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, &error);
+        if (!object) fail_msg("%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
+        json_array_append_new(lines, object);
+        line = end + 1;
+    }
+    return lines;
+}
+
+void e2e_read_lines(struct e2e_run *run, bool cut) {
+    for (int rank = 0; rank < E2E_MAX_RANKS; rank++) {
+        char path[400], *text;
+        size_t length;
+        lines_path(run, rank, path);
+        if (access(path, F_OK) != 0) continue;
+        check_ok(aorta_file_read(path, &text, &length));
+        run->lines[rank] = parse_lines(path, text, cut);
+        free(text);
+    }
+}
+
+size_t e2e_steps(const struct e2e_run *run, int rank) {
+    return json_array_size(run->lines[rank]);
+}
+
+const json_t *e2e_line(const struct e2e_run *run, int rank, size_t step) {
+    const json_t *line = json_array_get(run->lines[rank], step);
+    if (!line) fail_msg("%s: rank %d has no step %zu; printed: %s", run->name, rank, step, run->output);
+    return line;
+}
+
+const json_t *e2e_get(const json_t *object, const char *path) {
+    char key[64];
+    for (const char *rest = path; *rest;) {
+        size_t length = strcspn(rest, ".");
+        snprintf(key, sizeof key, "%.*s", (int)length, rest);
+        object = json_object_get(object, key);
+        rest += length + (rest[length] == '.');
+    }
+    if (!object) fail_msg("there is no %s", path);
+    return object;
+}
+
+double e2e_number(const json_t *object, const char *path) {
+    const json_t *value = e2e_get(object, path);
+    if (!json_is_number(value)) fail_msg("%s is not a number", path);
+    return json_number_value(value);
+}
+
+double e2e_mean_loss(const struct e2e_run *run, size_t step) {
+    double sum = 0;
+    for (int rank = 0; rank < run->ranks; rank++) sum += e2e_number(e2e_line(run, rank, step), "loss");
+    return sum / run->ranks;
+}
+
+/* ---- ranges ---- */
+
+const json_t *e2e_ranges(const json_t *line) {
+    return e2e_get(line, "profile.ranges");
+}
+
+static bool same(const char *wanted, const json_t *range, const char *path) {
+    return !wanted || strcmp(json_string_value(e2e_get(range, path)), wanted) == 0;
+}
+
+static bool fits(const json_t *range, struct e2e_filter filter) {
+    return same(filter.function, range, "metadata.function") && same(filter.tag, range, "tag") &&
+           same(filter.stream, range, "stream") && same(filter.kind, range, "metadata.kind");
+}
+
+int e2e_count(const json_t *line, struct e2e_filter filter) {
+    size_t i;
+    json_t *range;
+    int count = 0;
+    json_array_foreach((json_t *)(uintptr_t)e2e_ranges(line), i, range) count += fits(range, filter);
+    return count;
+}
+
+const json_t *e2e_range(const json_t *line, struct e2e_filter filter, int nth) {
+    size_t i;
+    json_t *range;
+    int left = nth < 0 ? e2e_count(line, filter) + nth : nth;
+    json_array_foreach((json_t *)(uintptr_t)e2e_ranges(line), i, range) {
+        if (fits(range, filter) && left-- == 0) return range;
+    }
+    fail_msg("no range %s %s (%d)", filter.function ? filter.function : "", filter.tag ? filter.tag : "", nth);
+    return NULL;
+}
+
+double e2e_start_ms(const json_t *range) {
+    return e2e_number(range, "start_ms");
+}
+
+double e2e_end_ms(const json_t *range) {
+    return e2e_number(range, "end_ms");
+}
+
+double e2e_enqueue_ms(const json_t *range) {
+    return e2e_number(range, "metadata.enqueue_ms");
+}
+
+int e2e_index(const json_t *line, const json_t *range) {
+    const json_t *ranges = e2e_ranges(line);
+    for (size_t i = 0; i < json_array_size(ranges); i++)
+        if (json_array_get(ranges, i) == range) return (int)i;
+    fail_msg("the range is of another line");
+    return -1;
+}

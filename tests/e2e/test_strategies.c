@@ -1,0 +1,135 @@
+/* One rank, two and four ranks, every strategy, every way of scheduling: the same global batch gives the same losses
+ * and the same parameters. fp32, no dropout, ten steps: relative 1e-5. */
+#include "check.h"
+#include "run.h"
+
+#include "train/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { STEPS = 10 };
+static const double tolerance = 1e-5;
+
+/* Eight samples a step; clipping acts on every step. */
+#define COMMON "training.max_steps=10 training.grad_clip_norm=0.05 training.dump_steps=[9] training.dump_dir=%s/dump%d "
+
+static const struct {
+    int ranks;
+    const char *words;
+} cases[] = {
+    {1, "training.batch_size=8"}, /* the first is what the others are held against */
+    {1, "training.batch_size=4 training.gradient_accumulation=2"},
+    {1, "training.batch_size=8 distributed.mode=ddp"},
+    {1, "training.batch_size=8 fsdp.sharding_strategy=shard_grad_op"},
+    {1, "training.batch_size=8 fsdp.sharding_strategy=no_shard"},
+    {1, "training.batch_size=8 compile.enabled=true"},
+    {1, "training.batch_size=8 streams.count=1"},
+    {2, "fsdp.sharding_strategy=full_shard"},
+    {2, "fsdp.sharding_strategy=shard_grad_op"},
+    {2, "fsdp.sharding_strategy=no_shard"},
+    {2, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=1"},
+    {2, "fsdp.use_orig_params=false"},
+    {2, "fsdp.use_orig_params=false fsdp.sharding_strategy=shard_grad_op"},
+    {2, "fsdp.limit_all_gathers=false"},
+    {2, "fsdp.forward_prefetch=false fsdp.backward_prefetch=NONE"},
+    {2, "fsdp.backward_prefetch=BACKWARD_POST"},
+    {2, "fsdp.param_init_device=meta"},
+    {2, "fsdp.param_init_device=device"},
+    {2, "distributed.enable_overlap=false"},
+    {2, "training.batch_size=2 training.gradient_accumulation=2"},
+    {2, "training.batch_size=2 training.gradient_accumulation=2 fsdp.sharding_strategy=shard_grad_op"},
+    {2, "training.batch_size=2 training.gradient_accumulation=2 fsdp.sharding_strategy=no_shard"},
+    {2, "training.batch_size=1 training.gradient_accumulation=4 fsdp.use_orig_params=false"},
+    {2, "distributed.mode=ddp"},
+    {2, "distributed.mode=ddp distributed.bucket_cap_mb=0.002"},
+    {2, "distributed.mode=ddp distributed.gradient_as_bucket_view=false"},
+    {2, "distributed.mode=ddp distributed.enable_overlap=false"},
+    {2, "distributed.mode=ddp distributed.overlap_reduce_scatter=true distributed.bucket_cap_mb=0.002"},
+    {2, "distributed.mode=ddp distributed.overlap_reduce_scatter=true "
+        "distributed.overlap_clone_for_reduce_scatter=true distributed.bucket_cap_mb=0.002"},
+    {2, "distributed.mode=ddp distributed.find_unused_parameters=true distributed.static_graph=true"},
+    {2, "distributed.mode=ddp training.batch_size=2 training.gradient_accumulation=2"},
+    {2, "distributed.mode=ddp training.batch_size=2 training.gradient_accumulation=2 "
+        "distributed.gradient_as_bucket_view=false"},
+    {2, "compile.enabled=true"},
+    {2, "compile.enabled=true distributed.mode=ddp"},
+    {2, "compile.enabled=true training.batch_size=2 training.gradient_accumulation=2"},
+    {2, "streams.count=1"},
+    {2, "streams.count=2"},
+    {2, "streams.count=3"},
+    {2, "streams.count=1 distributed.mode=ddp"},
+    {2, "streams.assignment.all_gather=compute streams.assignment.optimizer=allreduce"},
+    {2, "dataloader.num_workers=0"},
+    {4, "training.batch_size=2"},
+    {4, "training.batch_size=2 fsdp.sharding_strategy=shard_grad_op"},
+    {4, "training.batch_size=2 fsdp.sharding_strategy=no_shard"},
+    {4, "training.batch_size=2 fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2"},
+    {4, "training.batch_size=1 training.gradient_accumulation=2 fsdp.sharding_strategy=hybrid_shard "
+        "fsdp.hybrid_shard_gpus_per_node=2 compile.enabled=true"},
+    {4, "training.batch_size=2 fsdp.use_orig_params=false"},
+    {4, "training.batch_size=2 distributed.mode=ddp distributed.bucket_cap_mb=0.01"},
+};
+
+static double error_of(const struct aorta_tensor *ours, const struct aorta_tensor *theirs) {
+    const char *a = ours->data, *b = theirs->data;
+    double difference = 0, size = 0;
+    for (int64_t i = 0; i < aorta_tensor_elements(theirs); i++) {
+        float x, y;
+        memcpy(&x, a + (size_t)i * sizeof x, sizeof x);
+        memcpy(&y, b + (size_t)i * sizeof y, sizeof y);
+        difference += pow((double)x - (double)y, 2), size += pow((double)y, 2);
+    }
+    return sqrt(difference / size);
+}
+
+static void check_parameters(int number) {
+    char path[2][256];
+    struct aorta_safetensors first, other;
+    snprintf(path[0], sizeof path[0], "%s/dump0/params_0010.safetensors", e2e_workspace());
+    snprintf(path[1], sizeof path[1], "%s/dump%d/params_0010.safetensors", e2e_workspace(), number);
+    check_ok(aorta_safetensors_read(path[0], &first));
+    check_ok(aorta_safetensors_read(path[1], &other));
+    assert_int_equal(other.count, first.count);
+    for (size_t i = 0; i < first.count; i++) {
+        const struct aorta_tensor *tensor = aorta_safetensors_find(&other, first.tensors[i].name);
+        assert_non_null(tensor);
+        assert_int_equal(aorta_tensor_elements(tensor), aorta_tensor_elements(&first.tensors[i]));
+        double error = error_of(tensor, &first.tensors[i]);
+        if (!(error <= tolerance))
+            fail_msg("%d ranks, %s: %s differs by %.3g", cases[number].ranks, cases[number].words, tensor->name, error);
+    }
+    aorta_safetensors_free(&other);
+    aorta_safetensors_free(&first);
+}
+
+static void check_losses(const struct e2e_run *run, int number, double losses[STEPS]) {
+    for (size_t step = 0; step < STEPS; step++) {
+        double loss = e2e_mean_loss(run, step);
+        if (number == 0) losses[step] = loss;
+        if (!(fabs(loss - losses[step]) <= tolerance * losses[step]))
+            fail_msg("%d ranks, %s: step %zu: loss %.9g, one rank %.9g", cases[number].ranks, cases[number].words, step,
+                     loss, losses[step]);
+        /* Clipping, or the comparison proves less than it says. */
+        assert_true(e2e_number(e2e_line(run, 0, step), "grad_norm") > 0.05);
+    }
+}
+
+static void test_same_numbers(void **state) {
+    (void)state;
+    double losses[STEPS];
+    for (int number = 0; number < (int)(sizeof cases / sizeof *cases); number++) {
+        struct e2e_run run;
+        char words[1024];
+        snprintf(words, sizeof words, COMMON "%s", e2e_workspace(), number, cases[number].words);
+        e2e_train_well(&run, cases[number].ranks, STEPS, words);
+        check_losses(&run, number, losses);
+        check_parameters(number);
+        e2e_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_numbers)};
+    return cmocka_run_group_tests(tests, e2e_open, e2e_close);
+}
