@@ -19,10 +19,12 @@ struct aorta_step_metrics {
     double loss_scale; /* fp16; NaN without loss scaling */
     bool skipped;      /* fp16: gradients overflowed, the optimizer did not run */
     bool simulated;
-    const char *device;                     /* "cpu"; NULL: not written */
-    const struct aorta_memory_info *memory; /* NULL: not measured */
-    const struct aorta_profile *profile;    /* NULL: recording was off */
-    const struct aorta_overlap *overlap;    /* of that profile; NULL only with it */
+    const char *device;                         /* "cpu"; NULL: not written */
+    const struct aorta_memory_info *memory;     /* NULL: not measured */
+    const struct aorta_profile *profile;        /* NULL: recording was off */
+    const struct aorta_overlap *overlap;        /* of that profile; NULL only with it */
+    const struct aorta_profile *kernel_profile; /* NULL: the run was not traced */
+    const struct aorta_overlap *kernel_overlap; /* of that profile; NULL only with it */
 };
 
 /* One line without the line break, appended to `out`. */

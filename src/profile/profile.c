@@ -8,6 +8,10 @@ const char *aorta_role_name(enum aorta_role role) {
     return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
 }
 
+const char *aorta_profile_source_name(enum aorta_profile_source source) {
+    return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
+}
+
 void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->ranges);
     free(profile->host);

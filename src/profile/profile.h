@@ -28,11 +28,12 @@ struct aorta_range_info {
     enum aorta_range_kind kind;
     enum aorta_collective collective; /* when kind is COLLECTIVE */
     int group_size;                   /* ranks of the collective, else 0 */
-    int group;      /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
-    int layer;      /* encoder layer, -1 for the root unit or none */
-    int64_t bytes;  /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
-    double flops;   /* GEMM arithmetic, else 0 */
-    bool simulated; /* local backend: a copy stands for the collective */
+    int group;          /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
+    int layer;          /* encoder layer, -1 for the root unit or none */
+    int64_t bytes;      /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
+    double flops;       /* GEMM arithmetic, else 0 */
+    bool simulated;     /* local backend: a copy stands for the collective */
+    const char *within; /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
 };
 
 struct aorta_range {
@@ -56,11 +57,25 @@ struct aorta_marker {
     int64_t time_ns;
 };
 
+/* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (kernels.h). */
+enum aorta_profile_source { AORTA_SOURCE_RANGE, AORTA_SOURCE_KERNEL };
+const char *aorta_profile_source_name(enum aorta_profile_source source); /* "range", "kernel" */
+
+/* About a kernel view. */
+struct aorta_kernel_facts {
+    int64_t dropped;               /* records lost since the view before */
+    int64_t stamp_count, stamp_ns; /* timestamps that the recorder had the device write; not among the ranges */
+    int64_t clock_offset_ns;       /* added to the library's times so that they agree with the stamps */
+    int64_t attributed;            /* ranges whose `within` is known */
+};
+
 /* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */
 struct aorta_profile {
     int64_t index;
     int64_t start_ns, end_ns; /* first start to last end over all ranges */
-    bool own_clock;           /* times count from the iteration's own start: a file without the device clock */
+    enum aorta_profile_source source;
+    struct aorta_kernel_facts kernels; /* zero for AORTA_SOURCE_RANGE */
+    bool own_clock;                    /* times count from the iteration's own start: a file without the device clock */
     struct aorta_range *ranges;
     size_t range_count;
     struct aorta_host_range *host;

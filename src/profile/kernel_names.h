@@ -1,0 +1,33 @@
+/* What a kernel is, by its name: the one table of collective kernels. */
+#ifndef AORTA_PROFILE_KERNEL_NAMES_H
+#define AORTA_PROFILE_KERNEL_NAMES_H
+
+#include "base/collective.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+
+enum aorta_kernel_class {
+    AORTA_KERNEL_COMPUTE,
+    AORTA_KERNEL_COLLECTIVE,
+    AORTA_KERNEL_STAMP /* a timestamp of this program's recorder: no work of the step */
+};
+
+struct aorta_kernel_kind {
+    enum aorta_kernel_class class;
+    enum aorta_collective collective; /* when `named` */
+    bool named;                       /* the name tells which collective it is */
+};
+
+/* Patterns of a user's own collective kernels (--comm-pattern), tried before the table. */
+struct aorta_kernel_patterns;
+
+/* An extended regular expression (POSIX), searched in the name. AORTA_USAGE says what is wrong with it and where. Call
+ * it once for each pattern; *patterns starts as NULL. */
+AORTA_MUST_USE aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex);
+void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL is fine */
+
+/* `patterns` may be NULL. Names may be demangled, mangled or cut. */
+struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
+
+#endif
