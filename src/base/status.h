@@ -40,7 +40,7 @@ typedef struct aorta_error *aorta_status;
 
 /* A new error; never NULL (a static object stands in when memory is exhausted). Use through AORTA_ERROR. */
 AORTA_MUST_USE aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...)
-    AORTA_PRINTF(4, 5);
+    AORTA_PRINTF(4, 5) __attribute__((returns_nonnull));
 
 /* Puts "context: " before the message of a failure and returns it; NULL stays NULL. */
 AORTA_MUST_USE aorta_status aorta_annotate(aorta_status status, const char *format, ...) AORTA_PRINTF(2, 3);

@@ -62,7 +62,8 @@ int aorta_model_unit_count(const struct aorta_model *model); /* num_layers + 1; 
 int aorta_model_parameter_count(const struct aorta_model *model);
 /* In the order of PyTorch's model.parameters(). */
 const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index);
-int64_t aorta_model_element_count(const struct aorta_model *model);           /* over all parameters */
+int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
+double aorta_model_layer_flops(const struct aorta_model *model);    /* GEMM arithmetic of one layer's forward pass */
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 
 /* The start value of a parameter, the same for the same seed on every rank: elements [first, first + count) into host

@@ -58,13 +58,19 @@ static aorta_status call_gradient_ready(void *user, int parameter) {
     return strategy->table->gradient_ready(strategy, parameter);
 }
 
+/* Operations on a GPU take microseconds, as long as a stamp: there a range covers a unit's pass, and the kernel tracer
+ * shows what is inside. */
+static bool records_operations(const struct aorta_step *step) {
+    return aorta_device_get_info(step->context->device)->kind == AORTA_DEVICE_CPU;
+}
+
 static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_batch) {
     const struct aorta_train_context *c = step->context;
     float micro_batches = (float)c->options->training.gradient_accumulation;
     const struct aorta_strategy_table *table = step->strategy->table;
     return (struct aorta_pass){
         .stream = aorta_train_compute(c),
-        .recorder = c->recorder,
+        .recorder = records_operations(step) ? c->recorder : NULL,
         .role = AORTA_ROLE_COMPUTE,
         .state = c->state,
         .seed = (uint64_t)c->options->training.seed,
@@ -78,19 +84,61 @@ static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_ba
     };
 }
 
+/* A part of the step as one range, where operations have none of their own. */
+static aorta_status begin_part(struct aorta_step *step, const char *tag, const char *function, int layer, double flops,
+                               int *range) {
+    *range = -1;
+    if (records_operations(step)) return NULL;
+    struct aorta_range_info info = {.tag = tag,
+                                    .function = function,
+                                    .role = AORTA_ROLE_COMPUTE,
+                                    .kind = AORTA_RANGE_COMPUTE,
+                                    .layer = layer,
+                                    .flops = flops};
+    return aorta_range_begin(step->context->recorder, aorta_train_compute(step->context), &info, range);
+}
+
+static aorta_status end_part(struct aorta_step *step, int range) {
+    return aorta_range_end(step->context->recorder, aorta_train_compute(step->context), range);
+}
+
+static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
+    struct aorta_model *model = step->context->model;
+    struct aorta_strategy *s = step->strategy;
+    struct aorta_unit_view view;
+    int range;
+    AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
+    AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_forward", layer,
+                         aorta_model_layer_flops(model), &range));
+    AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
+    AORTA_TRY(end_part(step, range));
+    return s->table->release(s, layer, AORTA_FORWARD);
+}
+
+static aorta_status layer_backward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
+    struct aorta_model *model = step->context->model;
+    struct aorta_strategy *s = step->strategy;
+    struct aorta_unit_view view;
+    int range;
+    AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
+    AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_backward", layer,
+                         2 * aorta_model_layer_flops(model), &range));
+    AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
+    AORTA_TRY(end_part(step, range));
+    AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));
+    return s->table->reduce(s, layer);
+}
+
 static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pass, const struct aorta_batch *batch,
                             struct aorta_unit_view *root) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
-    int layers = aorta_model_unit_count(model) - 1;
+    int layers = aorta_model_unit_count(model) - 1, range;
     AORTA_TRY(s->table->acquire(s, layers, AORTA_FORWARD, root));
+    AORTA_TRY(begin_part(step, "root", "input_forward", -1, 0, &range));
     AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
-    for (int layer = 0; layer < layers; layer++) {
-        struct aorta_unit_view view;
-        AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
-        AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
-        AORTA_TRY(s->table->release(s, layer, AORTA_FORWARD));
-    }
+    AORTA_TRY(end_part(step, range));
+    for (int layer = 0; layer < layers; layer++) AORTA_TRY(layer_forward(step, pass, layer));
     return NULL;
 }
 
@@ -98,16 +146,14 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
                              const struct aorta_unit_view *root) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
-    int layers = aorta_model_unit_count(model) - 1;
+    int layers = aorta_model_unit_count(model) - 1, range;
+    AORTA_TRY(begin_part(step, "root", "head", -1, 0, &range));
     AORTA_TRY(aorta_model_head(model, pass, batch, root));
-    for (int layer = layers - 1; layer >= 0; layer--) {
-        struct aorta_unit_view view;
-        AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
-        AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
-        AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));
-        AORTA_TRY(s->table->reduce(s, layer));
-    }
+    AORTA_TRY(end_part(step, range));
+    for (int layer = layers - 1; layer >= 0; layer--) AORTA_TRY(layer_backward(step, pass, layer));
+    AORTA_TRY(begin_part(step, "root", "input_backward", -1, 0, &range));
     AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
+    AORTA_TRY(end_part(step, range));
     AORTA_TRY(s->table->release(s, layers, AORTA_BACKWARD));
     return s->table->reduce(s, layers);
 }
