@@ -79,9 +79,9 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
                       const struct aorta_log *log) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     if (ranks->rank != 0) return;
+    int64_t samples = o->training.batch_size * o->training.gradient_accumulation;
     aorta_log(log, AORTA_LOG_INFO, "%d rank%s, batch %lld x %lld positions a rank, %s, metrics in %s",
-              ranks->world_size, ranks->world_size == 1 ? "" : "s",
-              (long long)(o->training.batch_size * o->training.gradient_accumulation),
+              ranks->world_size, ranks->world_size == 1 ? "" : "s", (long long)samples,
               (long long)o->dataset.sequence_length, precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
@@ -126,16 +126,19 @@ static aorta_status load_and_train(const struct train_values *values, const stru
     return status;
 }
 
-aorta_status aorta_cli_train(int argc, char **argv) {
+static aorta_status run(int argc, char **argv, const struct aorta_ranks *ranks) {
     struct train_values values;
     struct aorta_cli_line line;
-    struct aorta_ranks ranks = {0};
     AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : aorta_ranks_detect(&ranks);
-    if (!status && !line.help) status = load_and_train(&values, &ranks);
+    aorta_status status = line.help ? NULL : load_and_train(&values, ranks);
     aorta_cli_free(&line);
-    /* All ranks find the same mistake in the configuration; rank 0 tells of it. */
-    bool told_by_rank_0 = status && ranks.rank > 0 && aorta_code_exit(aorta_status_code(status)) == 2;
-    if (told_by_rank_0) exit(2);
+    return status;
+}
+
+aorta_status aorta_cli_train(int argc, char **argv) {
+    struct aorta_ranks ranks;
+    AORTA_TRY(aorta_ranks_detect(&ranks));
+    aorta_status status = run(argc, argv, &ranks);
+    aorta_train_leave_to_rank_0(&ranks, status);
     return status;
 }

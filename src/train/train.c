@@ -485,9 +485,15 @@ static aorta_status interrupted(const struct trainer *t) {
                        (long long)t->total_steps, options_of(t)->training.output_dir);
 }
 
+void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {
+    const struct timespec a_while = {.tv_sec = 3};
+    if (status && ranks->rank > 0 && aorta_code_exit(aorta_status_code(status)) == 2) nanosleep(&a_while, NULL);
+}
+
 /* The other ranks may wait in a collective for this one: no orderly end is possible. */
 static void abort_if_several(struct trainer *t, aorta_status status) {
     if (!status || t->run->ranks.world_size == 1 || !t->context.world) return;
+    aorta_train_leave_to_rank_0(&t->run->ranks, status);
     aorta_log(t->run->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }

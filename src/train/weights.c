@@ -35,6 +35,16 @@ static aorta_status check_file(const struct source *source) {
     return NULL;
 }
 
+/* A file that cannot be used is a mistake in the configuration that names it. */
+static aorta_status open_file(struct source *source) {
+    const struct aorta_train_options *options = source->context->options;
+    aorta_status read = aorta_safetensors_read(options->training.init_from, &source->file);
+    if (!read) return check_file(source);
+    aorta_status status = aorta_config_error(&options->config, "training.init_from", "%s", aorta_status_message(read));
+    aorta_status_free(read);
+    return status;
+}
+
 static void values_of(const struct source *source, int parameter, int64_t first, int64_t count, float *values) {
     const struct aorta_model *model = source->context->model;
     if (source->from_file) {
@@ -112,8 +122,7 @@ static aorta_status initialise_all(const struct source *source, struct aorta_str
 
 aorta_status aorta_weights_initialise(const struct aorta_train_context *context, struct aorta_strategy *strategy) {
     struct source source = {.context = context, .from_file = context->options->training.init_from != NULL};
-    if (source.from_file) AORTA_TRY(aorta_safetensors_read(context->options->training.init_from, &source.file));
-    aorta_status status = source.from_file ? check_file(&source) : NULL;
+    aorta_status status = source.from_file ? open_file(&source) : NULL;
     if (!status) status = initialise_all(&source, strategy);
     if (source.from_file) aorta_safetensors_free(&source.file);
     return aorta_annotate(status, "initial parameters");
