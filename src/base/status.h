@@ -40,7 +40,13 @@ typedef struct aorta_error *aorta_status;
 
 /* A new error; never NULL (a static object stands in when memory is exhausted). Use through AORTA_ERROR. */
 AORTA_MUST_USE aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...)
-    AORTA_PRINTF(4, 5) __attribute__((returns_nonnull));
+    AORTA_PRINTF(4, 5);
+
+/* Tells compiler and analyzer what they cannot see from here, or they follow paths on which an error is none. */
+AORTA_MUST_USE static inline aorta_status aorta_never_null(aorta_status status) {
+    if (!status) __builtin_unreachable();
+    return status;
+}
 
 /* Puts "context: " before the message of a failure and returns it; NULL stays NULL. */
 AORTA_MUST_USE aorta_status aorta_annotate(aorta_status status, const char *format, ...) AORTA_PRINTF(2, 3);
@@ -57,7 +63,7 @@ AORTA_MUST_USE aorta_status aorta_status_join(aorta_status first, aorta_status s
 const char *aorta_code_name(enum aorta_code code);
 int aorta_code_exit(enum aorta_code code);
 
-#define AORTA_ERROR(code, ...) aorta_error_at(__FILE__, __LINE__, (code), __VA_ARGS__)
+#define AORTA_ERROR(code, ...) aorta_never_null(aorta_error_at(__FILE__, __LINE__, (code), __VA_ARGS__))
 
 /* Returns from the calling function when the expression fails. */
 #define AORTA_TRY(expression)                                                                                          \

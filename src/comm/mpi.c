@@ -174,9 +174,9 @@ static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, 
     aorta_status status = agree(parent, ranks, count, hash_list(ranks, count), all);
     enum aorta_code code = aorta_status_code(status);
     if (code == AORTA_TIMEOUT || code == AORTA_COMM)
-        parent->failed = true;
+        parent->failed = true; // NOLINT(clang-analyzer-unix.Malloc): MPI may still write into `all`
     else
-        free(all); /* else MPI may still write into it */
+        free(all);
     MPI_Comm mpi;
     if (!status && count > 0) status = create_communicator(parent, ranks, count, &mpi);
     if (status) return aorta_annotate(status, "group of %d of %d ranks: rank %d", count, parent->size, parent->rank);

@@ -7,8 +7,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-extern char **environ;
-
 struct setting {
     const char *name, *value;
 };

@@ -88,12 +88,12 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
                            count, verdict->warmup);
     for (size_t i = 0; i < trial->count; i++) {
         const struct aorta_profile *profile = trial->items[i].iteration.profile;
-        trial->items[i].waits = calloc(profile->range_count, sizeof *trial->items[i].waits);
+        trial->items[i].waits = calloc(profile->range_count + 1, sizeof *trial->items[i].waits);
         if (!trial->items[i].waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", profile->range_count);
     }
-    verdict->ranks = calloc(verdict->rank_count, sizeof *verdict->ranks);
-    trial->grounds.late_device_ns = calloc(verdict->rank_count, sizeof(int64_t));
-    trial->grounds.late_host_ns = calloc(verdict->rank_count, sizeof(int64_t));
+    verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
+    trial->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    trial->grounds.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
     if (!verdict->ranks || !trial->grounds.late_device_ns || !trial->grounds.late_host_ns)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", verdict->rank_count);
     return NULL;

@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
     aorta_text_puts(script, "'");
     for (const char *c = string; *c; c++) {

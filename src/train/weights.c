@@ -168,7 +168,7 @@ static aorta_status export_all(const struct aorta_train_context *context, struct
         float *full[AORTA_UNIT_MAX_PARAMETERS] = {0};
         for (int i = 0; i < aorta_model_parameter_count(model); i++) {
             const struct aorta_parameter *p = aorta_model_parameter(model, i);
-            if (p->unit == unit) full[p->slot] = (float *)(uintptr_t)tensors[i].data;
+            if (p->unit == unit) full[p->slot] = block + ((const float *)tensors[i].data - block);
         }
         AORTA_TRY(strategy->table->export(strategy, what, unit, full));
     }
@@ -179,7 +179,7 @@ static aorta_status dump(const struct aorta_train_context *context, struct aorta
                          enum aorta_export what, const char *name, float scale) {
     size_t count = (size_t)aorta_model_parameter_count(context->model);
     size_t elements = (size_t)aorta_model_element_count(context->model);
-    float *block = malloc(elements * sizeof *block);
+    float *block = calloc(elements, sizeof *block);
     struct aorta_tensor *tensors = calloc(count, sizeof *tensors);
     aorta_status status = NULL;
     if (!block || !tensors)

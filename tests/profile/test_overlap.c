@@ -166,7 +166,9 @@ static enum aorta_collective blame_moment(const struct aorta_profile *profile, i
         if (range->end_ns <= wait_end && (!within || range->end_ns > within->end_ns)) within = range;
         if (range->end_ns > wait_end && (!past || range->end_ns < past->end_ns)) past = range;
     }
-    return (within ? within : past)->info.collective;
+    const struct aorta_range *blamed = within ? within : past;
+    assert_non_null(blamed);
+    return blamed ? blamed->info.collective : AORTA_COLLECTIVE_COUNT;
 }
 
 static void count_moment(const struct aorta_profile *profile, int64_t time, struct aorta_overlap *sum) {

@@ -115,7 +115,7 @@ static void without_gnuplot(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     workspace_run(&workspace, 0, 1, 6, 10000000);
-    char *words = NULL, *path = strdup(getenv("PATH"));
+    char *words = NULL, *path = strdup(getenv("PATH") ? getenv("PATH") : "");
     size_t length = 0;
     FILE *stream = open_memstream(&words, &length);
     assert_non_null(stream);

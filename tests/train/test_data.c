@@ -205,7 +205,7 @@ static void test_micro_batches(void **state) {
         assert_int_equal(batch.categorical - first.categorical, micro * layout.rows * SPARSE);
         assert_int_equal(batch.target - first.target, micro * layout.rows);
         assert_int_equal(batch.importance - first.importance, micro * layout.rows);
-        assert_true((char *)(uintptr_t)(batch.importance + layout.rows) <= memory + layout.bytes);
+        assert_true((const char *)(batch.importance + layout.rows) <= memory + layout.bytes);
     }
     free(memory);
 }
