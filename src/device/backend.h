@@ -11,7 +11,9 @@ struct aorta_memory;
 struct aorta_device {
     const struct aorta_backend *backend;
     struct aorta_device_info info;
-    struct aorta_memory *memory; /* set by device.c */
+    struct aorta_memory *memory;   /* set by device.c */
+    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are watch.c's */
+    _Atomic uint64_t calls_begun, calls_ended;
 };
 
 struct aorta_stream {
@@ -76,5 +78,13 @@ extern const struct aorta_backend aorta_cpu_backend;
 
 aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
 void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
+
+/* ---- watch.c: what watchdogs see and say ---- */
+
+void aorta_watch_open(struct aorta_device *device);
+void aorta_watch_close(struct aorta_device *device);
+/* Around every call of a driver that queues or waits. `status` is the driver's; a failure of the device joins it. */
+void aorta_watch_begin(struct aorta_device *device);
+aorta_status aorta_watch_end(struct aorta_device *device, aorta_status status);
 
 #endif

@@ -27,6 +27,7 @@ aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct ao
     }
     struct aorta_device *opened;
     AORTA_TRY(backend->open(index, &opened));
+    aorta_watch_open(opened);
     aorta_status status = aorta_memory_create(opened, &opened->memory);
     if (status) {
         backend->close(opened);
@@ -39,6 +40,7 @@ aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct ao
 void aorta_device_close(struct aorta_device *device) {
     if (!device) return;
     aorta_memory_destroy(device->memory);
+    aorta_watch_close(device);
     device->backend->close(device);
 }
 
@@ -74,7 +76,8 @@ enum aorta_priority aorta_stream_priority(const struct aorta_stream *stream) {
 }
 
 aorta_status aorta_stream_synchronize(struct aorta_stream *stream) {
-    return stream->device->backend->stream_synchronize(stream);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->stream_synchronize(stream));
 }
 
 bool aorta_stream_idle(struct aorta_stream *stream) {
@@ -83,23 +86,28 @@ bool aorta_stream_idle(struct aorta_stream *stream) {
 
 aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                           size_t bytes) {
-    return stream->device->backend->launch(stream, kernel, args, bytes);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->launch(stream, kernel, args, bytes));
 }
 
 aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user) {
-    return stream->device->backend->host_call(stream, function, user);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->host_call(stream, function, user));
 }
 
 aorta_status aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
-    return stream->device->backend->copy(stream, to, from, bytes);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->copy(stream, to, from, bytes));
 }
 
 aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
-    return stream->device->backend->fill_bytes(stream, to, value, bytes);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->fill_bytes(stream, to, value, bytes));
 }
 
 aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
-    return stream->device->backend->timestamp(stream, slot);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
 /* ---- events ---- */
@@ -120,16 +128,19 @@ void aorta_event_destroy(struct aorta_event *event) {
 
 aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream) {
     AORTA_TRY(check_same_device(event, stream));
-    return event->device->backend->event_record(event, stream);
+    aorta_watch_begin(event->device);
+    return aorta_watch_end(event->device, event->device->backend->event_record(event, stream));
 }
 
 aorta_status aorta_stream_wait(struct aorta_stream *stream, struct aorta_event *event) {
     AORTA_TRY(check_same_device(event, stream));
-    return stream->device->backend->stream_wait(stream, event);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->stream_wait(stream, event));
 }
 
 aorta_status aorta_event_synchronize(struct aorta_event *event) {
-    return event->device->backend->event_synchronize(event);
+    aorta_watch_begin(event->device);
+    return aorta_watch_end(event->device, event->device->backend->event_synchronize(event));
 }
 
 bool aorta_event_done(struct aorta_event *event) {
@@ -158,7 +169,8 @@ aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *
     if (graph->device != stream->device) {
         return AORTA_ERROR(AORTA_DEVICE, "stream %s and the graph belong to different device objects", stream->name);
     }
-    return stream->device->backend->graph_launch(graph, stream);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->graph_launch(graph, stream));
 }
 
 size_t aorta_graph_node_count(const struct aorta_graph *graph) {

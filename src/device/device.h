@@ -70,6 +70,17 @@ void aorta_device_reset_peak(struct aorta_device *device);
 /* Test aid and budget: allocations beyond `bytes` in all fail as if the device were full; 0 lifts the limit. */
 void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
 
+/* ---- for watchdogs ---- */
+
+/* From now on every call that queues work on this device or waits for it fails with a copy of `status`, which is taken
+ * over; the first one given stays. For whoever gives up on queued work that will never end. Any thread. */
+void aorta_device_fail(struct aorta_device *device, aorta_status status);
+/* How many such calls have begun and ended. Apart and unchanged for long: the host is held up in one of them. */
+struct aorta_device_calls {
+    uint64_t begun, ended;
+};
+struct aorta_device_calls aorta_device_count_calls(struct aorta_device *device);
+
 /* ---- streams ---- */
 
 /* The name is copied and kept to 63 bytes. A priority the system does not grant is no error. */
