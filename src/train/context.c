@@ -11,11 +11,24 @@ static enum aorta_dtype dtype_of(enum aorta_precision precision) {
 
 static aorta_status open_device(struct aorta_train_context *context) {
     const struct aorta_device_options *options = &context->options->device;
+    /* All ranks of a host share its one CPU device. */
     if (options->kind == AORTA_TRAIN_AUTO || options->kind == AORTA_TRAIN_CPU)
-        return aorta_device_open(AORTA_DEVICE_CPU, 0, &context->device);
+        return aorta_annotate(
+            aorta_device_open(AORTA_DEVICE_CPU, options->index > 0 ? (int)options->index : 0, &context->device),
+            "device.index");
     enum aorta_device_kind kind = options->kind == AORTA_TRAIN_CUDA ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP;
     int index = options->index >= 0 ? (int)options->index : context->ranks.local_rank;
     return aorta_annotate(aorta_device_open(kind, index, &context->device), "device.kind");
+}
+
+/* A stream has the highest priority of the roles it serves. */
+static enum aorta_priority priority_of(const struct aorta_train_options *options, int number) {
+    enum aorta_priority highest = AORTA_PRIORITY_LOW;
+    for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
+        enum aorta_priority own = options->streams.priorities[role];
+        if (aorta_train_stream_of(options, (enum aorta_role)role) == number && own > highest) highest = own;
+    }
+    return highest;
 }
 
 static aorta_status open_streams(struct aorta_train_context *context) {
@@ -24,7 +37,7 @@ static aorta_status open_streams(struct aorta_train_context *context) {
         int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
         if (!context->own_streams[number]) {
             AORTA_TRY(aorta_stream_create(context->device, aorta_role_name((enum aorta_role)role),
-                                          options->priorities[role], &context->own_streams[number]));
+                                          priority_of(context->options, number), &context->own_streams[number]));
             context->own_stream_count++;
         }
         context->streams[role] = context->own_streams[number];

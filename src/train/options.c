@@ -171,9 +171,10 @@ static const struct aorta_option table_rows[] = {
     {"distributed.gradient_as_bucket_view", AORTA_OPTION_BOOL, AT(distributed.gradient_as_bucket_view), "true",
      .help = "ddp: gradients are written straight into the buckets; false: copied in and out"},
     {"distributed.static_graph", AORTA_OPTION_BOOL, AT(distributed.static_graph), "false",
-     .help = "ddp: the buckets are built anew after the first step, in the order in which gradients became ready"},
+     .help = "ddp: the parameters in use never change, so that find_unused_parameters asks for them in the first step "
+             "only"},
     {"distributed.find_unused_parameters", AORTA_OPTION_BOOL, AT(distributed.find_unused_parameters), "false",
-     .help = "ddp: looks for parameters without a gradient before each backward pass"},
+     .help = "ddp: after each backward pass the ranks agree, in one more all-reduce, which parameters were used"},
     {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
      .help = "ddp: all-reduces a bucket as soon as it is full; false: all of them after the backward pass"},
     {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",

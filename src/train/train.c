@@ -282,9 +282,14 @@ static enum plan plan_of(struct trainer *t, int64_t step) {
     return flight_of(t, step)->graph ? PLAN_REPLAY : PLAN_CAPTURE;
 }
 
-static aorta_status launch_graph(struct trainer *t, struct flight *flight) {
-    AORTA_TRY(aorta_graph_launch(flight->graph, aorta_train_compute(&t->context)));
-    return prefetch_input(t);
+/* A replay joins the streams it was captured on. The copy of the next input, queued beside it, is joined here, so that
+ * the step is done when all its ranges are. */
+static aorta_status launch_graph(struct trainer *t, struct flight *flight, int64_t step) {
+    struct aorta_stream *compute = aorta_train_compute(&t->context);
+    AORTA_TRY(aorta_graph_launch(flight->graph, compute));
+    AORTA_TRY(prefetch_input(t));
+    bool prefetched = t->input_queued > step + 1;
+    return prefetched ? aorta_stream_wait(compute, flight_of(t, step + 1)->input_ready) : NULL;
 }
 
 static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
@@ -293,7 +298,7 @@ static aorta_status queue_captured(struct trainer *t, struct flight *flight, int
     aorta_recorder_step(t->context.recorder, (int)(step % SLOTS), step);
     AORTA_TRY(try_capture(t, flight));
     if (flight->graph) aorta_recorder_captured(t->context.recorder);
-    return flight->graph ? launch_graph(t, flight) : queue_eagerly(t, flight, hook);
+    return flight->graph ? launch_graph(t, flight, step) : queue_eagerly(t, flight, hook);
 }
 
 static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
@@ -313,7 +318,7 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
         AORTA_TRY(queue_captured(t, flight, step, &hook));
         break;
     case PLAN_REPLAY:
-        AORTA_TRY(launch_graph(t, flight));
+        AORTA_TRY(launch_graph(t, flight, step));
         break;
     }
     return aorta_event_record(flight->done, aorta_train_compute(&t->context));

@@ -159,6 +159,10 @@ static void test_missing_device(void **state) {
     e2e_expect_output(&run, 1, "use device.kind cpu");
     check_nothing_written(&run, "device.kind=cuda");
     e2e_free(&run);
+    start(&run, 1, "--override device.index=1");
+    e2e_expect_output(&run, 1, "device.index: no device cpu:1: there is one cpu device");
+    check_nothing_written(&run, "device.index=1");
+    e2e_free(&run);
 }
 
 /* Several mistakes are told at once. */
