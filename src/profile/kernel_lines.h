@@ -3,7 +3,6 @@
 #ifndef AORTA_PROFILE_KERNEL_LINES_H
 #define AORTA_PROFILE_KERNEL_LINES_H
 
-#include "profile/kernel_names.h"
 #include "profile/metrics.h"
 #include "profile/tracer.h"
 
@@ -11,9 +10,8 @@ enum { AORTA_KERNEL_LINES = 64 };
 
 struct aorta_kernel_lines;
 
-/* Borrows both. `patterns` may be NULL. */
+/* Borrows both. */
 AORTA_MUST_USE aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
-                                                    const struct aorta_kernel_patterns *patterns,
                                                     struct aorta_kernel_lines **lines);
 /* Takes over *profile and *overlap (they are empty afterwards, also on failure), copies the rest, writes the lines that
  * have become whole. metrics->profile, overlap and kernel_* are not read. */

@@ -16,5 +16,6 @@ void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->ranges);
     free(profile->host);
     free(profile->markers);
+    free(profile->kernels.stamps);
     memset(profile, 0, sizeof *profile);
 }

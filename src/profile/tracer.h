@@ -10,6 +10,7 @@
 #ifndef AORTA_PROFILE_TRACER_H
 #define AORTA_PROFILE_TRACER_H
 
+#include "profile/kernel_names.h"
 #include "profile/profile.h"
 
 enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL };
@@ -47,6 +48,9 @@ AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);
 /* Stops tracing and drops what was not taken. NULL is fine. Profiles taken from it end with it: they borrow names. */
 void aorta_tracer_close(struct aorta_tracer *tracer);
+
+/* More kernels that are collectives (kernel_names.h); borrowed until the tracer is closed. */
+void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_kernel_patterns *patterns);
 
 /* Stopped, the program runs at its own speed and nothing is recorded. Open starts. */
 AORTA_MUST_USE aorta_status aorta_tracer_start(struct aorta_tracer *tracer);

@@ -1,0 +1,37 @@
+/* The buffers that CUPTI fills: pooled, recycled, bounded. Callbacks of CUPTI's own threads only move them from list
+ * to list. */
+#ifndef AORTA_PROFILE_CUPTI_BUFFERS_H
+#define AORTA_PROFILE_CUPTI_BUFFERS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AORTA_CUPTI_BUFFER_BYTES = 64 << 10, AORTA_CUPTI_BUFFER_LIMIT = 512 }; /* 32 MiB in all */
+
+struct aorta_cupti_buffer {
+    struct aorta_cupti_buffer *next;
+    size_t valid; /* bytes that hold records */
+    _Alignas(16) uint8_t bytes[AORTA_CUPTI_BUFFER_BYTES];
+};
+
+struct aorta_cupti_buffers {
+    pthread_mutex_t lock;
+    struct aorta_cupti_buffer *empty;
+    struct aorta_cupti_buffer *filled, **filled_end; /* oldest first */
+    int made, lent;                                  /* in all; with CUPTI now */
+};
+
+void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers);
+/* Buffers still lent to CUPTI are left to it: it may write into them. */
+void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers);
+
+/* An empty buffer, or the oldest filled one when all are full (*overwritten: its records are lost; count them before
+ * CUPTI writes), or NULL. */
+struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, bool *overwritten);
+void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid);
+struct aorta_cupti_buffer *aorta_cupti_buffers_take(struct aorta_cupti_buffers *buffers); /* oldest filled, or NULL */
+void aorta_cupti_buffers_recycle(struct aorta_cupti_buffers *buffers, struct aorta_cupti_buffer *buffer);
+
+#endif

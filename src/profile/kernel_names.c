@@ -1,0 +1,133 @@
+/* Names seen in traces of NCCL 2.x, RCCL, PyTorch, vLLM, SGLang and TensorRT-LLM. A new library is a row. */
+#include "profile/kernel_names.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the tables ---- */
+
+/* A word that begins the kernel's own name, or a part of it behind a namespace, an underscore or a mangled length.
+ * `operation` names the collective where the library has no other; NULL: the rest of the name may say it. */
+static const struct {
+    const char *word;
+    enum aorta_kernel_class class;
+    const char *operation;
+} words[] = {
+    {"aorta_timestamp", AORTA_KERNEL_STAMP, NULL}, /* src/device: aorta_timestamp */
+    {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
+    {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
+    {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */
+    {"cross_device_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* vLLM and SGLang: cross_device_reduce_1stage */
+    {"one_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* PyTorch's symmetric memory */
+    {"two_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_one_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"multimem_all_gather", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"oneShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* TensorRT-LLM */
+    {"twoShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"allreduce_fusion_kernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"allreduce_prototype", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* vLLM's quick reduce on ROCm */
+};
+
+/* Looked for in the name of a collective kernel, in this order. Point-to-point kernels are what all-to-all is made of.
+ */
+static const struct {
+    const char *part;
+    enum aorta_collective collective;
+} operations[] = {
+    {"ReduceScatter", AORTA_REDUCE_SCATTER}, {"reduce_scatter", AORTA_REDUCE_SCATTER}, {"AllReduce", AORTA_ALL_REDUCE},
+    {"all_reduce", AORTA_ALL_REDUCE},        {"allreduce", AORTA_ALL_REDUCE},          {"AllGather", AORTA_ALL_GATHER},
+    {"all_gather", AORTA_ALL_GATHER},        {"allgather", AORTA_ALL_GATHER},          {"Broadcast", AORTA_BROADCAST},
+    {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},           {"AllToAll", AORTA_ALL_TO_ALL},
+};
+
+/* ---- a user's own ---- */
+
+struct aorta_kernel_patterns {
+    regex_t *items;
+    size_t count;
+};
+
+aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex) {
+    regex_t compiled;
+    int error = regcomp(&compiled, regex, REG_EXTENDED | REG_NOSUB);
+    if (error) {
+        char reason[128];
+        regerror(error, &compiled, reason, sizeof reason);
+        return AORTA_ERROR(AORTA_USAGE, "\"%s\" is not a regular expression (POSIX extended): %s", regex, reason);
+    }
+    struct aorta_kernel_patterns *set = *patterns ? *patterns : calloc(1, sizeof *set);
+    regex_t *items = set ? realloc(set->items, (set->count + 1) * sizeof *items) : NULL;
+    if (!items) {
+        regfree(&compiled);
+        if (!*patterns) free(set);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the pattern \"%s\"", regex);
+    }
+    set->items = items;
+    set->items[set->count++] = compiled;
+    *patterns = set;
+    return NULL;
+}
+
+void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns) {
+    if (!patterns) return;
+    for (size_t i = 0; i < patterns->count; i++) regfree(&patterns->items[i]);
+    free(patterns->items);
+    free(patterns);
+}
+
+static bool matches_own(const char *name, const struct aorta_kernel_patterns *patterns) {
+    for (size_t i = 0; patterns && i < patterns->count; i++)
+        if (regexec(&patterns->items[i], name, 0, NULL, 0) == 0) return true;
+    return false;
+}
+
+/* ---- matching ---- */
+
+/* The name without its parameters and template arguments: a reduction over an nccl type is no collective. */
+static size_t head_length(const char *name) {
+    static const char anonymous[] = "(anonymous namespace)";
+    size_t length = 0;
+    for (;;) {
+        length += strcspn(name + length, "<(");
+        if (strncmp(name + length, anonymous, sizeof anonymous - 1) != 0) return length;
+        length += sizeof anonymous - 1;
+    }
+}
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool begins_word(const char *name, size_t at) {
+    return at == 0 || !is_letter(name[at - 1]);
+}
+
+static bool contains_word(const char *head, size_t length, const char *word) {
+    for (const char *at = head; (at = memmem(at, length - (size_t)(at - head), word, strlen(word))); at++)
+        if (begins_word(head, (size_t)(at - head))) return true;
+    return false;
+}
+
+static struct aorta_kernel_kind collective_by(const char *text, size_t length) {
+    struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COLLECTIVE};
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0] && !kind.named; i++) {
+        if (!memmem(text, length, operations[i].part, strlen(operations[i].part))) continue;
+        kind.named = true;
+        kind.collective = operations[i].collective;
+    }
+    return kind;
+}
+
+struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns) {
+    size_t length = head_length(name);
+    if (matches_own(name, patterns)) return collective_by(name, length);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!contains_word(name, length, words[i].word)) continue;
+        if (words[i].class != AORTA_KERNEL_COLLECTIVE) return (struct aorta_kernel_kind){.class = words[i].class};
+        const char *operation = words[i].operation;
+        return operation ? collective_by(operation, strlen(operation)) : collective_by(name, length);
+    }
+    return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
+}

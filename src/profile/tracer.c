@@ -1,0 +1,194 @@
+/* The part of tracing that no vendor's library matters to: the records that have arrived and who takes them. */
+#include "profile/tracer.h"
+#include "base/clock.h"
+#include "profile/intern.h"
+#include "profile/kernels.h"
+#include "profile/tracer_backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
+
+struct aorta_tracer {
+    const struct aorta_tracer_backend *backend;
+    void *state;
+    struct aorta_tracer_facts facts;              /* without what the backend drops */
+    const struct aorta_kernel_patterns *patterns; /* borrowed; may be NULL */
+    struct aorta_intern names;
+    struct aorta_trace_record *records; /* in order of arrival */
+    size_t count, capacity;
+    int64_t latest_start_ns;  /* of all records received */
+    int64_t complete_ns;      /* everything that ended before it has been fetched */
+    int64_t dropped_reported; /* in views handed out */
+    bool running;
+};
+
+static const struct aorta_tracer_backend *backend_of(enum aorta_device_kind kind) {
+    return kind == AORTA_DEVICE_CUDA ? &aorta_tracer_cupti : NULL;
+}
+
+aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
+    if (kind == AORTA_DEVICE_CPU)
+        return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the "
+                                         "operations themselves; run without --kernel-timing");
+    if (!backend_of(kind))
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "there is no kernel tracer for %s devices yet; run without "
+                           "--kernel-timing, or under rocprofv3",
+                           aorta_device_kind_name(kind));
+    return NULL;
+}
+
+aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer) {
+    *tracer = NULL;
+    enum aorta_device_kind kind = aorta_device_get_info(device)->kind;
+    AORTA_TRY(aorta_tracer_check(kind));
+    return aorta_tracer_open_backend(backend_of(kind), tracer);
+}
+
+aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend, struct aorta_tracer **tracer) {
+    *tracer = NULL;
+    struct aorta_tracer *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
+    made->latest_start_ns = made->complete_ns = INT64_MIN;
+    aorta_status status = backend->open(&made->state, &made->facts);
+    if (!status) {
+        made->backend = backend;
+        status = aorta_tracer_start(made);
+    }
+    if (status) {
+        aorta_tracer_close(made);
+        return status;
+    }
+    *tracer = made;
+    return NULL;
+}
+
+void aorta_tracer_close(struct aorta_tracer *tracer) {
+    if (!tracer) return;
+    if (tracer->backend) {
+        aorta_status_free(aorta_tracer_stop(tracer)); /* what it would have told nobody asks for any more */
+        tracer->backend->close(tracer->state);
+    }
+    aorta_intern_free(&tracer->names);
+    free(tracer->records);
+    free(tracer);
+}
+
+void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_kernel_patterns *patterns) {
+    tracer->patterns = patterns;
+}
+
+aorta_status aorta_tracer_start(struct aorta_tracer *tracer) {
+    if (tracer->running) return NULL;
+    AORTA_TRY(tracer->backend->start(tracer->state));
+    tracer->running = true;
+    return NULL;
+}
+
+aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
+    if (!tracer->running) return NULL;
+    tracer->running = false;
+    return tracer->backend->stop(tracer->state);
+}
+
+/* ---- records that have arrived ---- */
+
+static aorta_status make_room(struct aorta_tracer *tracer) {
+    if (tracer->count < tracer->capacity) return NULL;
+    if (tracer->count == RECORD_LIMIT) { /* nobody takes them: the older half goes */
+        size_t half = tracer->count / 2;
+        memmove(tracer->records, tracer->records + half, (tracer->count - half) * sizeof *tracer->records);
+        tracer->count -= half;
+        tracer->facts.dropped += (int64_t)half;
+        return NULL;
+    }
+    size_t capacity = tracer->capacity ? 2 * tracer->capacity : 4096;
+    struct aorta_trace_record *records = realloc(tracer->records, capacity * sizeof *records);
+    if (!records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", capacity);
+    tracer->records = records;
+    tracer->capacity = capacity;
+    return NULL;
+}
+
+aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record) {
+    AORTA_TRY(make_room(tracer));
+    const char *name = aorta_intern(&tracer->names, record->name ? record->name : "unnamed kernel");
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
+    struct aorta_trace_record *kept = &tracer->records[tracer->count++];
+    *kept = *record;
+    kept->name = name;
+    tracer->facts.records++;
+    if (record->start_ns > tracer->latest_start_ns) tracer->latest_start_ns = record->start_ns;
+    return NULL;
+}
+
+aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all) {
+    AORTA_TRY(tracer->backend->fetch(tracer->state, all, tracer));
+    /* Libraries deliver in the order of launches, so that with a record all that ended before it began has come. */
+    int64_t complete_ns = all ? aorta_clock_ns() : tracer->latest_start_ns;
+    if (complete_ns > tracer->complete_ns) tracer->complete_ns = complete_ns;
+    return NULL;
+}
+
+aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached) {
+    if (tracer->complete_ns < to_ns) AORTA_TRY(aorta_tracer_flush(tracer, false));
+    *reached = tracer->complete_ns >= to_ns;
+    return NULL;
+}
+
+/* ---- handing them out ---- */
+
+static int by_start(const void *left, const void *right) {
+    const struct aorta_trace_record *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
+}
+
+static int64_t middle_of(const struct aorta_trace_record *record) {
+    return record->start_ns + (record->end_ns - record->start_ns) / 2;
+}
+
+aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                  struct aorta_trace_record **records, size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < tracer->count; i++) {
+        int64_t middle = middle_of(&tracer->records[i]);
+        *count += middle >= from_ns && middle < to_ns;
+    }
+    *records = malloc((*count + 1) * sizeof **records);
+    if (!*records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", *count);
+    size_t taken = 0, left = 0;
+    for (size_t i = 0; i < tracer->count; i++) {
+        int64_t middle = middle_of(&tracer->records[i]);
+        if (middle >= to_ns)
+            tracer->records[left++] = tracer->records[i];
+        else if (middle >= from_ns)
+            (*records)[taken++] = tracer->records[i];
+    }
+    tracer->count = left;
+    qsort(*records, *count, sizeof **records, by_start);
+    return NULL;
+}
+
+aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                               struct aorta_profile *profile) {
+    memset(profile, 0, sizeof *profile);
+    struct aorta_trace_record *records;
+    size_t count;
+    AORTA_TRY(aorta_tracer_records(tracer, from_ns, to_ns, &records, &count));
+    aorta_status status = aorta_kernels_profile(records, count, tracer->patterns, profile);
+    free(records);
+    if (status) return status;
+    int64_t dropped = aorta_tracer_get_facts(tracer).dropped;
+    profile->kernels.dropped = dropped - tracer->dropped_reported;
+    tracer->dropped_reported = dropped;
+    return NULL;
+}
+
+struct aorta_tracer_facts aorta_tracer_get_facts(const struct aorta_tracer *tracer) {
+    struct aorta_tracer_facts facts = tracer->facts;
+    facts.dropped += tracer->backend->dropped(tracer->state);
+    return facts;
+}
