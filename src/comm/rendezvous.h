@@ -1,0 +1,58 @@
+/* Where the ranks of a job meet without MPI: a small store of keys and values that rank 0 serves over TCP.
+ *
+ * Place. MASTER_ADDR and MASTER_PORT say where rank 0 is. Rank 0 listens at the first of AORTA_RENDEZVOUS_PORTS ports,
+ * from MASTER_PORT on, that is free; the others try these ports in turn until one answers as rank 0 of this run. So a
+ * port that somebody else has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
+ * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one behind it.
+ *
+ * Who belongs together: every message begins with a magic number and a version; a greeting carries the number of
+ * ranks, the sender's rank, and the run: a hash of what launchers set differently for each run.
+ *
+ * A rank whose connection ends without a farewell has died; everybody can ask for it.
+ *
+ * Threads: the calls of one rendezvous may come from several threads; they take turns. */
+#ifndef AORTA_COMM_RENDEZVOUS_H
+#define AORTA_COMM_RENDEZVOUS_H
+
+#include "comm/ranks.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define AORTA_RENDEZVOUS_PORTS 8
+#define AORTA_RENDEZVOUS_KEY 64 /* bytes of a key, with the NUL */
+#define AORTA_RENDEZVOUS_VALUE 4096
+
+struct aorta_rendezvous;
+
+struct aorta_rendezvous_options {
+    const char *address; /* host name, IPv4 or IPv6 address of rank 0; borrowed during open */
+    int port;            /* the first that is tried */
+    int rank, world_size;
+    uint64_t run;     /* equal on all ranks of a run, and not that of another run */
+    double timeout_s; /* until when all ranks must have come */
+};
+
+/* Place and run as the environment tells them; `instance` numbers the meetings of one run. AORTA_USAGE when
+ * MASTER_ADDR or MASTER_PORT is missing. */
+AORTA_MUST_USE aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t instance, double timeout_s,
+                                                  struct aorta_rendezvous_options *options);
+
+/* Returns once all ranks have come. AORTA_TIMEOUT names the ranks that are missing; AORTA_COMM says what does not fit
+ * (two processes with one rank, another number of ranks, no free port). */
+AORTA_MUST_USE aorta_status aorta_rendezvous_open(const struct aorta_rendezvous_options *options,
+                                                  struct aorta_rendezvous **rendezvous);
+/* Says farewell. Rank 0 stays until all have said it, are lost, or timeout_s is over. NULL is fine. */
+void aorta_rendezvous_close(struct aorta_rendezvous *rendezvous);
+
+/* A key is set once. */
+AORTA_MUST_USE aorta_status aorta_rendezvous_set(struct aorta_rendezvous *rendezvous, const char *key,
+                                                 const void *value, size_t bytes);
+/* Waits until the key is there; its value must have exactly `bytes`. AORTA_TIMEOUT after timeout_s; AORTA_COMM at once
+ * when a rank has died. */
+AORTA_MUST_USE aorta_status aorta_rendezvous_get(struct aorta_rendezvous *rendezvous, const char *key, void *value,
+                                                 size_t bytes, double timeout_s);
+/* The first rank that has died; -1: none. */
+int aorta_rendezvous_lost(struct aorta_rendezvous *rendezvous);
+
+#endif

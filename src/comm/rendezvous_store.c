@@ -1,0 +1,396 @@
+/* The store's thread in rank 0: greets the ranks, keeps values, notices who is gone. */
+#include "comm/rendezvous_wire.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LOOK_MS 50
+#define STRANGERS 32           /* connections that have not greeted yet */
+#define GREETING_NS 5000000000 /* a connection that has not greeted by then is closed */
+#define LOST_LINGER_NS 3000000000
+
+/* One message on its way in. */
+struct inbox {
+    struct wire_message message;
+    char value[AORTA_RENDEZVOUS_VALUE];
+    size_t have;
+};
+
+struct peer {
+    int fd;              /* -1: none */
+    bool here, farewell; /* has greeted; has said farewell */
+    bool waiting;        /* for the key of inbox.message */
+    int64_t until_ns;    /* of the wait, or of the greeting */
+    struct inbox inbox;
+};
+
+struct entry {
+    struct entry *next;
+    char key[AORTA_RENDEZVOUS_KEY];
+    size_t bytes;
+    char value[];
+};
+
+struct store {
+    struct aorta_rendezvous_options options;
+    char place[320];
+    int listener;           /* -1 once all ranks are here */
+    struct peer *peers;     /* [world_size] */
+    struct peer *strangers; /* [STRANGERS] */
+    struct entry *entries;
+    int64_t open_until_ns;
+    int lost; /* the first lost rank; -1 */
+    bool complete, failed;
+    _Atomic int64_t ending_ns; /* since when rank 0 wants to leave; 0: not yet */
+    pthread_t thread;
+};
+
+bool wire_send(int fd, const struct wire_message *message, const void *value) {
+    char buffer[sizeof *message + AORTA_RENDEZVOUS_VALUE];
+    size_t length = sizeof *message + message->bytes;
+    memcpy(buffer, message, sizeof *message);
+    if (message->bytes) memcpy(buffer + sizeof *message, value, message->bytes);
+    for (size_t sent = 0; sent < length;) {
+        ssize_t count = send(fd, buffer + sent, length - sent, MSG_NOSIGNAL);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        sent += (size_t)count;
+    }
+    return true;
+}
+
+static void answer(struct peer *peer, enum wire_kind kind, int number, const void *value, size_t bytes) {
+    const struct wire_message message = {.magic = WIRE_MAGIC, .kind = kind, .number = number, .bytes = (uint32_t)bytes};
+    wire_send(peer->fd, &message, value); /* a rank that is gone is noticed when it is read from */
+}
+
+static void answer_failure(struct peer *peer, enum aorta_code code, const char *text) {
+    answer(peer, WIRE_FAILED, (int)code, text, strlen(text) + 1);
+}
+
+static void hang_up(struct peer *peer) {
+    if (peer->fd >= 0) close(peer->fd);
+    *peer = (struct peer){.fd = -1};
+}
+
+/* ---- coming together ---- */
+
+/* The meeting cannot take place: everybody who has come hears why. */
+static void fail_meeting(struct store *store, enum aorta_code code, const char *text) {
+    store->failed = true;
+    for (int rank = 0; rank < store->options.world_size; rank++) {
+        if (store->peers[rank].fd >= 0) answer_failure(&store->peers[rank], code, text);
+    }
+    for (int i = 0; i < STRANGERS; i++) hang_up(&store->strangers[i]);
+    close(store->listener);
+    store->listener = -1;
+}
+
+static void fail_missing(struct store *store) {
+    char text[512];
+    int length =
+        snprintf(text, sizeof text, "these ranks of %d did not come to %s within %g s:", store->options.world_size,
+                 store->place, store->options.timeout_s);
+    int named = 0, missing = 0;
+    for (int rank = 0; rank < store->options.world_size; rank++) {
+        if (store->peers[rank].here) continue;
+        missing++;
+        if (length > 440) continue;
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s %d", named++ ? "," : "", rank);
+    }
+    if (named < missing) snprintf(text + length, sizeof text - (size_t)length, " and %d more", missing - named);
+    fail_meeting(store, AORTA_TIMEOUT, text);
+}
+
+/* What does not fit between the greeting and this meeting; "" when all does. */
+static void examine(const struct store *store, const struct wire_greeting *greeting, char text[256]) {
+    int size = store->options.world_size;
+    text[0] = '\0';
+    if (greeting->world_size != size) {
+        snprintf(text, 256, "rank %d was told of %d ranks, rank 0 of %d (WORLD_SIZE)", greeting->rank,
+                 greeting->world_size, size);
+    } else if (greeting->rank < 0 || greeting->rank >= size) {
+        snprintf(text, 256, "a process says that it is rank %d of %d", greeting->rank, size);
+    } else if (store->peers[greeting->rank].here) {
+        snprintf(text, 256, "two processes say that they are rank %d (RANK)", greeting->rank);
+    }
+}
+
+static void greet(struct store *store, struct peer *stranger) {
+    const struct wire_message *message = &stranger->inbox.message;
+    struct wire_greeting greeting;
+    if (message->kind != WIRE_HELLO || message->bytes != sizeof greeting) {
+        hang_up(stranger);
+        return;
+    }
+    memcpy(&greeting, stranger->inbox.value, sizeof greeting);
+    if (greeting.run != store->options.run) {
+        answer(stranger, WIRE_STRANGER, 0, NULL, 0);
+        hang_up(stranger);
+        return;
+    }
+    char text[256];
+    examine(store, &greeting, text);
+    if (text[0]) {
+        answer_failure(stranger, AORTA_COMM, text);
+        fail_meeting(store, AORTA_COMM, text);
+        return;
+    }
+    struct peer *peer = &store->peers[greeting.rank];
+    *peer = *stranger;
+    *stranger = (struct peer){.fd = -1};
+    peer->here = true;
+    peer->inbox.have = 0;
+    answer(peer, WIRE_HEARD, 0, NULL, 0);
+}
+
+static void see_whether_complete(struct store *store) {
+    if (store->complete || store->failed) return;
+    for (int rank = 0; rank < store->options.world_size; rank++) {
+        if (store->peers[rank].here) continue;
+        if (aorta_clock_ns() > store->open_until_ns) fail_missing(store);
+        return;
+    }
+    store->complete = true;
+    close(store->listener);
+    store->listener = -1;
+    for (int i = 0; i < STRANGERS; i++) hang_up(&store->strangers[i]);
+    for (int rank = 0; rank < store->options.world_size; rank++) answer(&store->peers[rank], WIRE_DONE, 0, NULL, 0);
+}
+
+static void accept_stranger(struct store *store) {
+    int fd = accept4(store->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) return;
+    const struct timeval patience = {.tv_sec = 5};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    for (int i = 0; i < STRANGERS; i++) {
+        if (store->strangers[i].fd >= 0) continue;
+        store->strangers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + GREETING_NS};
+        return;
+    }
+    close(fd);
+}
+
+/* ---- keys and values ---- */
+
+static const struct entry *find(const struct store *store, const char *key) {
+    const struct entry *entry = store->entries;
+    while (entry && strcmp(entry->key, key) != 0) entry = entry->next;
+    return entry;
+}
+
+static void set(struct store *store, struct peer *peer) {
+    const struct wire_message *message = &peer->inbox.message;
+    if (find(store, message->key)) {
+        answer_failure(peer, AORTA_INTERNAL, "this key is set already");
+        return;
+    }
+    struct entry *entry = malloc(sizeof *entry + message->bytes);
+    if (!entry) {
+        answer_failure(peer, AORTA_MEMORY, "rank 0 has no memory for a key");
+        return;
+    }
+    *entry = (struct entry){.next = store->entries, .bytes = message->bytes};
+    memcpy(entry->key, message->key, sizeof entry->key);
+    memcpy(entry->value, peer->inbox.value, message->bytes);
+    store->entries = entry;
+    answer(peer, WIRE_DONE, 0, NULL, 0);
+}
+
+static void say_lost(const struct store *store, struct peer *peer) {
+    char text[128];
+    snprintf(text, sizeof text, "rank %d is gone: its process has ended or its host cannot be reached", store->lost);
+    answer_failure(peer, AORTA_COMM, text);
+}
+
+/* Answers a waiting GET when there is something to say. */
+static void serve_wait(struct store *store, struct peer *peer) {
+    if (!peer->waiting) return;
+    const struct entry *entry = find(store, peer->inbox.message.key);
+    bool over = aorta_clock_ns() > peer->until_ns;
+    if (!entry && store->lost < 0 && !over) return;
+    peer->waiting = false;
+    peer->inbox.have = 0;
+    if (entry)
+        answer(peer, WIRE_DONE, 0, entry->value, entry->bytes);
+    else if (store->lost >= 0)
+        say_lost(store, peer);
+    else
+        answer_failure(peer, AORTA_TIMEOUT, "it did not come in time");
+}
+
+static void serve(struct store *store, struct peer *peer) {
+    const struct wire_message *message = &peer->inbox.message;
+    if (message->kind == WIRE_GET) {
+        peer->waiting = true;
+        peer->until_ns = aorta_clock_ns() + (int64_t)(message->timeout_s * 1e9);
+        return; /* its message stays until it is answered */
+    }
+    if (message->kind == WIRE_SET) set(store, peer);
+    if (message->kind == WIRE_PING) answer(peer, WIRE_DONE, store->lost, NULL, 0);
+    if (message->kind == WIRE_BYE) peer->farewell = true;
+    peer->inbox.have = 0;
+}
+
+/* ---- reading ---- */
+
+enum progress { PROGRESS_MORE, PROGRESS_WHOLE, PROGRESS_END };
+
+static enum progress receive(struct peer *peer) {
+    struct inbox *inbox = &peer->inbox;
+    size_t want = sizeof inbox->message;
+    if (inbox->have >= want) want += inbox->message.bytes;
+    char *to = inbox->have < sizeof inbox->message ? (char *)&inbox->message + inbox->have
+                                                   : inbox->value + (inbox->have - sizeof inbox->message);
+    ssize_t count = recv(peer->fd, to, want - inbox->have, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return PROGRESS_MORE;
+    if (count <= 0) return PROGRESS_END;
+    inbox->have += (size_t)count;
+    if (inbox->have < sizeof inbox->message) return PROGRESS_MORE;
+    const struct wire_message *message = &inbox->message;
+    if (message->magic != WIRE_MAGIC || message->bytes > sizeof inbox->value) return PROGRESS_END;
+    if (message->key[sizeof message->key - 1]) return PROGRESS_END;
+    return inbox->have == sizeof *message + message->bytes ? PROGRESS_WHOLE : PROGRESS_MORE;
+}
+
+static void read_peer(struct store *store, int rank) {
+    struct peer *peer = &store->peers[rank];
+    enum progress progress = receive(peer);
+    if (progress == PROGRESS_WHOLE) serve(store, peer);
+    if (progress != PROGRESS_END) return;
+    if (store->complete && !peer->farewell && store->lost < 0) store->lost = rank;
+    hang_up(peer); /* before all are here it may come again */
+}
+
+static void read_stranger(struct store *store, struct peer *stranger) {
+    enum progress progress = receive(stranger);
+    if (progress == PROGRESS_WHOLE) greet(store, stranger);
+    if (progress == PROGRESS_END) hang_up(stranger);
+}
+
+/* ---- the thread ---- */
+
+static bool over(const struct store *store) {
+    int64_t ending_ns = atomic_load(&store->ending_ns);
+    if (!ending_ns) return false;
+    int64_t patience_ns = (int64_t)(store->options.timeout_s * 1e9);
+    if (store->lost >= 0 && patience_ns > LOST_LINGER_NS) patience_ns = LOST_LINGER_NS;
+    bool any = false;
+    for (int rank = 0; rank < store->options.world_size; rank++) {
+        any = any || (store->peers[rank].fd >= 0 && !store->peers[rank].farewell);
+    }
+    return !any || aorta_clock_ns() > ending_ns + patience_ns;
+}
+
+/* All sockets in one list: the listener, the ranks, the strangers. poll passes over those that are -1. */
+static void look(struct store *store, struct pollfd *polls) {
+    const int size = store->options.world_size;
+    polls[0] = (struct pollfd){.fd = store->listener, .events = POLLIN};
+    for (int i = 0; i < size + STRANGERS; i++) {
+        const struct peer *peer = i < size ? &store->peers[i] : &store->strangers[i - size];
+        /* A rank that waits for a key sends nothing, but its end is noticed. */
+        polls[1 + i] = (struct pollfd){.fd = peer->fd, .events = peer->waiting ? POLLRDHUP : POLLIN};
+    }
+    poll(polls, (nfds_t)(1 + size + STRANGERS), LOOK_MS);
+    for (int i = 0; i < size; i++) {
+        struct peer *peer = &store->peers[i];
+        if (!polls[1 + i].revents || peer->fd < 0) continue;
+        if (peer->waiting) { /* it can only have hung up */
+            peer->waiting = false;
+            peer->inbox.have = 0;
+        }
+        read_peer(store, i);
+    }
+    int64_t now_ns = aorta_clock_ns();
+    for (int i = 0; i < STRANGERS; i++) {
+        struct peer *stranger = &store->strangers[i];
+        if (stranger->fd >= 0 && polls[1 + size + i].revents) read_stranger(store, stranger);
+        if (stranger->fd >= 0 && now_ns > stranger->until_ns) hang_up(stranger);
+    }
+    if (store->listener >= 0 && polls[0].revents) accept_stranger(store);
+}
+
+static void *run(void *argument) {
+    struct store *store = argument;
+    struct pollfd *polls = calloc((size_t)(1 + store->options.world_size + STRANGERS), sizeof *polls);
+    while (polls && !over(store)) {
+        look(store, polls);
+        see_whether_complete(store);
+        for (int rank = 0; rank < store->options.world_size; rank++) serve_wait(store, &store->peers[rank]);
+    }
+    free(polls);
+    /* Hanging up also tells ranks that wait, should memory have been short. */
+    for (int rank = 0; rank < store->options.world_size; rank++) hang_up(&store->peers[rank]);
+    return NULL;
+}
+
+/* ---- beginning and end ---- */
+
+static void release(struct store *store) {
+    for (int i = 0; i < STRANGERS && store->strangers; i++) hang_up(&store->strangers[i]);
+    if (store->listener >= 0) close(store->listener);
+    while (store->entries) {
+        struct entry *next = store->entries->next;
+        free(store->entries);
+        store->entries = next;
+    }
+    free(store->peers);
+    free(store->strangers);
+    free(store);
+}
+
+static struct peer *make_peers(int count) {
+    struct peer *peers = calloc((size_t)count, sizeof *peers);
+    for (int i = 0; i < count && peers; i++) peers[i].fd = -1;
+    return peers;
+}
+
+aorta_status store_start(const struct aorta_rendezvous_options *options, int listener, const char *place, int *own,
+                         struct store **store) {
+    int ends[2];
+    struct store *made = calloc(1, sizeof *made);
+    if (made) {
+        *made = (struct store){.options = *options, .listener = listener, .lost = -1};
+        made->open_until_ns = aorta_clock_ns() + (int64_t)(options->timeout_s * 1e9);
+        made->peers = make_peers(options->world_size);
+        made->strangers = make_peers(STRANGERS);
+        snprintf(made->place, sizeof made->place, "%s", place);
+    }
+    if (!made || !made->peers || !made->strangers) {
+        if (made)
+            release(made);
+        else
+            close(listener);
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for the rendezvous of %d ranks", options->world_size);
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+        aorta_status status = AORTA_ERROR(AORTA_IO, "rendezvous: socketpair: %s", strerror(errno));
+        release(made);
+        return status;
+    }
+    made->strangers[0] = (struct peer){.fd = ends[0], .until_ns = INT64_MAX};
+    int error = pthread_create(&made->thread, NULL, run, made);
+    if (error) {
+        close(ends[1]);
+        release(made);
+        return AORTA_ERROR(AORTA_IO, "rendezvous: no thread: %s", strerror(error));
+    }
+    *own = ends[1];
+    *store = made;
+    return NULL;
+}
+
+void store_end(struct store *store) {
+    atomic_store(&store->ending_ns, aorta_clock_ns());
+    pthread_join(store->thread, NULL);
+    release(store);
+}

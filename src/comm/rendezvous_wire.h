@@ -1,0 +1,49 @@
+/* Messages between the ranks and the store, and the store's own thread. Internal to rendezvous*.c. */
+#ifndef AORTA_COMM_RENDEZVOUS_WIRE_H
+#define AORTA_COMM_RENDEZVOUS_WIRE_H
+
+#include "comm/rendezvous.h"
+
+#define WIRE_MAGIC 0x41525631u /* "ARV1": changes with the messages; read backwards on a host of other byte order */
+
+enum wire_kind {
+    WIRE_HELLO,   /* rank → store: a greeting */
+    WIRE_SET,     /* rank → store */
+    WIRE_GET,     /* rank → store: answered when the key is there */
+    WIRE_PING,    /* rank → store: `number` of the answer is the first lost rank or -1 */
+    WIRE_BYE,     /* rank → store */
+    WIRE_HEARD,   /* store → rank: the greeting fits; wait for the others */
+    WIRE_DONE,    /* store → rank: value of a GET, end of a SET; behind HEARD: all ranks are here */
+    WIRE_FAILED,  /* store → rank: `number` is an aorta_code, the value a text */
+    WIRE_STRANGER /* store → rank: another run meets here */
+};
+
+/* Every message; `bytes` of a value follow it. */
+struct wire_message {
+    uint32_t magic, kind;
+    int32_t number;
+    uint32_t bytes;
+    double timeout_s;
+    char key[AORTA_RENDEZVOUS_KEY];
+};
+
+struct wire_greeting {
+    int32_t rank, world_size;
+    uint64_t run;
+};
+
+/* Sends all of it, waiting for at most a few seconds; false when the other side has gone. */
+bool wire_send(int fd, const struct wire_message *message, const void *value);
+
+/* ---- the store ---- */
+
+struct store;
+
+/* Serves the ranks that come to `listener`, and rank 0 itself through *own (which the caller closes). Takes over
+ * `listener`. `place` is how messages call it. */
+AORTA_MUST_USE aorta_status store_start(const struct aorta_rendezvous_options *options, int listener, const char *place,
+                                        int *own, struct store **store);
+/* Waits until all ranks have said farewell, are gone, or the time is over. */
+void store_end(struct store *store);
+
+#endif

@@ -1,0 +1,445 @@
+/* Ranks meet over TCP: whoever comes late, comes wrongly, does not come, or dies. Each rank is a process of its own. */
+#include "check.h"
+
+#include "base/clock.h"
+#include "comm/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MOST_RANKS 5
+
+struct outcome {
+    enum aorta_code code;
+    char message[600];
+    double seconds;
+    bool finished;
+};
+
+typedef aorta_status rank_function(struct aorta_rendezvous_options *options);
+
+struct job {
+    struct aorta_rendezvous_options options[MOST_RANKS]; /* of each process; those of real ranks by default */
+    rank_function *functions[MOST_RANKS];
+    int processes;
+    struct outcome *outcomes; /* shared with the children */
+};
+
+static int bind_at(int port, bool to_listen) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) || (to_listen && listen(fd, 8))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int port_of(int fd) {
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    return ntohs(address.sin_port);
+}
+
+static int free_port(void) {
+    int fd = bind_at(0, false), port = port_of(fd);
+    close(fd);
+    return port;
+}
+
+static struct job job_of(int ranks, rank_function *function, double timeout_s) {
+    struct job job = {.processes = ranks};
+    int port = free_port();
+    for (int rank = 0; rank < ranks; rank++) {
+        job.options[rank] = (struct aorta_rendezvous_options){"127.0.0.1", port, rank, ranks, 17, timeout_s};
+        job.functions[rank] = function;
+    }
+    job.outcomes =
+        mmap(NULL, MOST_RANKS * sizeof *job.outcomes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(job.outcomes != MAP_FAILED);
+    return job;
+}
+
+static _Noreturn void be_process(struct job *job, int i) {
+    struct outcome *outcome = &job->outcomes[i];
+    int64_t start_ns = aorta_clock_ns();
+    aorta_status status = job->functions[i](&job->options[i]);
+    outcome->seconds = (double)(aorta_clock_ns() - start_ns) * 1e-9;
+    outcome->code = aorta_status_code(status);
+    snprintf(outcome->message, sizeof outcome->message, "%s", aorta_status_message(status));
+    outcome->finished = true;
+    aorta_status_free(status);
+    _exit(0);
+}
+
+static void run(struct job *job) {
+    pid_t children[MOST_RANKS];
+    for (int i = 0; i < job->processes; i++) {
+        children[i] = fork();
+        if (children[i] == 0) be_process(job, i);
+    }
+    for (int i = 0; i < job->processes; i++) waitpid(children[i], NULL, 0);
+}
+
+static void expect(struct job *job, int process, enum aorta_code code, const char *part) {
+    const struct outcome *outcome = &job->outcomes[process];
+    if (outcome->finished && outcome->code == code && strstr(outcome->message, part)) return;
+    fail_msg("process %d: expected %s with \"%s\", got %s%s: %s", process, aorta_code_name(code), part,
+             outcome->finished ? "" : "(not finished) ", aorta_code_name(outcome->code), outcome->message);
+}
+
+static void expect_all(struct job *job, enum aorta_code code, const char *part) {
+    for (int i = 0; i < job->processes; i++) expect(job, i, code, part);
+}
+
+static void end(struct job *job) {
+    munmap(job->outcomes, MOST_RANKS * sizeof *job->outcomes);
+}
+
+/* ---- what a rank can do ---- */
+
+/* Everybody tells everybody a number, in two rounds. */
+static aorta_status exchange(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    for (int round = 0; round < 2; round++) {
+        char key[AORTA_RENDEZVOUS_KEY];
+        int64_t value = 1000 * round + options->rank;
+        snprintf(key, sizeof key, "round %d/%d", round, options->rank);
+        AORTA_TRY(aorta_rendezvous_set(r, key, &value, sizeof value));
+        for (int rank = 0; rank < options->world_size; rank++) {
+            snprintf(key, sizeof key, "round %d/%d", round, rank);
+            AORTA_TRY(aorta_rendezvous_get(r, key, &value, sizeof value, options->timeout_s));
+            if (value != 1000 * round + rank) return AORTA_ERROR(AORTA_INTERNAL, "%s is %lld", key, (long long)value);
+        }
+    }
+    int lost = aorta_rendezvous_lost(r);
+    aorta_rendezvous_close(r);
+    return lost < 0 ? NULL : AORTA_ERROR(AORTA_INTERNAL, "rank %d was taken for lost", lost);
+}
+
+static aorta_status exchange_late(struct aorta_rendezvous_options *options) {
+    usleep(400000);
+    return exchange(options);
+}
+
+static aorta_status only_open(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    aorta_rendezvous_close(r);
+    return NULL;
+}
+
+static aorta_status open_and_die(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    usleep(200000);
+    _exit(9);
+}
+
+/* Waits for a key that nobody sets, as for a rank that dies. */
+static aorta_status wait_in_vain(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    int nothing;
+    aorta_status status = aorta_rendezvous_get(r, "never", &nothing, sizeof nothing, options->timeout_s);
+    int lost = aorta_rendezvous_lost(r);
+    aorta_rendezvous_close(r);
+    return aorta_annotate(status, "lost %d", lost);
+}
+
+/* Rank 0 leaves at once; the others must be able to go on until they leave too. */
+static aorta_status leave_in_turn(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    for (int i = 0; i < 5 * options->rank; i++) {
+        usleep(50000);
+        int lost = aorta_rendezvous_lost(r);
+        if (lost >= 0) return AORTA_ERROR(AORTA_INTERNAL, "rank %d was taken for lost", lost);
+    }
+    aorta_rendezvous_close(r);
+    return NULL;
+}
+
+/* ---- tests ---- */
+
+static void test_all_meet(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        struct job job = job_of(ranks, exchange, 20);
+        run(&job);
+        expect_all(&job, AORTA_OK, "");
+        end(&job);
+    }
+}
+
+static void test_late(void **state) {
+    (void)state;
+    for (int late = 0; late < 3; late++) {
+        struct job job = job_of(3, exchange, 20);
+        job.functions[late] = exchange_late;
+        run(&job);
+        expect_all(&job, AORTA_OK, "");
+        assert_true(job.outcomes[(late + 1) % 3].seconds > 0.35); /* it was waited for */
+        end(&job);
+    }
+}
+
+static void test_names_and_ipv6(void **state) {
+    (void)state;
+    static const char *const addresses[] = {"localhost", "::1"};
+    for (size_t a = 0; a < 2; a++) {
+        int probe = socket(AF_INET6, SOCK_STREAM, 0);
+        struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+        bool has_ipv6 = probe >= 0 && bind(probe, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+        if (probe >= 0) close(probe);
+        if (a == 1 && !has_ipv6) {
+            print_message("no IPv6 on this machine: ::1 was not tried\n");
+            continue;
+        }
+        struct job job = job_of(2, exchange, 20);
+        for (int rank = 0; rank < 2; rank++) job.options[rank].address = addresses[a];
+        run(&job);
+        expect_all(&job, AORTA_OK, "");
+        end(&job);
+    }
+}
+
+/* Somebody else answers at the first port, and not in our language; the second is taken and silent. */
+static void test_taken_ports(void **state) {
+    (void)state;
+    struct job job = job_of(3, exchange, 20);
+    int web = bind_at(job.options[0].port, true), reserved = bind_at(job.options[0].port + 1, false);
+    assert_true(web >= 0);
+    pid_t server = fork();
+    while (server == 0) {
+        static const char text[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+                                   "Content-Length: 50\r\n\r\nThis is a server of another kind altogether, alas.";
+        int fd = accept(web, NULL, NULL);
+        if (send(fd, text, sizeof text, MSG_NOSIGNAL) > 0) usleep(1000);
+        close(fd);
+    }
+    run(&job);
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    expect_all(&job, AORTA_OK, "");
+    close(web);
+    if (reserved >= 0) close(reserved);
+    end(&job);
+}
+
+static void test_no_free_port(void **state) {
+    (void)state;
+    struct job job = job_of(1, only_open, 2);
+    int fds[AORTA_RENDEZVOUS_PORTS];
+    for (int i = 0; i < AORTA_RENDEZVOUS_PORTS; i++) fds[i] = bind_at(job.options[0].port + i, true);
+    run(&job);
+    expect(&job, 0, AORTA_COMM, "Address already in use; set MASTER_PORT to a free port");
+    for (int i = 0; i < AORTA_RENDEZVOUS_PORTS; i++) close(fds[i]);
+    end(&job);
+}
+
+static void test_missing_ranks(void **state) {
+    (void)state;
+    struct job job = job_of(4, only_open, 1);
+    job.processes = 2;
+    job.options[1].rank = 2;
+    run(&job);
+    expect_all(&job, AORTA_TIMEOUT, "these ranks of 4 did not come to 127.0.0.1:");
+    expect_all(&job, AORTA_TIMEOUT, "within 1 s: 1, 3");
+    assert_true(job.outcomes[0].seconds < 5);
+    end(&job);
+}
+
+static void test_no_master(void **state) {
+    (void)state;
+    struct job job = job_of(2, only_open, 1);
+    job.processes = 1;
+    job.options[0].rank = 1;
+    run(&job);
+    expect(&job, 0, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run at 127.0.0.1, ports");
+    expect(&job, 0, AORTA_TIMEOUT, "within 1 s: Connection refused");
+    end(&job);
+}
+
+static void test_wrong_size(void **state) {
+    (void)state;
+    struct job job = job_of(3, only_open, 20);
+    job.options[1].world_size = 5;
+    job.processes = 2;
+    run(&job);
+    expect_all(&job, AORTA_COMM, "rank 1 was told of 5 ranks, rank 0 of 3 (WORLD_SIZE)");
+    end(&job);
+}
+
+static void test_one_rank_twice(void **state) {
+    (void)state;
+    struct job job = job_of(4, only_open, 20);
+    job.processes = 3;
+    job.options[2].rank = 1;
+    run(&job);
+    int twice = 0;
+    for (int i = 0; i < 3; i++)
+        twice += strstr(job.outcomes[i].message, "two processes say that they are rank 1") != NULL;
+    assert_int_equal(twice, 3);
+    end(&job);
+}
+
+/* Two runs at the same port: the ranks of each find their own. */
+static void test_two_runs(void **state) {
+    (void)state;
+    struct job job = job_of(4, exchange, 20);
+    for (int i = 0; i < 4; i++) {
+        job.options[i].world_size = 2;
+        job.options[i].rank = i / 2;
+        job.options[i].run = (uint64_t)(100 + i % 2);
+    }
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    end(&job);
+    struct job lonely = job_of(2, only_open, 1);
+    lonely.options[1].run = 99;
+    run(&lonely);
+    expect(&lonely, 0, AORTA_TIMEOUT, "did not come");
+    expect(&lonely, 1, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
+    end(&lonely);
+}
+
+static void test_dead_rank(void **state) {
+    (void)state;
+    for (int dead = 0; dead < 3; dead++) {
+        struct job job = job_of(3, wait_in_vain, 20);
+        job.functions[dead] = open_and_die;
+        run(&job);
+        char text[64];
+        for (int rank = 0; rank < 3; rank++) {
+            if (rank == dead) continue;
+            snprintf(text, sizeof text, "lost %d", dead);
+            expect(&job, rank, AORTA_COMM, text);
+            expect(&job, rank, AORTA_COMM, dead ? "is gone: its process has ended" : "rank 0 at 127.0.0.1:");
+            assert_true(job.outcomes[rank].seconds < 10);
+        }
+        end(&job);
+    }
+}
+
+static void test_a_key_nobody_sets(void **state) {
+    (void)state;
+    struct job job = job_of(2, wait_in_vain, 0.5);
+    run(&job);
+    expect_all(&job, AORTA_TIMEOUT, "never: rendezvous: it did not come in time");
+    end(&job);
+}
+
+static void test_leaving(void **state) {
+    (void)state;
+    struct job job = job_of(3, leave_in_turn, 20);
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    assert_true(job.outcomes[0].seconds > 0.45);
+    end(&job);
+}
+
+/* Noise from the network does not disturb the meeting. */
+static aorta_status exchange_among_noise(struct aorta_rendezvous_options *options) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)options->port)};
+    for (int i = 0; i < 50; i++) {
+        usleep(5000);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char noise[200];
+        memset(noise, i * 5, sizeof noise);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && i % 3) {
+            if (send(fd, noise, (size_t)(i * 4 + 1), MSG_NOSIGNAL) < 0) usleep(100);
+        }
+        close(fd);
+    }
+    return exchange(options);
+}
+
+static void test_noise(void **state) {
+    (void)state;
+    struct job job = job_of(2, exchange, 20);
+    job.functions[1] = exchange_among_noise;
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    end(&job);
+}
+
+static aorta_status sizes_and_keys(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    static char large[AORTA_RENDEZVOUS_VALUE], back[AORTA_RENDEZVOUS_VALUE], long_key[AORTA_RENDEZVOUS_KEY + 1];
+    memset(large, 'x', sizeof large);
+    memset(long_key, 'k', sizeof long_key - 1);
+    check_ok(aorta_rendezvous_set(r, "large", large, sizeof large));
+    check_ok(aorta_rendezvous_get(r, "large", back, sizeof back, 1));
+    assert_memory_equal(large, back, sizeof large);
+    check_fails(aorta_rendezvous_get(r, "large", back, 12, 1), AORTA_COMM, "large has 4096 bytes, 12 were expected");
+    check_fails(aorta_rendezvous_set(r, "large", large, 1), AORTA_INTERNAL, "set already");
+    check_fails(aorta_rendezvous_set(r, long_key, large, 1), AORTA_INTERNAL, "too long");
+    aorta_rendezvous_close(r);
+    return NULL;
+}
+
+static void test_values(void **state) {
+    (void)state;
+    struct job job = job_of(1, sizes_and_keys, 5);
+    check_ok(sizes_and_keys(&job.options[0]));
+    end(&job);
+}
+
+static void test_place(void **state) {
+    (void)state;
+    struct aorta_ranks ranks = {.rank = 1, .world_size = 2, .master_address = "node7", .master_port = 29500};
+    struct aorta_rendezvous_options plain, agent, again, restarted;
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    check_ok(aorta_rendezvous_find(&ranks, 1, 3, &plain));
+    assert_int_equal(plain.port, 29500);
+    assert_string_equal(plain.address, "node7");
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+    setenv("TORCHELASTIC_RUN_ID", "xyz", 1);
+    check_ok(aorta_rendezvous_find(&ranks, 1, 3, &agent));
+    assert_int_equal(agent.port, 29501);
+    assert_true(agent.run != plain.run);
+    check_ok(aorta_rendezvous_find(&ranks, 2, 3, &again));
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
+    check_ok(aorta_rendezvous_find(&ranks, 1, 3, &restarted));
+    assert_true(again.run != agent.run && restarted.run != agent.run);
+    ranks.master_port = 0;
+    check_fails(aorta_rendezvous_find(&ranks, 1, 3, &plain), AORTA_USAGE, "MASTER_PORT is not set");
+    ranks.master_address[0] = '\0';
+    check_fails(aorta_rendezvous_find(&ranks, 1, 3, &plain), AORTA_USAGE, "MASTER_ADDR is not set");
+}
+
+static void test_unknown_host(void **state) {
+    (void)state;
+    struct job job = job_of(2, only_open, 1);
+    for (int rank = 0; rank < 2; rank++) job.options[rank].address = "no-such-host.invalid";
+    run(&job);
+    expect_all(&job, AORTA_COMM, "MASTER_ADDR no-such-host.invalid: ");
+    end(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_meet),       cmocka_unit_test(test_late),
+        cmocka_unit_test(test_names_and_ipv6), cmocka_unit_test(test_taken_ports),
+        cmocka_unit_test(test_no_free_port),   cmocka_unit_test(test_missing_ranks),
+        cmocka_unit_test(test_no_master),      cmocka_unit_test(test_wrong_size),
+        cmocka_unit_test(test_one_rank_twice), cmocka_unit_test(test_two_runs),
+        cmocka_unit_test(test_dead_rank),      cmocka_unit_test(test_a_key_nobody_sets),
+        cmocka_unit_test(test_leaving),        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_values),         cmocka_unit_test(test_place),
+        cmocka_unit_test(test_unknown_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
