@@ -1,0 +1,330 @@
+/* In which order the work of a step is queued and runs: prefetch, overlap, priorities, and the truth of the records. */
+#include "check.h"
+#include "run.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/* Every assertion on order is held in every step on every rank; the first two steps have start-up in them. */
+enum { STEPS = 6, LAYERS = 3 };
+
+static struct e2e_filter gather_of(int layer) {
+    static const char *const tags[LAYERS] = {"encoder.layers.0", "encoder.layers.1", "encoder.layers.2"};
+    return (struct e2e_filter){.function = "all_gather", .tag = tags[layer]};
+}
+
+static struct e2e_filter operation(int layer, const char *name, const char *function) {
+    static const char *const tags[LAYERS][2] = {
+        {"encoder.layers.0.norm2", "encoder.layers.0.self_attn.in_proj"},
+        {"encoder.layers.1.norm2", "encoder.layers.1.self_attn.in_proj"},
+        {"encoder.layers.2.norm2", "encoder.layers.2.self_attn.in_proj"},
+    };
+    return (struct e2e_filter){.function = function, .tag = tags[layer][strcmp(name, "norm2") != 0]};
+}
+
+/* First and last operation of a layer's passes. */
+static struct e2e_filter forward_begin(int layer) {
+    return operation(layer, "in_proj", "linear_forward");
+}
+
+static struct e2e_filter forward_end(int layer) {
+    return operation(layer, "norm2", "norm_forward");
+}
+
+static struct e2e_filter backward_begin(int layer) {
+    return operation(layer, "norm2", "norm_backward");
+}
+
+static struct e2e_filter backward_end(int layer) {
+    return operation(layer, "in_proj", "linear_backward_input");
+}
+
+static struct e2e_filter reduction_of(int layer) {
+    struct e2e_filter filter = gather_of(layer);
+    filter.function = "reduce_scatter";
+    return filter;
+}
+
+static int place(const json_t *line, struct e2e_filter filter, int nth) {
+    return e2e_index(line, e2e_range(line, filter, nth));
+}
+
+static double begins(const json_t *line, struct e2e_filter filter, int nth) {
+    return e2e_start_ms(e2e_range(line, filter, nth));
+}
+
+static double ends(const json_t *line, struct e2e_filter filter, int nth) {
+    return e2e_end_ms(e2e_range(line, filter, nth));
+}
+
+static void for_each_line(const char *words, void (*check)(const json_t *line)) {
+    struct e2e_run run;
+    e2e_train_well(&run, 2, STEPS, words);
+    for (int rank = 0; rank < 2; rank++)
+        for (size_t step = 0; step < STEPS; step++) check(e2e_line(&run, rank, step));
+    e2e_free(&run);
+}
+
+/* What holds in any case: no pass before its gather has ended, no reduction before its gradients. */
+static void check_dependencies(const json_t *line) {
+    for (int layer = 0; layer < LAYERS; layer++) {
+        assert_true(begins(line, forward_begin(layer), 0) >= ends(line, gather_of(layer), 0));
+        assert_true(begins(line, backward_begin(layer), 0) >= ends(line, gather_of(layer), 1));
+        assert_true(begins(line, reduction_of(layer), 0) >= ends(line, backward_end(layer), 0));
+        assert_true(begins(line, (struct e2e_filter){.function = "square_sum"}, 0) >=
+                    ends(line, reduction_of(layer), 0));
+    }
+}
+
+static void check_forward_prefetch(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = 0; layer + 1 < LAYERS; layer++) {
+        assert_true(place(line, gather_of(layer + 1), 0) < place(line, forward_begin(layer), 0));
+        /* Two slots: the one after next waits for its slot. */
+        if (layer + 2 < LAYERS) assert_true(begins(line, gather_of(layer + 2), 0) >= ends(line, forward_end(layer), 0));
+    }
+}
+
+static void check_no_forward_prefetch(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = 0; layer + 1 < LAYERS; layer++) {
+        assert_true(place(line, gather_of(layer + 1), 0) > place(line, forward_end(layer), 0));
+        assert_true(begins(line, gather_of(layer + 1), 0) >= ends(line, forward_end(layer), 0));
+    }
+}
+
+static void check_unlimited(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = 0; layer < LAYERS; layer++)
+        assert_true(place(line, gather_of(layer), 0) < place(line, forward_begin(0), 0));
+}
+
+static void test_forward_prefetch(void **state) {
+    (void)state;
+    for_each_line("fsdp.forward_prefetch=true", check_forward_prefetch);
+    for_each_line("fsdp.forward_prefetch=false", check_no_forward_prefetch);
+    for_each_line("fsdp.limit_all_gathers=false", check_unlimited);
+}
+
+/* PRE: the next gather is queued before the backward pass of the layer above it. */
+static void check_backward_pre(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = LAYERS - 1; layer > 0; layer--)
+        assert_true(place(line, gather_of(layer - 1), 1) < place(line, backward_begin(layer), 0));
+}
+
+/* POST: behind that pass, but not behind its reduction. */
+static void check_backward_post(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = LAYERS - 1; layer > 0; layer--) {
+        assert_true(place(line, gather_of(layer - 1), 1) > place(line, backward_end(layer), 0));
+        assert_true(place(line, gather_of(layer - 1), 1) < place(line, reduction_of(layer), 0));
+        assert_true(begins(line, gather_of(layer - 1), 1) >= ends(line, backward_end(layer), 0));
+    }
+}
+
+/* NONE: behind both. */
+static void check_backward_none(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = LAYERS - 1; layer > 0; layer--) {
+        assert_true(place(line, gather_of(layer - 1), 1) > place(line, reduction_of(layer), 0));
+        assert_true(begins(line, gather_of(layer - 1), 1) >= ends(line, reduction_of(layer), 0));
+    }
+}
+
+static void test_backward_prefetch(void **state) {
+    (void)state;
+    for_each_line("fsdp.backward_prefetch=BACKWARD_PRE", check_backward_pre);
+    for_each_line("fsdp.backward_prefetch=BACKWARD_POST", check_backward_post);
+    for_each_line("fsdp.backward_prefetch=NONE", check_backward_none);
+}
+
+/* DDP: buckets go out while backward is still being queued, or all of them behind it. */
+static void check_early_buckets(const json_t *line) {
+    struct e2e_filter bucket = {.function = "all_reduce", .tag = "bucket 0"};
+    assert_true(place(line, bucket, 0) < place(line, backward_begin(0), 0));
+    assert_true(begins(line, bucket, 0) >=
+                ends(line, (struct e2e_filter){.function = "linear_backward_weight", .tag = "scorer.3"}, 0));
+}
+
+static void check_late_buckets(const json_t *line) {
+    struct e2e_filter bucket = {.function = "all_reduce", .tag = "bucket 0"};
+    struct e2e_filter last = {.function = "embedding_backward"};
+    assert_true(place(line, bucket, 0) > place(line, last, 0));
+    assert_true(begins(line, bucket, 0) >= ends(line, last, 0));
+    assert_true(e2e_number(line, "profile.overlap.overlap_ms.compute_allreduce") == 0);
+}
+
+static void test_overlap_manager(void **state) {
+    (void)state;
+    for_each_line("distributed.mode=ddp distributed.bucket_cap_mb=0.004", check_early_buckets);
+    for_each_line("distributed.mode=ddp distributed.bucket_cap_mb=0.004 distributed.enable_overlap=false",
+                  check_late_buckets);
+}
+
+/* ---- priorities: the niceness of the streams' threads ---- */
+
+static int niceness_of(pid_t pid, const char *thread) {
+    char directory[64], path[128], text[512];
+    snprintf(directory, sizeof directory, "/proc/%d/task", (int)pid);
+    DIR *stream = opendir(directory);
+    assert_non_null(stream);
+    int found = INT32_MAX;
+    for (const struct dirent *entry; (entry = readdir(stream));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%.20s/stat", directory, entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (!file) continue;
+        size_t length = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+        text[length] = '\0';
+        const char *name = strchr(text, '('), *rest = strrchr(text, ')');
+        if (!name || !rest || strncmp(name + 1, thread, strlen(thread)) != 0 || name[1 + strlen(thread)] != ')')
+            continue;
+        /* Behind the name: state is field 3, nice field 19 (proc(5)). */
+        for (int field = 2; field < 19 && rest; field++) rest = strchr(rest + 1, ' ');
+        if (rest) found = atoi(rest + 1);
+    }
+    closedir(stream);
+    if (found == INT32_MAX) fail_msg("process %d has no thread %s", (int)pid, thread);
+    return found;
+}
+
+static int niceness_with(const char *words, const char *thread) {
+    struct e2e_run run;
+    char all[256];
+    snprintf(all, sizeof all, "training.epochs=100000 training.max_steps=null %s", words);
+    e2e_start(&run, 1, all);
+    e2e_wait_for_lines(&run, 0, 2);
+    int found = niceness_of(run.pid, thread);
+    kill(run.pid, SIGTERM);
+    e2e_finish(&run);
+    e2e_free(&run);
+    return found;
+}
+
+static void test_priorities(void **state) {
+    (void)state;
+    static const char *const threads[] = {"compute", "allreduce", "reducescatter", "aux"};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        char low[64], normal[64], high[64];
+        snprintf(low, sizeof low, "streams.priorities.%s=low", threads[i]);
+        snprintf(normal, sizeof normal, "streams.priorities.%s=normal", threads[i]);
+        snprintf(high, sizeof high, "streams.priorities.%s=high", threads[i]);
+        int l = niceness_with(low, threads[i]), n = niceness_with(normal, threads[i]),
+            h = niceness_with(high, threads[i]);
+        if (!(l > n && n > h)) fail_msg("%s: low %d, normal %d, high %d", threads[i], l, n, h);
+    }
+    /* A shared stream, named after its first role, has the highest priority of all its roles. */
+    assert_int_equal(niceness_with("streams.count=2 streams.priorities.allreduce=low", "allreduce"),
+                     niceness_with("streams.count=2", "allreduce"));
+}
+
+/* ---- the records themselves ---- */
+
+static int by_start(const void *a, const void *b) {
+    double x = e2e_start_ms(*(const json_t *const *)a), y = e2e_start_ms(*(const json_t *const *)b);
+    return (x > y) - (x < y);
+}
+
+/* Ranges of one queue follow one another; each lies within the step's time and is launched before it starts. A graph
+ * runs on queues of its own, numbered as those it was captured on: beside it runs the copy of the next input. */
+static void check_queues_but(const json_t *line, const char *beside) {
+    const json_t *ranges = e2e_ranges(line);
+    size_t count = json_array_size(ranges);
+    const json_t **sorted = malloc(count * sizeof *sorted);
+    double free_at[8] = {0}, total = e2e_number(line, "profile.total_ms");
+    assert_non_null(sorted);
+    for (size_t i = 0; i < count; i++) sorted[i] = json_array_get(ranges, i);
+    qsort(sorted, count, sizeof *sorted, by_start);
+    for (size_t i = 0; i < count; i++) {
+        size_t queue = (size_t)e2e_number(sorted[i], "metadata.queue");
+        double start = e2e_start_ms(sorted[i]), end = e2e_end_ms(sorted[i]);
+        assert_in_range(queue, 0, 7);
+        bool apart = beside && strcmp(json_string_value(e2e_get(sorted[i], "tag")), beside) == 0;
+        assert_true(apart || start >= free_at[queue]);
+        assert_true(end >= start && end <= total + 1e-6);
+        assert_true(e2e_enqueue_ms(sorted[i]) <= start);
+        assert_true(fabs(end - start - e2e_number(sorted[i], "duration_ms")) < 1.5e-6);
+        if (!apart) free_at[queue] = end;
+    }
+    free(sorted);
+}
+
+static void check_queues(const json_t *line) {
+    check_queues_but(line, NULL);
+}
+
+static void check_queues_of_graph(const json_t *line) {
+    check_queues_but(line, "input");
+}
+
+static void test_queues_are_ordered(void **state) {
+    (void)state;
+    for_each_line("training.batch_size=2 training.gradient_accumulation=2", check_queues);
+    for_each_line("streams.count=2", check_queues);
+    for_each_line("compile.enabled=true", check_queues_of_graph);
+    for_each_line("distributed.mode=ddp distributed.bucket_cap_mb=0.004", check_queues);
+}
+
+/* One rank with enough to compute: its operations fill the step, and the steps fill the time that passes. A rank alone
+ * waits for nobody, so what is missing is the host. */
+static void test_times_add_up(void **state) {
+    (void)state;
+    struct e2e_run run;
+    enum { MANY = 12 };
+    e2e_train_well(&run, 1, MANY,
+                   "training.max_steps=12 training.batch_size=16 dataset.sequence_length=32 model.model_dim=128 "
+                   "model.num_heads=4 model.mlp_hidden_dim=256 dataset.num_samples=2000");
+    double compute = 0, spans = 0, step_times = 0;
+    for (size_t step = 2; step < MANY; step++) {
+        const json_t *line = e2e_line(&run, 0, step), *ranges = e2e_ranges(line);
+        double own = 0;
+        for (size_t i = 0; i < json_array_size(ranges); i++) {
+            const json_t *range = json_array_get(ranges, i);
+            if (strcmp(json_string_value(e2e_get(range, "metadata.kind")), "compute") == 0)
+                own += e2e_number(range, "duration_ms");
+        }
+        double span = e2e_number(line, "profile.total_ms"), step_ms = e2e_number(line, "step_ms");
+        assert_true(e2e_number(line, "profile.overlap.compute_ms") <= own + 1e-3);
+        compute += own, spans += span, step_times += step_ms;
+    }
+    if (compute < 0.8 * spans) fail_msg("operations take %.3f of %.3f ms", compute, spans);
+    if (fabs(spans - step_times) > 0.15 * step_times) fail_msg("steps span %.3f ms in %.3f ms", spans, step_times);
+    const json_t *first = e2e_line(&run, 0, 2), *last = e2e_line(&run, 0, MANY - 1);
+    double wall = (e2e_number(last, "profile.origin_ns") - e2e_number(first, "profile.origin_ns")) / 1e6 +
+                  e2e_number(last, "profile.total_ms");
+    if (fabs(wall - step_times) > 0.15 * wall) fail_msg("%.3f ms passed, steps of %.3f ms", wall, step_times);
+    assert_true(step_times / 1e3 < run.seconds);
+    e2e_free(&run);
+}
+
+/* A collective of one rank is a copy and says so; those of two are real. */
+static void test_simulated(void **state) {
+    (void)state;
+    struct e2e_run one, two;
+    struct e2e_filter gather = {.function = "all_gather"};
+    e2e_train_well(&one, 1, STEPS, "");
+    e2e_train_well(&two, 2, STEPS, "");
+    const json_t *alone = e2e_line(&one, 0, 3), *together = e2e_line(&two, 1, 3);
+    assert_true(json_is_true(e2e_get(alone, "simulated")));
+    assert_true(json_is_false(e2e_get(together, "simulated")));
+    for (int i = 0; i < e2e_count(alone, gather); i++)
+        assert_true(json_is_true(e2e_get(e2e_range(alone, gather, i), "metadata.simulated")));
+    for (int i = 0; i < e2e_count(together, gather); i++)
+        assert_null(json_object_get(json_object_get(e2e_range(together, gather, i), "metadata"), "simulated"));
+    e2e_free(&two);
+    e2e_free(&one);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward_prefetch),   cmocka_unit_test(test_backward_prefetch),
+        cmocka_unit_test(test_overlap_manager),    cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_queues_are_ordered), cmocka_unit_test(test_times_add_up),
+        cmocka_unit_test(test_simulated),
+    };
+    return cmocka_run_group_tests(tests, e2e_open, e2e_close);
+}
