@@ -175,6 +175,17 @@ pid_t e2e_rank_pid(const struct e2e_run *run, int rank) {
     return pid;
 }
 
+bool e2e_running(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *behind_name = strrchr(text, ')'); /* then the state: proc(5) */
+    return behind_name && !strchr("ZX", behind_name[2]);
+}
+
 /* ---- files of lines ---- */
 
 static void lines_path(const struct e2e_run *run, int rank, char path[400]) {

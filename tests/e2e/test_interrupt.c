@@ -1,0 +1,194 @@
+/* Runs that are ended early: by signals, by the death of a rank, by a rank that hangs. */
+#include "check.h"
+#include "run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Long enough to be interrupted; steps of some milliseconds. */
+#define LONG                                                                                                           \
+    "training.epochs=10000 training.max_steps=20000 training.batch_size=8 dataset.sequence_length=16 "                 \
+    "model.model_dim=96 model.num_heads=4 model.mlp_hidden_dim=192 dataset.num_samples=400 "
+
+enum { LAUNCHER = -1 };
+
+/* Starts `ranks` ranks and, after three lines of each, sends the signal to one of them or to the launcher. */
+static void signal_run(struct e2e_run *run, int ranks, int target, int signal, const char *words) {
+    char all[512];
+    snprintf(all, sizeof all, LONG "%s", words);
+    e2e_start(run, ranks, all);
+    for (int rank = 0; rank < ranks; rank++) e2e_wait_for_lines(run, rank, 3);
+    kill(target == LAUNCHER ? run->pid : e2e_rank_pid(run, target), signal);
+    e2e_finish(run);
+}
+
+/* All ranks ended after the same step, said so, and left whole files. */
+static void check_orderly_end(struct e2e_run *run, const char *who) {
+    char message[64];
+    e2e_read_lines(run, false);
+    size_t steps = e2e_steps(run, 0);
+    assert_in_range(steps, 3, 19999);
+    for (int rank = 0; rank < run->ranks; rank++) {
+        if (e2e_steps(run, rank) != steps)
+            fail_msg("%s: rank %d ended after %zu steps, rank 0 after %zu", who, rank, e2e_steps(run, rank), steps);
+        for (size_t step = 0; step < steps; step++)
+            assert_int_equal((int)e2e_number(e2e_line(run, rank, step), "global_step"), (int)step);
+    }
+    snprintf(message, sizeof message, "after %zu of 20000 steps; the files in", steps);
+    e2e_expect_output(run, 1, message);
+    e2e_expect_output(run, 1, "interrupted");
+    assert_true(e2e_exists(run, "out/config.json"));
+}
+
+static void test_signals(void **state) {
+    (void)state;
+    static const struct {
+        int ranks, target, signal;
+        const char *words, *message;
+    } cases[] = {
+        {1, 0, SIGINT, "", "interrupted by Interrupt after"},
+        {1, 0, SIGTERM, "", "interrupted by Terminated after"},
+        {1, 0, SIGINT, "compile.enabled=true", "interrupted by Interrupt after"},
+        {2, LAUNCHER, SIGINT, "", "interrupted by Interrupt after"},
+        {2, LAUNCHER, SIGTERM, "", "interrupted"},
+        {2, 0, SIGINT, "", "interrupted by Interrupt after"},
+        {2, 1, SIGINT, "", "interrupted"},
+        {2, 1, SIGTERM, "distributed.mode=ddp", "interrupted"},
+        {2, 1, SIGTERM, "compile.enabled=true", "interrupted"},
+        {4, 3, SIGTERM, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2", "interrupted"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct e2e_run run;
+        char who[128];
+        snprintf(who, sizeof who, "%d ranks, signal %d to %d, %s", cases[i].ranks, cases[i].signal, cases[i].target,
+                 cases[i].words);
+        signal_run(&run, cases[i].ranks, cases[i].target, cases[i].signal, cases[i].words);
+        e2e_expect_output(&run, 1, cases[i].message);
+        check_orderly_end(&run, who);
+        e2e_free(&run);
+    }
+}
+
+/* kill -9: what was written is valid up to the last line. */
+static void test_killed_alone(void **state) {
+    (void)state;
+    struct e2e_run run;
+    signal_run(&run, 1, 0, SIGKILL, "");
+    assert_int_equal(run.exit_code, 128 + SIGKILL);
+    e2e_read_lines(&run, true);
+    assert_true(e2e_steps(&run, 0) >= 3);
+    e2e_free(&run);
+}
+
+/* The job ends by itself, soon, and says which rank died of what while doing what. */
+static void test_killed_rank(void **state) {
+    (void)state;
+    for (int target = 0; target < 2; target++) {
+        struct e2e_run run;
+        char message[64];
+        signal_run(&run, 2, target, SIGKILL, "");
+        snprintf(message, sizeof message, "rank %d was ended by signal 9 (Killed), in step", target);
+        e2e_expect_output(&run, 128 + SIGKILL, message);
+        e2e_expect_output(&run, 128 + SIGKILL, "last operation");
+        e2e_read_lines(&run, true);
+        for (int rank = 0; rank < 2; rank++) assert_true(e2e_steps(&run, rank) >= 3);
+        assert_false(e2e_running(e2e_rank_pid(&run, 1 - target)));
+        if (run.seconds > 60) fail_msg("it took %.1f s", run.seconds);
+        e2e_free(&run);
+    }
+}
+
+/* A rank that stands still ends the job after distributed.timeout_s; who waited, and for what, is said. */
+static void test_hanging_rank(void **state) {
+    (void)state;
+    struct e2e_run run;
+    signal_run(&run, 2, 1, SIGSTOP, "distributed.timeout_s=2");
+    e2e_expect_output(&run, 1, "[rank 0] error: step ");
+    e2e_expect_output(&run, 1, "rank 0 waited 2.0 s for its peers");
+    e2e_expect_output(&run, 1, "all_gather");
+    e2e_read_lines(&run, true);
+    assert_true(e2e_steps(&run, 0) >= 3);
+    assert_false(e2e_running(e2e_rank_pid(&run, 1)));
+    if (run.seconds > 60) fail_msg("it took %.1f s", run.seconds);
+    e2e_free(&run);
+}
+
+/* Files of ranks that the new run does not have would be taken for its own. */
+static void test_earlier_ranks_are_set_aside(void **state) {
+    (void)state;
+    struct e2e_run four, two;
+    char words[128];
+    snprintf(words, sizeof words, "training.batch_size=2 training.output_dir=%s/again", e2e_workspace());
+    e2e_train(&four, 4, words);
+    assert_int_equal(four.exit_code, 0);
+    e2e_train(&two, 2, words);
+    e2e_expect_output(&two, 0, "rank_02_metrics.jsonl is of an earlier run with more ranks");
+    static const struct {
+        const char *name;
+        bool there;
+    } files[] = {{"rank_00_metrics.jsonl", true},      {"rank_01_metrics.jsonl", true},
+                 {"rank_02_metrics.jsonl", false},     {"rank_03_metrics.jsonl", false},
+                 {"rank_02_metrics.jsonl.old", true},  {"rank_03_metrics.jsonl.old", true},
+                 {"rank_01_metrics.jsonl.old", false}, {"config.json", true}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/again/%s", e2e_workspace(), files[i].name);
+        if ((access(path, F_OK) == 0) != files[i].there) fail_msg("%s", path);
+    }
+    e2e_free(&two);
+    e2e_free(&four);
+}
+
+/* The report of an interrupted run is written before any rank ends. */
+static void test_interrupted_run_is_reported(void **state) {
+    (void)state;
+    struct e2e_run run;
+    char command[1024];
+    snprintf(command, sizeof command,
+             "launch -n 2 -- %s train --config %s/base.yaml -q --override training.output_dir=out " LONG, AORTA_PROGRAM,
+             e2e_workspace());
+    e2e_start_command(&run, command);
+    run.ranks = 2;
+    for (int rank = 0; rank < 2; rank++) e2e_wait_for_lines(&run, rank, 12);
+    kill(run.pid, SIGINT);
+    e2e_finish(&run);
+    check_orderly_end(&run, "with a report");
+    e2e_expect_output(&run, 1, "Verdict: ");
+    assert_true(e2e_exists(&run, "out/summary.json"));
+    e2e_free(&run);
+}
+
+/* A disk that fills up (here: a limit on the size of files): the message names the file; the lines before stay. */
+static void test_full_disk(void **state) {
+    (void)state;
+    struct e2e_run run;
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 300000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    e2e_start(&run, 1, "training.max_steps=40");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 1, "rank_00_metrics.jsonl: File too large");
+    e2e_read_lines(&run, true);
+    assert_in_range(e2e_steps(&run, 0), 1, 39);
+    e2e_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_killed_alone),
+        cmocka_unit_test(test_killed_rank),
+        cmocka_unit_test(test_hanging_rank),
+        cmocka_unit_test(test_earlier_ranks_are_set_aside),
+        cmocka_unit_test(test_interrupted_run_is_reported),
+        cmocka_unit_test(test_full_disk),
+    };
+    return cmocka_run_group_tests(tests, e2e_open, e2e_close);
+}
