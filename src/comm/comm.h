@@ -60,7 +60,7 @@ bool aorta_comm_simulated(const struct aorta_comm *comm);      /* true for "loca
 /* Something the user should be told about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
  * nothing. Static. */
 const char *aorta_comm_note(const struct aorta_comm *comm);
-/* The MPI library this program is linked with ("Open MPI v4.1.4, …"), first line only; does not start MPI. `text`
+/* The MPI library that would be loaded ("Open MPI v4.1.4, …"; "not found"), first line only; does not start MPI. `text`
  * receives at most `capacity` bytes with the NUL and is returned. */
 const char *aorta_comm_mpi_version(char *text, size_t capacity);
 

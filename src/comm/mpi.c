@@ -10,17 +10,14 @@
 
 /* ---- the process ---- */
 
-static bool joined(void) {
+static bool joined(const struct mpi_api *api) {
     int begun = 0, ended = 0;
-    MPI_Initialized(&begun);
-    MPI_Finalized(&ended);
+    api->Initialized(&begun);
+    api->Finalized(&ended);
     return begun && !ended;
 }
 
 static aorta_status check_start(const struct aorta_ranks *ranks) {
-    int ended = 0;
-    MPI_Finalized(&ended);
-    if (ended) return AORTA_ERROR(AORTA_INTERNAL, "aorta_comm_open after aorta_comm_shutdown");
     if (ranks->mpi) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED,
                        "rank %d of %d was started by %s, which starts no MPI, and collectives on host memory need it. "
@@ -31,27 +28,31 @@ static aorta_status check_start(const struct aorta_ranks *ranks) {
 }
 
 /* MPI keeps its state in the process; it is started once, by the first group. */
-static aorta_status join(const struct aorta_ranks *ranks) {
-    AORTA_TRY(check_start(ranks));
-    int level = MPI_THREAD_SINGLE;
-    if (joined()) {
-        AORTA_TRY(mpi_check(MPI_Query_thread(&level), "MPI_Query_thread"));
+static aorta_status initialize(const struct mpi_api *api) {
+    int level = MPI_THREAD_SINGLE, ended = 0;
+    api->Finalized(&ended);
+    if (ended) return AORTA_ERROR(AORTA_INTERNAL, "aorta_comm_open after aorta_comm_shutdown");
+    if (joined(api)) {
+        AORTA_TRY(mpi_check(api, api->Query_thread(&level), "MPI_Query_thread"));
     } else {
-        AORTA_TRY(mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
+        AORTA_TRY(mpi_check(api, api->Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
     }
-    if (level < MPI_THREAD_MULTIPLE) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED,
-                           "this MPI library gives thread level %d, and streams that communicate side "
-                           "by side need MPI_THREAD_MULTIPLE (%d)",
-                           level, MPI_THREAD_MULTIPLE);
-    }
+    if (level >= MPI_THREAD_MULTIPLE) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "this MPI library gives thread level %d, and streams that communicate side by side need "
+                       "MPI_THREAD_MULTIPLE (%d)",
+                       level, MPI_THREAD_MULTIPLE);
+}
+
+static aorta_status join(const struct mpi_api *api, const struct aorta_ranks *ranks) {
+    AORTA_TRY(initialize(api));
     int rank = 0, size = 0;
-    AORTA_TRY(mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
-    AORTA_TRY(mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+    AORTA_TRY(mpi_check(api, api->Comm_rank(api->world, &rank), "MPI_Comm_rank"));
+    AORTA_TRY(mpi_check(api, api->Comm_size(api->world, &size), "MPI_Comm_size"));
     if (rank == ranks->rank && size == ranks->world_size) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED,
                        "MPI takes this process for rank %d of %d, the environment for rank %d of %d: are two launchers "
-                       "at work, or is this program linked with another MPI than the mpirun that started it?",
+                       "at work, or is another MPI loaded than that of the mpirun that started it?",
                        rank, size, ranks->rank, ranks->world_size);
 }
 
@@ -68,21 +69,26 @@ static void check_leaks(void) {
 }
 
 void aorta_mpi_leave(void) {
-    if (!joined()) return;
+    struct mpi_api api;
+    if (!mpi_loaded(&api) || !joined(&api)) return;
     check_leaks();
-    MPI_Finalize();
+    api.Finalize();
 }
 
 void aorta_mpi_abort(int exit_code) {
     /* Under aorta launch the launcher sees the exit code and ends the other ranks; mpirun would end this one first. */
     const char *state = getenv("AORTA_STATE_DIR");
-    if (joined() && !(state && *state)) MPI_Abort(MPI_COMM_WORLD, exit_code);
+    struct mpi_api api;
+    if (!(state && *state) && mpi_loaded(&api) && joined(&api)) api.Abort(api.world, exit_code);
 }
 
 const char *aorta_comm_mpi_version(char *text, size_t capacity) {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "not found";
     int length = 0;
-    if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) version[0] = '\0';
+    struct mpi_api api;
+    aorta_status status = mpi_load(&api);
+    if (!status && api.Get_library_version(version, &length) != MPI_SUCCESS) version[0] = '\0';
+    aorta_status_free(status);
     version[strcspn(version, "\n")] = '\0';
     snprintf(text, capacity, "%s", version);
     return text;
@@ -91,34 +97,39 @@ const char *aorta_comm_mpi_version(char *text, size_t capacity) {
 /* ---- groups ---- */
 
 /* Takes over `mpi`, also on failure. */
-static aorta_status make_group(MPI_Comm mpi, double timeout_s, struct aorta_comm *comm) {
+static aorta_status make_group(const struct mpi_api *api, MPI_Comm mpi, double timeout_s, struct aorta_comm *comm) {
     struct mpi_group *group = calloc(1, sizeof *group);
     if (!group) {
-        MPI_Comm_free(&mpi);
+        api->Comm_free(&mpi);
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
     }
+    group->api = *api;
+    group->sends.api = group->receives.api = &group->api;
     group->mpi = mpi;
     group->timeout_s = timeout_s;
-    MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(mpi, &group->rank);
-    MPI_Comm_size(mpi, &group->size);
+    api->Comm_set_errhandler(mpi, api->errors_return);
+    api->Comm_rank(mpi, &group->rank);
+    api->Comm_size(mpi, &group->size);
     comm->rank = group->rank;
     comm->size = group->size;
     comm->state = group;
     int world_rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    api->Comm_rank(api->world, &world_rank);
     aorta_status status = aorta_beacon_open(world_rank, &group->beacon);
     if (!status) return NULL;
-    MPI_Comm_free(&mpi);
+    api->Comm_free(&mpi);
     free(group);
     return status;
 }
 
 static aorta_status mpi_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
-    AORTA_TRY(join(&options->ranks));
+    struct mpi_api api;
+    AORTA_TRY(check_start(&options->ranks));
+    AORTA_TRY(mpi_load(&api));
+    AORTA_TRY(join(&api, &options->ranks));
     MPI_Comm mpi;
-    AORTA_TRY(mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &mpi), "MPI_Comm_dup"));
-    return make_group(mpi, options->timeout_s, comm);
+    AORTA_TRY(mpi_check(&api, api.Comm_dup(api.world, &mpi), "MPI_Comm_dup"));
+    return make_group(&api, mpi, options->timeout_s, comm);
 }
 
 static void mpi_close(struct aorta_comm *comm) {
@@ -129,7 +140,7 @@ static void mpi_close(struct aorta_comm *comm) {
     /* After a failure MPI may still write into the scratch, and freeing the communicator could wait for a dead rank;
      * the process is about to end. */
     if (!group->failed) {
-        if (joined()) MPI_Comm_free(&group->mpi);
+        if (joined(&group->api)) group->api.Comm_free(&group->mpi);
         free(group->scratch);
     }
     free(group);
@@ -146,8 +157,9 @@ static uint64_t hash_list(const int *ranks, int count) {
 static aorta_status agree(struct mpi_group *parent, const int *ranks, int count, uint64_t own, uint64_t *all) {
     MPI_Request *request = mpi_request_add(&parent->receives);
     if (!request) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a request");
-    int error = MPI_Iallgather(&own, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, parent->mpi, request);
-    AORTA_TRY(mpi_check(error, "MPI_Iallgather"));
+    const struct mpi_api *api = &parent->api;
+    int error = api->Iallgather(&own, 1, api->uint64, all, 1, api->uint64, parent->mpi, request);
+    AORTA_TRY(mpi_check(api, error, "MPI_Iallgather"));
     AORTA_TRY(mpi_wait(&parent->receives, parent->timeout_s));
     for (int i = 0; i < count; i++) {
         if (all[ranks[i]] == own) continue;
@@ -157,13 +169,14 @@ static aorta_status agree(struct mpi_group *parent, const int *ranks, int count,
 }
 
 static aorta_status create_communicator(struct mpi_group *parent, const int *ranks, int count, MPI_Comm *mpi) {
+    const struct mpi_api *api = &parent->api;
     MPI_Group all, members;
-    AORTA_TRY(mpi_check(MPI_Comm_group(parent->mpi, &all), "MPI_Comm_group"));
-    aorta_status status = mpi_check(MPI_Group_incl(all, count, ranks, &members), "MPI_Group_incl");
-    MPI_Group_free(&all);
+    AORTA_TRY(mpi_check(api, api->Comm_group(parent->mpi, &all), "MPI_Comm_group"));
+    aorta_status status = mpi_check(api, api->Group_incl(all, count, ranks, &members), "MPI_Group_incl");
+    api->Group_free(&all);
     if (status) return status;
-    status = mpi_check(MPI_Comm_create_group(parent->mpi, members, 0, mpi), "MPI_Comm_create_group");
-    MPI_Group_free(&members);
+    status = mpi_check(api, api->Comm_create_group(parent->mpi, members, 0, mpi), "MPI_Comm_create_group");
+    api->Group_free(&members);
     return status;
 }
 
@@ -180,7 +193,7 @@ static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, 
     MPI_Comm mpi;
     if (!status && count > 0) status = create_communicator(parent, ranks, count, &mpi);
     if (status) return aorta_annotate(status, "group of %d of %d ranks: rank %d", count, parent->size, parent->rank);
-    return count > 0 ? make_group(mpi, parent->timeout_s, comm) : NULL;
+    return count > 0 ? make_group(&parent->api, mpi, parent->timeout_s, comm) : NULL;
 }
 
 /* ---- on the stream ---- */

@@ -4,16 +4,17 @@
 
 #include "comm/backend.h"
 #include "comm/beacon.h"
-
-#include <mpi.h>
+#include "comm/mpi_library.h"
 
 struct mpi_requests {
+    const struct mpi_api *api;
     MPI_Request *items;
     int count, capacity;
 };
 
 /* Used by one stream at a time, on that stream's thread. */
 struct mpi_group {
+    struct mpi_api api;
     MPI_Comm mpi; /* of this group alone: groups never see each other's messages */
     int rank, size;
     double timeout_s;
@@ -36,6 +37,6 @@ aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s);
 /* A place for one more request; NULL when memory is exhausted. */
 MPI_Request *mpi_request_add(struct mpi_requests *requests);
 /* NULL for MPI_SUCCESS, else AORTA_COMM with MPI's own words. */
-aorta_status mpi_check(int error, const char *function);
+aorta_status mpi_check(const struct mpi_api *api, int error, const char *function);
 
 #endif

@@ -38,7 +38,8 @@ static aorta_status send_pieces(struct mpi_group *group, const char *from, size_
         MPI_Request *request = mpi_request_add(&group->sends);
         if (!request) return out_of_memory();
         int length = (int)smaller(piece, bytes - at);
-        AORTA_TRY(mpi_check(MPI_Isend(from + at, length, MPI_BYTE, peer, tag, group->mpi, request), "MPI_Isend"));
+        int error = group->api.Isend(from + at, length, group->api.byte, peer, tag, group->mpi, request);
+        AORTA_TRY(mpi_check(&group->api, error, "MPI_Isend"));
     }
     return NULL;
 }
@@ -49,7 +50,8 @@ static aorta_status receive_pieces(struct mpi_group *group, char *to, size_t byt
         MPI_Request *request = mpi_request_add(&group->receives);
         if (!request) return out_of_memory();
         int length = (int)smaller(piece, bytes - at);
-        AORTA_TRY(mpi_check(MPI_Irecv(to + at, length, MPI_BYTE, peer, tag, group->mpi, request), "MPI_Irecv"));
+        int error = group->api.Irecv(to + at, length, group->api.byte, peer, tag, group->mpi, request);
+        AORTA_TRY(mpi_check(&group->api, error, "MPI_Irecv"));
     }
     return NULL;
 }
@@ -218,7 +220,7 @@ static aorta_status run_barrier(struct mpi_group *group, const struct aorta_comm
     (void)bytes;
     MPI_Request *request = mpi_request_add(&group->receives);
     if (!request) return out_of_memory();
-    AORTA_TRY(mpi_check(MPI_Ibarrier(group->mpi, request), "MPI_Ibarrier"));
+    AORTA_TRY(mpi_check(&group->api, group->api.Ibarrier(group->mpi, request), "MPI_Ibarrier"));
     return mpi_wait(&group->receives, group->timeout_s);
 }
 

@@ -36,11 +36,11 @@ static void back_off(int64_t idle_ns) {
     nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
 }
 
-aorta_status mpi_check(int error, const char *function) {
+aorta_status mpi_check(const struct mpi_api *api, int error, const char *function) {
     if (error == MPI_SUCCESS) return NULL;
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
-    if (MPI_Error_string(error, text, &length) != MPI_SUCCESS) length = 0;
+    if (api->Error_string(error, text, &length) != MPI_SUCCESS) length = 0;
     return AORTA_ERROR(AORTA_COMM, "%s: %.*s (error %d)", function, length, text, error);
 }
 
@@ -50,7 +50,8 @@ aorta_status mpi_wait(struct mpi_requests *requests, double timeout_s) {
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
     for (;;) {
         int done = 0;
-        AORTA_TRY(mpi_check(MPI_Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE), "MPI_Testall"));
+        int error = requests->api->Testall(requests->count, requests->items, &done, MPI_STATUSES_IGNORE);
+        AORTA_TRY(mpi_check(requests->api, error, "MPI_Testall"));
         if (done) break;
         int64_t after_ns = thread_time_ns(), now_ns = aorta_clock_ns();
         double waited_s = (double)(now_ns - start_ns) * 1e-9;
@@ -74,6 +75,6 @@ MPI_Request *mpi_request_add(struct mpi_requests *requests) {
         requests->capacity = capacity;
     }
     MPI_Request *added = &requests->items[requests->count++];
-    *added = MPI_REQUEST_NULL;
+    *added = requests->api->request_null;
     return added;
 }
