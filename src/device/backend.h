@@ -7,11 +7,13 @@
 #include "device/device.h"
 
 struct aorta_memory;
+struct aorta_attachments;
 
 struct aorta_device {
     const struct aorta_backend *backend;
     struct aorta_device_info info;
-    struct aorta_memory *memory;   /* set by device.c */
+    struct aorta_memory *memory;   /* set by device.c, and so are the attachments */
+    struct aorta_attachments *attachments;
     _Atomic(aorta_status) failure; /* of the whole device; owned. These three are watch.c's */
     _Atomic uint64_t calls_begun, calls_ended;
 };
@@ -24,6 +26,7 @@ struct aorta_stream {
 
 struct aorta_event {
     struct aorta_device *device;
+    bool untimed; /* set by device.c: the time of its records is never asked for */
 };
 
 struct aorta_graph {
@@ -72,12 +75,17 @@ struct aorta_backend {
     void (*graph_destroy)(struct aorta_graph *graph);
 };
 
-extern const struct aorta_backend aorta_cpu_backend;
+extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_hip_backend;
 
 /* ---- memory.c: counting, limit, reuse and messages, for every kind of device ---- */
 
 aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
 void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
+
+/* ---- attachment.c ---- */
+
+aorta_status aorta_attachments_create(struct aorta_attachments **attachments);
+void aorta_attachments_destroy(struct aorta_attachments *attachments); /* ends them, last attached first */
 
 /* ---- watch.c: what watchdogs see and say ---- */
 

@@ -9,28 +9,29 @@ static const char *const kind_names[] = {
 
 static const struct aorta_backend *const backends[] = {
     [AORTA_DEVICE_CPU] = &aorta_cpu_backend,
-    [AORTA_DEVICE_CUDA] = NULL,
-    [AORTA_DEVICE_HIP] = NULL,
+    [AORTA_DEVICE_CUDA] = &aorta_cuda_backend,
+    [AORTA_DEVICE_HIP] = &aorta_hip_backend,
 };
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind) {
     return kind_names[kind];
 }
 
+static void close_parts(struct aorta_device *device) {
+    aorta_attachments_destroy(device->attachments);
+    if (device->memory) aorta_memory_destroy(device->memory);
+    aorta_watch_close(device);
+    device->backend->close(device);
+}
+
 aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device) {
-    const struct aorta_backend *backend = backends[kind];
-    if (!backend) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED,
-                           "no device %s:%d: this version has the cpu device only, support for %s is not built yet; "
-                           "use device.kind cpu (`aorta info` lists the devices found)",
-                           kind_names[kind], index, kind_names[kind]);
-    }
     struct aorta_device *opened;
-    AORTA_TRY(backend->open(index, &opened));
+    AORTA_TRY(backends[kind]->open(index, &opened));
     aorta_watch_open(opened);
     aorta_status status = aorta_memory_create(opened, &opened->memory);
+    if (!status) status = aorta_attachments_create(&opened->attachments);
     if (status) {
-        backend->close(opened);
+        close_parts(opened);
         return status;
     }
     *device = opened;
@@ -38,10 +39,7 @@ aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct ao
 }
 
 void aorta_device_close(struct aorta_device *device) {
-    if (!device) return;
-    aorta_memory_destroy(device->memory);
-    aorta_watch_close(device);
-    device->backend->close(device);
+    if (device) close_parts(device);
 }
 
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device) {
@@ -122,6 +120,12 @@ aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event 
     return device->backend->event_create(device, event);
 }
 
+aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event) {
+    AORTA_TRY(device->backend->event_create(device, event));
+    (*event)->untimed = true;
+    return NULL;
+}
+
 void aorta_event_destroy(struct aorta_event *event) {
     if (event) event->device->backend->event_destroy(event);
 }
@@ -148,6 +152,7 @@ bool aorta_event_done(struct aorta_event *event) {
 }
 
 aorta_status aorta_event_time(struct aorta_event *event, int64_t *time_ns) {
+    if (event->untimed) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was made to order streams only");
     return event->device->backend->event_time(event, time_ns);
 }
 

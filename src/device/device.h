@@ -5,6 +5,8 @@
  *
  * Failures of queued work are sticky: the stream skips what follows, an event recorded behind it carries the failure
  * on, and the next synchronising call on either returns the failure (a copy each time), until the stream is destroyed.
+ * On a GPU, device work queued behind a host call before the call failed cannot be called back and runs; later host
+ * calls do not. A fault of a GPU kernel (a wrong address, say) ends the whole device object.
  *
  * Threads: a stream, and a capture, belong to one host thread at a time; different streams may be used from different
  * threads; device-level calls (alloc, free, info) are thread-safe.
@@ -107,7 +109,7 @@ struct aorta_kernel {
  * inside are not followed. */
 AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                          const void *args, size_t bytes);
-/* Queues a call on the host, in stream order. */
+/* Queues a call on the host, in stream order. The function must not call this interface. */
 AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user),
                                             void *user);
 /* Queues a copy between any two of device, pinned and plain memory. From plain host memory the call may wait. */
@@ -120,6 +122,8 @@ AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t
 /* ---- events ---- */
 
 AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
+/* An event that only orders: asking its time is an error. On a GPU its records cost the stream less. */
+AORTA_MUST_USE aorta_status aorta_event_create_untimed(struct aorta_device *device, struct aorta_event **event);
 /* At any time: records and waits that are queued keep their meaning. */
 void aorta_event_destroy(struct aorta_event *event);
 AORTA_MUST_USE aorta_status aorta_event_record(struct aorta_event *event, struct aorta_stream *stream);

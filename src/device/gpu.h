@@ -30,8 +30,13 @@ struct aorta_gpu_grid {
  * without blocks[0] queues nothing. */
 AORTA_MUST_USE aorta_status aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
                                              struct aorta_gpu_grid grid, const void *args, size_t bytes);
-/* Compiles and loads an entry ahead of its first launch (inside a capture nothing can be loaded). */
+/* Compiles and loads an entry ahead of its first launch: that takes up to a second, and may wait for work on the
+ * device.
+ */
 AORTA_MUST_USE aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_gpu_entry *entry);
+/* Blocks of this shape that one multiprocessor holds at once. */
+AORTA_MUST_USE aorta_status aorta_gpu_occupancy(struct aorta_device *device, const struct aorta_gpu_entry *entry,
+                                                uint32_t threads, uint32_t shared_bytes, int *blocks);
 
 struct aorta_gpu_properties {
     int multiprocessors, warp_size;
@@ -45,9 +50,28 @@ struct aorta_gpu_properties {
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);
 
 bool aorta_device_is_gpu(const struct aorta_device *device);
-void *aorta_gpu_stream_handle(struct aorta_stream *stream); /* CUstream or hipStream_t */
+/* CUstream or hipStream_t. Ask anew before each use: timestamps that are still to be written go ahead of what the
+ * caller queues, and in a capture the stream counts as having work. */
+void *aorta_gpu_stream_handle(struct aorta_stream *stream);
+/* For work queued through the handle: whether it is to be left out because the stream has failed, and how a failure of
+ * it becomes the stream's (takes the status; inside a capture it breaks that and is returned). Inside the `gpu`
+ * function of a kernel neither is needed: it is not called on a failed stream, and returns its failure. */
+bool aorta_gpu_stream_failed(struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_gpu_stream_fail(struct aorta_stream *stream, aorta_status failure);
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
+
+/* How kernels were compiled so far. */
+struct aorta_gpu_compiler {
+    char library[256], version[64]; /* empty until the first source */
+    char cache[256];                /* folder; empty: nothing is kept */
+    char note[256];                 /* why nothing is kept, if so */
+    uint64_t compiled, from_disk;   /* sources */
+};
+struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);
+
+/* Device time is CLOCK_MONOTONIC by an offset that is measured; within how many ns, at the last measurement. */
+int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
 
 /* State that a room hangs on a device for as long as it is open (library handles, workspaces), so that none of it is
  * global. `key` is the address of any static object of the room. `make` is called once, at first use. Thread-safe.
@@ -72,7 +96,7 @@ struct aorta_library_description {
     const char *install; /* how to get it */
 };
 
-/* An open library; `path` is where the loader found it. */
+/* An open library; `path` is where the loader found it. Folders in AORTA_LIBRARY_PATH are looked in first. */
 struct aorta_library {
     void *handle;
     char path[256];

@@ -1,8 +1,8 @@
 /* Capture: commands are kept per stream, in branches, and become a graph.
  *
  * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
- * end is read off vector clocks (Fidge 1988, Mattern 1989): each branch knows how many nodes of every branch come
- * before its next one, records hand that knowledge to the event, and waits take the maximum. */
+ * end is read off vector clocks (reach.h): each branch knows how many nodes of every branch come before its next one,
+ * records hand that knowledge to the event, and waits take the maximum. */
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
@@ -10,29 +10,6 @@
 
 static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
-}
-
-/* ---- reach ---- */
-
-static bool reach_extend(struct reach *reach, size_t count) {
-    if (count <= reach->count) return true;
-    uint32_t *counts = realloc(reach->counts, count * sizeof *counts);
-    if (!counts) return false;
-    memset(counts + reach->count, 0, (count - reach->count) * sizeof *counts);
-    *reach = (struct reach){counts, count};
-    return true;
-}
-
-static bool reach_merge(struct reach *into, const struct reach *from) {
-    if (!reach_extend(into, from->count)) return false;
-    for (size_t i = 0; i < from->count; i++) {
-        if (from->counts[i] > into->counts[i]) into->counts[i] = from->counts[i];
-    }
-    return true;
-}
-
-static uint32_t reach_of(const struct reach *reach, size_t branch) {
-    return branch < reach->count ? reach->counts[branch] : 0;
 }
 
 /* ---- branches ---- */
@@ -50,7 +27,7 @@ static struct branch *make_branch(struct capture *capture, struct cpu_stream *st
     branch->index = index;
     branch->priority = stream->base.priority;
     memcpy(branch->name, stream->base.name, sizeof branch->name);
-    if (!reach_extend(&branch->reach, index + 1)) {
+    if (!aorta_reach_extend(&branch->reach, index + 1)) {
         free(branch);
         return NULL;
     }
@@ -157,7 +134,8 @@ aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *e
     if (!grown) return aorta_cpu_capture_break(capture, no_memory());
     recording->marks = grown;
     struct reach reach = {0};
-    struct mark *mark = reach_merge(&reach, &branch->reach) ? aorta_cpu_mark_take(marks_of(capture->device)) : NULL;
+    struct mark *mark =
+        aorta_reach_merge(&reach, &branch->reach) ? aorta_cpu_mark_take(marks_of(capture->device)) : NULL;
     if (!mark) {
         free(reach.counts);
         return aorta_cpu_capture_break(capture, no_memory());
@@ -208,7 +186,8 @@ aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event 
     if (status) return stream->branch ? aorta_cpu_capture_break(stream->branch->capture, status) : status;
     struct capture *capture = event->capture;
     struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
-    if (!branch || !reach_merge(&branch->reach, &event->reach)) return aorta_cpu_capture_break(capture, no_memory());
+    if (!branch || !aorta_reach_merge(&branch->reach, &event->reach))
+        return aorta_cpu_capture_break(capture, no_memory());
     struct command command = {.kind = COMMAND_WAIT, .as.mark = event->latest};
     return aorta_cpu_capture_append(branch, &command, NULL, 0);
 }
@@ -238,7 +217,7 @@ static aorta_status check_joined(const struct recording *recording) {
     const struct branch *origin = recording->branches[0];
     for (size_t i = 1; i < recording->branch_count; i++) {
         const struct branch *branch = recording->branches[i];
-        if (reach_of(&origin->reach, i) >= reach_of(&branch->reach, i)) continue;
+        if (aorta_reach_of(&origin->reach, i) >= aorta_reach_of(&branch->reach, i)) continue;
         return AORTA_ERROR(AORTA_DEVICE,
                            "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
                            "let %s wait for it first",

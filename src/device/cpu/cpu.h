@@ -7,6 +7,7 @@
 #define AORTA_DEVICE_CPU_CPU_H
 
 #include "device/backend.h"
+#include "device/reach.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -142,12 +143,6 @@ aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *)
 void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
 
 /* ---- capture.c: recording commands instead of running them ---- */
-
-/* For each branch of a capture, how many of its nodes come before some point: a vector clock. */
-struct reach {
-    uint32_t *counts;
-    size_t count;
-};
 
 struct branch { /* what one stream does in a graph */
     struct capture *capture;

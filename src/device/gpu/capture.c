@@ -1,0 +1,304 @@
+/* Capture and replay, by the vendor's stream capture.
+ *
+ * Beside the vendor's own record each captured stream has a branch here, with a vector clock (reach.h), so that
+ * mistakes are found before the vendor's library sees them and are told by name. The mode is "relaxed": allocating or
+ * loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
+#include "device/gpu/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gpu_graph {
+    struct aorta_graph base;
+    void *executable;
+    struct gpu_run *run; /* NULL: no host call inside */
+    void *last;          /* with host calls: recorded behind each run */
+    char name[64];       /* of the stream that it was captured on */
+};
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
+}
+
+/* ---- branches ---- */
+
+static struct gpu_branch *make_branch(struct gpu_capture *capture, struct gpu_stream *stream) {
+    size_t index = capture->branch_count;
+    struct gpu_branch **grown = realloc(capture->branches, (index + 1) * sizeof(struct gpu_branch *));
+    if (!grown) return NULL;
+    capture->branches = grown;
+    struct gpu_branch *branch = calloc(1, sizeof *branch);
+    if (!branch) return NULL;
+    *branch = (struct gpu_branch){.capture = capture, .stream = stream, .index = index};
+    memcpy(branch->name, stream->base.name, sizeof branch->name);
+    if (!aorta_reach_extend(&branch->reach, index + 1)) {
+        free(branch);
+        return NULL;
+    }
+    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
+    capture->branches[index] = branch;
+    capture->branch_count++;
+    stream->branch = branch;
+    return branch;
+}
+
+/* Lets all streams go and ends the capture; events may still refer to it. The vendor's capture has ended. */
+static void close_capture(struct gpu_capture *capture) {
+    const struct gpu_api *api = &gpu_device(capture->device)->driver.api;
+    for (size_t i = 0; i < capture->branch_count; i++) {
+        struct gpu_branch *branch = capture->branches[i];
+        if (branch->stream) {
+            branch->stream->branch = NULL;
+            branch->stream->stamp_count = 0;
+        }
+        if (branch->doomed) api->stream_destroy(branch->doomed);
+        free(branch->reach.counts);
+        free(branch);
+    }
+    free(capture->branches);
+    capture->branches = NULL;
+    capture->branch_count = 0;
+    capture->active = false;
+}
+
+void aorta_gpu_capture_release(struct gpu_capture *capture) {
+    if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
+    aorta_status_free(capture->broken);
+    aorta_gpu_run_free(capture->run);
+    free(capture);
+}
+
+aorta_status aorta_gpu_capture_break(struct gpu_capture *capture, aorta_status error) {
+    if (!capture->broken) capture->broken = aorta_gpu_copy_status(error);
+    return error;
+}
+
+/* Ends the vendor's capture and drops what it gives. */
+static void abandon(struct gpu_capture *capture, void *handle) {
+    const struct gpu_api *api = &gpu_device(capture->device)->driver.api;
+    void *graph = NULL;
+    if (handle && !api->capture_end(handle, &graph) && graph) api->graph_destroy(graph);
+    close_capture(capture);
+    aorta_gpu_capture_release(capture);
+}
+
+/* The vendor's stream has to stay until the capture ends. */
+void aorta_gpu_capture_leave(struct gpu_stream *stream) {
+    struct gpu_branch *branch = stream->branch;
+    struct gpu_capture *capture = branch->capture;
+    if (branch->index == 0) {
+        abandon(capture, stream->handle);
+        return;
+    }
+    stream->branch = NULL;
+    stream->stamp_count = 0;
+    branch->stream = NULL;
+    branch->doomed = stream->handle;
+    stream->handle = NULL;
+    aorta_status_free(aorta_gpu_capture_break(
+        capture, AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", stream->base.name)));
+}
+
+/* ---- events inside ---- */
+
+/* The vendor's event has been recorded. */
+aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event) {
+    struct gpu_capture *capture = branch->capture, *before = event->capture;
+    struct reach reach = {0};
+    if (!aorta_reach_merge(&reach, &branch->reach)) {
+        free(reach.counts);
+        return no_memory();
+    }
+    atomic_fetch_add(&capture->references, 1);
+    event->capture = capture;
+    aorta_gpu_capture_release(before);
+    free(event->reach.counts);
+    event->reach = reach;
+    return NULL;
+}
+
+/* Why this stream may not wait for this event, or NULL. */
+static aorta_status check_wait(const struct gpu_stream *stream, const struct gpu_event *event) {
+    const char *name = stream->base.name;
+    if (!event->capture) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
+                           "outside the capture",
+                           name, event->recorded_on);
+    }
+    if (!event->capture->active) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
+                           "ended: it orders that graph only",
+                           name, event->recorded_on);
+    }
+    if (stream->branch && stream->branch->capture != event->capture) {
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
+                           name, event->recorded_on);
+    }
+    return NULL;
+}
+
+static aorta_status join_capture(struct gpu_stream *stream, struct gpu_event *event) {
+    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    AORTA_TRY(aorta_gpu_stream_write_stamps(stream)); /* asked for before the wait */
+    struct gpu_branch *branch = stream->branch ? stream->branch : make_branch(event->capture, stream);
+    if (!branch || !aorta_reach_merge(&branch->reach, &event->reach)) return no_memory();
+    int result = api_of(stream)->stream_wait(stream->handle, event->mark->handle, 0);
+    return result ? aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name) : NULL;
+}
+
+aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event) {
+    aorta_status status = check_wait(stream, event);
+    if (status) return stream->branch ? aorta_gpu_capture_break(stream->branch->capture, status) : status;
+    status = join_capture(stream, event);
+    return status ? aorta_gpu_capture_break(event->capture, status) : NULL;
+}
+
+/* ---- begin and end ---- */
+
+aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (stream->branch) {
+        return aorta_gpu_capture_break(stream->branch->capture,
+                                       AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
+    }
+    AORTA_TRY(aorta_gpu_make_current(base->device));
+    AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
+    struct gpu_capture *capture = calloc(1, sizeof *capture);
+    if (!capture) return no_memory();
+    capture->references = 1;
+    capture->device = base->device;
+    capture->active = true;
+    int result = api_of(stream)->capture_begin(stream->handle, GPU_CAPTURE_RELAXED);
+    if (result) {
+        aorta_gpu_capture_release(capture);
+        return aorta_gpu_error(device_of(stream), result, "stream %s cannot be captured", base->name);
+    }
+    if (make_branch(capture, stream)) return NULL;
+    abandon(capture, stream->handle);
+    return no_memory();
+}
+
+bool aorta_gpu_stream_capturing(const struct aorta_stream *stream) {
+    return ((const struct gpu_stream *)stream)->branch != NULL;
+}
+
+/* AORTA_DEVICE naming the first stream whose last node does not come before the end of the first branch. */
+static aorta_status check_joined(const struct gpu_capture *capture) {
+    const struct gpu_branch *origin = capture->branches[0];
+    for (size_t i = 1; i < capture->branch_count; i++) {
+        const struct gpu_branch *branch = capture->branches[i];
+        if (aorta_reach_of(&origin->reach, i) >= aorta_reach_of(&branch->reach, i)) continue;
+        return AORTA_ERROR(AORTA_DEVICE,
+                           "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
+                           "let %s wait for it first",
+                           origin->name, branch->name, branch->name, origin->name);
+    }
+    return NULL;
+}
+
+/* Takes `graph` over. */
+static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct aorta_graph **result) {
+    struct gpu_device *device = gpu_device(capture->device);
+    const struct gpu_api *api = &device->driver.api;
+    struct gpu_graph *made = calloc(1, sizeof *made);
+    int error = made ? api->graph_nodes(graph, NULL, &made->base.node_count) : 0;
+    if (made && !error) error = api->graph_instantiate(&made->executable, graph, 0);
+    if (made && !error && capture->run) error = api->event_create(&made->last, GPU_EVENT_NO_TIMING);
+    api->graph_destroy(graph);
+    if (!made) return no_memory();
+    made->base.device = capture->device;
+    memcpy(made->name, capture->branches[0]->name, sizeof made->name);
+    if (error) {
+        aorta_gpu_graph_destroy(&made->base);
+        return aorta_gpu_error(device, error, "the captured graph cannot be made");
+    }
+    made->run = capture->run;
+    capture->run = NULL;
+    *result = &made->base;
+    return NULL;
+}
+
+static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *stream, struct aorta_graph **graph) {
+    void *handle = NULL;
+    aorta_status status = aorta_gpu_make_current(capture->device);
+    if (!status) status = aorta_gpu_stream_write_stamps(stream);
+    if (!status) {
+        status = capture->broken;
+        capture->broken = NULL;
+        status = aorta_annotate(status, "the capture on stream %s was broken", stream->base.name);
+    }
+    if (!status) status = check_joined(capture);
+    int result = api_of(stream)->capture_end(stream->handle, &handle);
+    if (!status && result) {
+        status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);
+    }
+    if (!status) return make_graph(capture, handle, graph);
+    if (!result && handle) api_of(stream)->graph_destroy(handle);
+    return status;
+}
+
+aorta_status aorta_gpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
+    struct gpu_stream *stream = gpu_stream(base);
+    struct gpu_branch *branch = stream->branch;
+    if (!branch) return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", base->name);
+    struct gpu_capture *capture = branch->capture;
+    if (branch->index != 0) {
+        return aorta_gpu_capture_break(capture, AORTA_ERROR(AORTA_DEVICE,
+                                                            "stream %s cannot end the capture: it began on stream %s",
+                                                            base->name, capture->branches[0]->name));
+    }
+    aorta_status status = end_capture(capture, stream, graph);
+    close_capture(capture);
+    aorta_gpu_capture_release(capture);
+    return status;
+}
+
+/* ---- replay ---- */
+
+/* The host calls of a run have to know whose it is, so a call ahead of the run says so; it must not overtake the run
+ * before, on another stream. */
+static aorta_status launch_with_calls(struct gpu_graph *graph, struct gpu_stream *stream) {
+    const struct gpu_api *api = api_of(stream);
+    int result = api->stream_wait(stream->handle, graph->last, 0);
+    if (result) return aorta_gpu_error(device_of(stream), result, "order of the graph's runs");
+    AORTA_TRY(aorta_gpu_run_begin(stream, graph->run));
+    result = api->graph_launch(graph->executable, stream->handle);
+    if (!result) result = api->event_record(graph->last, stream->handle);
+    return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
+}
+
+static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
+    bool skip;
+    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
+    if (skip) return NULL;
+    if (graph->run) return launch_with_calls(graph, stream);
+    int result = api_of(stream)->graph_launch(graph->executable, stream->handle);
+    return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
+}
+
+aorta_status aorta_gpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
+    struct gpu_stream *stream = gpu_stream(stream_base);
+    if (stream->branch) {
+        return aorta_gpu_capture_break(
+            stream->branch->capture,
+            AORTA_ERROR(AORTA_DEVICE,
+                        "stream %s is being captured: a graph, captured on stream %s, cannot be part of it",
+                        stream_base->name, ((struct gpu_graph *)base)->name));
+    }
+    stream->last = "of a graph";
+    return aorta_gpu_stream_keep(
+        stream, aorta_annotate(launch((struct gpu_graph *)base, stream), "stream %s", stream_base->name));
+}
+
+void aorta_gpu_graph_destroy(struct aorta_graph *base) {
+    struct gpu_graph *graph = (struct gpu_graph *)base;
+    const struct gpu_api *api = &gpu_device(base->device)->driver.api;
+    aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: what it held is gone anyway */
+    if (graph->executable) api->graph_executable_destroy(graph->executable);
+    if (graph->last) api->event_destroy(graph->last);
+    aorta_gpu_run_free(graph->run);
+    free(graph);
+}

@@ -1,0 +1,256 @@
+/* Opening a GPU, its memory, and its table. */
+#include "device/gpu/driver.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failures ---- */
+
+aorta_status aorta_gpu_copy_status(aorta_status status) {
+    if (!status) return NULL;
+    return aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s",
+                          aorta_status_message(status));
+}
+
+static aorta_status describe(const struct gpu_driver *driver, int result, enum aorta_code code) {
+    return AORTA_ERROR(code, "%s (%s)", driver->vendor->error_name(&driver->api, result),
+                       driver->vendor->error_text(&driver->api, result));
+}
+
+aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const char *format, ...) {
+    char what[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    enum aorta_code code = result == GPU_OUT_OF_MEMORY ? AORTA_MEMORY : AORTA_DEVICE;
+    return aorta_annotate(describe(&device->driver, result, code), "%s", what);
+}
+
+/* ---- the vendor's library ---- */
+
+/* " (CUDA_VISIBLE_DEVICES is "")": what may hide devices. */
+static const char *tell_visible(const struct gpu_vendor *vendor, char *text, size_t size) {
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof vendor->visible / sizeof *vendor->visible && vendor->visible[i]; i++) {
+        const char *value = getenv(vendor->visible[i]);
+        size_t used = strlen(text);
+        if (value) snprintf(text + used, size - used, "; %s is \"%s\"", vendor->visible[i], value);
+    }
+    return text;
+}
+
+static aorta_status check_version(struct gpu_driver *driver) {
+    const struct gpu_vendor *vendor = driver->vendor;
+    int result = driver->api.driver_version(&driver->version);
+    if (result) return aorta_annotate(describe(driver, result, AORTA_UNSUPPORTED), "%s", driver->library.path);
+    if (driver->version >= vendor->oldest_driver) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: %s is of version %d, too old; needed is %s (%d) or newer; %s",
+                       vendor->driver.purpose, driver->library.path, driver->version, vendor->oldest_driver_text,
+                       vendor->oldest_driver, vendor->driver.install);
+}
+
+aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_driver *driver) {
+    char hidden[256];
+    *driver = (struct gpu_driver){.vendor = vendor};
+    AORTA_TRY(aorta_library_open(&vendor->driver, &driver->api, &driver->library));
+    AORTA_TRY(check_version(driver));
+    int result = driver->api.init(0);
+    if (!result) result = driver->api.device_count(&driver->count);
+    if (!result && driver->count > 0) return NULL;
+    const char *visible = tell_visible(vendor, hidden, sizeof hidden);
+    if (!result || result == GPU_NO_DEVICE) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows no device%s", driver->library.path, visible);
+    }
+    return aorta_annotate(describe(driver, result, AORTA_UNSUPPORTED), "%s cannot be used%s", driver->library.path,
+                          visible);
+}
+
+/* ---- the device ---- */
+
+static int attribute(const struct gpu_device *device, int number) {
+    int value = 0;
+    if (number < 0 || device->driver.api.device_attribute(&value, number, device->handle)) return 0;
+    return value;
+}
+
+static void describe_device(struct gpu_device *device, int index) {
+    const struct gpu_vendor *vendor = device->driver.vendor;
+    const struct gpu_api *api = &device->driver.api;
+    struct aorta_gpu_properties *p = &device->properties;
+    struct aorta_device_info *info = &device->base.info;
+    *p = (struct aorta_gpu_properties){
+        .multiprocessors = attribute(device, vendor->attribute.multiprocessors),
+        .warp_size = attribute(device, vendor->attribute.warp_size),
+        .max_threads_per_block = attribute(device, vendor->attribute.threads_per_block),
+        .max_threads_per_multiprocessor = attribute(device, vendor->attribute.threads_per_multiprocessor),
+        .shared_bytes_per_block = (uint32_t)attribute(device, vendor->attribute.shared_bytes),
+        .l2_bytes = (uint64_t)attribute(device, vendor->attribute.l2_bytes),
+    };
+    vendor->architecture(device, p);
+    api->device_bus_id(p->pci_bus_id, sizeof p->pci_bus_id, device->handle);
+    size_t bytes = 0;
+    api->device_memory(&bytes, device->handle);
+    *info = (struct aorta_device_info){
+        .kind = vendor->kind, .index = index, .memory_bytes = bytes, .multiprocessors = p->multiprocessors};
+    if (api->device_name(info->name, sizeof info->name, device->handle)) info->name[0] = '\0';
+    snprintf(info->isa, sizeof info->isa, "%.*s", (int)strcspn(p->architecture, ":"), p->architecture);
+}
+
+/* Finds the device and reads what it is; nothing is made on it. */
+static aorta_status find_device(struct gpu_device *device, int index) {
+    struct gpu_driver *driver = &device->driver;
+    if (index < 0 || index >= driver->count) {
+        char hidden[256];
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows %d device%s, numbered from 0%s", driver->library.path,
+                           driver->count, driver->count == 1 ? "" : "s",
+                           tell_visible(driver->vendor, hidden, sizeof hidden));
+    }
+    int result = driver->api.device_get(&device->handle, index);
+    if (result) return aorta_gpu_error(device, result, "device %d cannot be used", index);
+    describe_device(device, index);
+    if (driver->vendor->attribute.unified_addressing >= 0 &&
+        !attribute(device, driver->vendor->attribute.unified_addressing)) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has no address space in common with the host, which is needed",
+                           device->base.info.name);
+    }
+    if (!device->properties.architecture[0]) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: the driver does not tell its architecture", device->base.info.name);
+    }
+    return NULL;
+}
+
+static aorta_status set_up(struct gpu_device *device) {
+    const struct gpu_api *api = &device->driver.api;
+    int result = api->context_retain(&device->context, device->handle);
+    if (result) return aorta_gpu_error(device, result, "%s refuses a context", device->base.info.name);
+    AORTA_TRY(aorta_gpu_make_current(&device->base));
+    result = api->priority_range(&device->priority_low, &device->priority_high);
+    if (result) return aorta_gpu_error(device, result, "priorities of streams");
+    AORTA_TRY(aorta_gpu_marks_open(device));
+    return aorta_gpu_clock_open(device);
+}
+
+static void gpu_close(struct aorta_device *base) {
+    struct gpu_device *device = gpu_device(base);
+    if (device->context) {
+        aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: what it held is gone anyway */
+        aorta_gpu_clock_close(device);
+        aorta_gpu_marks_close(device);
+        aorta_gpu_functions_end(device);
+        device->driver.api.context_release(device->handle);
+    }
+    aorta_gpu_compiler_end(&device->compiler);
+    free(device);
+}
+
+static aorta_status gpu_open(const struct aorta_backend *backend, int index, struct aorta_device **opened) {
+    struct gpu_device *device = calloc(1, sizeof *device);
+    if (!device) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
+    device->base.backend = backend;
+    aorta_status status = aorta_gpu_driver_open(aorta_gpu_vendor(backend->kind), &device->driver);
+    if (!status) status = find_device(device, index);
+    if (status) {
+        free(device);
+        return aorta_annotate(status, "no device %s:%d (`aorta info` lists those found)",
+                              aorta_device_kind_name(backend->kind), index);
+    }
+    aorta_gpu_compiler_begin(&device->compiler);
+    aorta_gpu_functions_begin(&device->functions);
+    status = set_up(device);
+    if (status) {
+        gpu_close(&device->base);
+        return aorta_annotate(status, "device %s:%d", aorta_device_kind_name(backend->kind), index);
+    }
+    *opened = &device->base;
+    return NULL;
+}
+
+static aorta_status cuda_open(int index, struct aorta_device **device) {
+    return gpu_open(&aorta_cuda_backend, index, device);
+}
+
+static aorta_status hip_open(int index, struct aorta_device **device) {
+    return gpu_open(&aorta_hip_backend, index, device);
+}
+
+aorta_status aorta_gpu_make_current(struct aorta_device *base) {
+    struct gpu_device *device = gpu_device(base);
+    int result = device->driver.api.context_set(device->context);
+    if (!result) return NULL;
+    return aorta_gpu_error(device, result, "device %s:%d cannot be used from this thread",
+                           aorta_device_kind_name(base->info.kind), base->info.index);
+}
+
+bool aorta_device_is_gpu(const struct aorta_device *device) {
+    return device->info.kind != AORTA_DEVICE_CPU;
+}
+
+const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device) {
+    return aorta_device_is_gpu(device) ? &gpu_device(device)->properties : NULL;
+}
+
+/* Device time is the host's clock: kernels turn the device's timer into it. */
+static int64_t gpu_now_ns(struct aorta_device *device) {
+    (void)device;
+    return aorta_clock_ns();
+}
+
+/* ---- memory: the vendor's plain allocations; memory.c reuses them ---- */
+
+static bool enter(struct gpu_device *device) {
+    return !device->driver.api.context_set(device->context);
+}
+
+static void *gpu_memory_get(struct aorta_device *base, size_t bytes) {
+    struct gpu_device *device = gpu_device(base);
+    void *memory = NULL;
+    if (!enter(device) || device->driver.api.memory_alloc(&memory, bytes)) return NULL;
+    return memory;
+}
+
+static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes) {
+    struct gpu_device *device = gpu_device(base);
+    (void)bytes;
+    if (enter(device)) device->driver.api.memory_free(memory);
+}
+
+static void *gpu_pinned_get(struct aorta_device *base, size_t bytes) {
+    struct gpu_device *device = gpu_device(base);
+    void *memory = NULL;
+    if (!enter(device) || device->driver.api.host_alloc(&memory, bytes, GPU_HOST_PORTABLE | GPU_HOST_MAPPED))
+        return NULL;
+    return memory;
+}
+
+static void gpu_pinned_put(struct aorta_device *base, void *memory, size_t bytes) {
+    struct gpu_device *device = gpu_device(base);
+    (void)bytes;
+    if (enter(device)) device->driver.api.host_free(memory);
+}
+
+static uint64_t gpu_memory_free(struct aorta_device *base) {
+    struct gpu_device *device = gpu_device(base);
+    size_t free_bytes = 0, total = 0;
+    if (!enter(device) || device->driver.api.memory_info(&free_bytes, &total)) return 0;
+    return free_bytes;
+}
+
+#define MEMBERS                                                                                                        \
+    .close = gpu_close, .now_ns = gpu_now_ns, .memory_get = gpu_memory_get, .memory_put = gpu_memory_put,              \
+    .pinned_get = gpu_pinned_get, .pinned_put = gpu_pinned_put, .memory_free = gpu_memory_free,                        \
+    .stream_create = aorta_gpu_stream_create, .stream_destroy = aorta_gpu_stream_destroy,                              \
+    .stream_synchronize = aorta_gpu_stream_synchronize, .stream_idle = aorta_gpu_stream_idle,                          \
+    .launch = aorta_gpu_stream_launch, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                       \
+    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_create = aorta_gpu_event_create,      \
+    .event_destroy = aorta_gpu_event_destroy, .event_record = aorta_gpu_event_record,                                  \
+    .stream_wait = aorta_gpu_stream_wait, .event_synchronize = aorta_gpu_event_synchronize,                            \
+    .event_done = aorta_gpu_event_done, .event_time = aorta_gpu_event_time, .capture_begin = aorta_gpu_capture_begin,  \
+    .capture_end = aorta_gpu_capture_end, .stream_capturing = aorta_gpu_stream_capturing,                              \
+    .graph_launch = aorta_gpu_graph_launch, .graph_destroy = aorta_gpu_graph_destroy
+
+const struct aorta_backend aorta_cuda_backend = {.kind = AORTA_DEVICE_CUDA, .open = cuda_open, MEMBERS};
+const struct aorta_backend aorta_hip_backend = {.kind = AORTA_DEVICE_HIP, .open = hip_open, MEMBERS};

@@ -1,0 +1,329 @@
+/* The GPU driver from inside: one driver for CUDA and HIP.
+ *
+ * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
+ * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
+ * launch.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the driver's own).
+ *
+ * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
+ * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
+ * work behind it is on its way already: that still runs; later host calls do not. A fault of a kernel ends the whole
+ * context: every call fails from there on. */
+#ifndef AORTA_DEVICE_GPU_DRIVER_H
+#define AORTA_DEVICE_GPU_DRIVER_H
+
+#include "device/backend.h"
+#include "device/gpu.h"
+#include "device/gpu/api.h"
+#include "device/reach.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gpu_device;
+struct gpu_stream;
+struct gpu_capture;
+
+/* ---- vendor.c ---- */
+
+struct gpu_attributes { /* numbers of the vendor's device attributes; -1: there is none */
+    int multiprocessors, warp_size, threads_per_block, threads_per_multiprocessor, shared_bytes, l2_bytes, major, minor,
+        unified_addressing, timer_khz;
+};
+
+struct gpu_vendor {
+    enum aorta_device_kind kind;
+    struct aorta_library_description driver, compiler;
+    const char *visible[3]; /* variables that restrict what the driver shows */
+    int oldest_driver;      /* as driver_version counts */
+    const char *oldest_driver_text;
+    struct gpu_attributes attribute;
+    int timer_khz;          /* of the clock that kernels read, when the driver does not say */
+    uint32_t shared_opt_in; /* above so many bytes a kernel has to be allowed its shared memory; 0: never */
+    int shared_attribute;   /* of a function */
+    const char *compiler_name;
+    int (*copy)(const struct gpu_api *api, void *to, const void *from, size_t bytes, void *stream);
+    const char *(*error_name)(const struct gpu_api *api, int error);
+    const char *(*error_text)(const struct gpu_api *api, int error);
+    /* Fills architecture, major and minor. */
+    void (*architecture)(const struct gpu_device *device, struct aorta_gpu_properties *properties);
+    /* Writes the option that names the architecture to the compiler. */
+    void (*architecture_option)(const struct aorta_gpu_properties *properties, char *text, size_t size);
+};
+
+extern const struct gpu_vendor aorta_gpu_cuda, aorta_gpu_hip;
+const struct gpu_vendor *aorta_gpu_vendor(enum aorta_device_kind kind); /* NULL: not a GPU */
+
+/* ---- driver.c ---- */
+
+/* The vendor's library, opened and initialised; opens no device. */
+struct gpu_driver {
+    const struct gpu_vendor *vendor;
+    struct gpu_api api;
+    struct aorta_library library;
+    int version, count; /* of devices */
+};
+AORTA_MUST_USE aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_driver *driver);
+
+/* AORTA_MEMORY or AORTA_DEVICE: "what: CUDA_ERROR_… (its text)". */
+AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const char *format, ...)
+    AORTA_PRINTF(3, 4);
+aorta_status aorta_gpu_copy_status(aorta_status status); /* NULL for NULL */
+
+/* ---- clock.c ---- */
+
+/* A straight line from the device's timer to the host's clock, with a correction that sets in over `slew_ticks`, so
+ * that device time never jumps. Kernels read it: the layout is in kernels.c too. */
+struct gpu_clock_line {
+    int64_t timer, host_ns;
+    double ns_per_tick, slew_ns, slew_ticks;
+};
+
+struct gpu_clock {
+    pthread_mutex_t lock;
+    void *page;                  /* device memory: which of two lines holds, and the two */
+    struct gpu_mailbox *mailbox; /* pinned */
+    void *stream;
+    struct gpu_clock_line line;
+    double nominal;                   /* ns per tick by the vendor's word */
+    int64_t first_timer, first_ns;    /* the measurement that the rate is taken from */
+    _Atomic int64_t next_ns;          /* when to measure again */
+    int64_t interval_ns, residual_ns; /* between measurements; by how much the line was off at the last one */
+    int64_t tick_ns, round_trip_ns;
+};
+aorta_status aorta_gpu_clock_open(struct gpu_device *device);
+void aorta_gpu_clock_close(struct gpu_device *device);
+void aorta_gpu_clock_tend(struct gpu_device *device); /* measures again when it is time; called where the host waits */
+
+/* ---- compile.c, cache.c ---- */
+
+struct gpu_compiler {
+    pthread_mutex_t lock;
+    bool open;
+    struct gpu_compiler_api api;
+    struct aorta_library library;
+    int major, minor;
+    char *cache;                  /* folder, owned; NULL: nothing is kept */
+    char note[256];               /* why nothing is kept, or what the cache last failed at */
+    uint64_t compiled, from_disk; /* sources */
+};
+void aorta_gpu_compiler_begin(struct gpu_compiler *compiler);
+void aorta_gpu_compiler_end(struct gpu_compiler *compiler);
+/* Machine code for this device, from the cache or compiled; the caller frees it. */
+aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
+                               size_t *bytes);
+
+struct gpu_cache_key {
+    const char *name; /* of the source */
+    const char *text; /* everything that the code depends on */
+    size_t length;
+};
+char *aorta_gpu_cache_folder(char *note, size_t note_size); /* NULL, and why, when there is none */
+bool aorta_gpu_cache_load(const char *folder, const struct gpu_cache_key *key, char **code, size_t *bytes);
+aorta_status aorta_gpu_cache_store(const char *folder, const struct gpu_cache_key *key, const char *code, size_t bytes);
+
+/* ---- launch.c ---- */
+
+struct gpu_function {
+    const struct aorta_gpu_entry *entry;
+    void *handle;
+    size_t parameter_bytes;      /* SIZE_MAX: the driver cannot tell */
+    _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
+};
+
+struct gpu_functions {
+    pthread_mutex_t lock;
+    _Atomic(struct gpu_function_table *) table; /* read without the lock */
+    struct gpu_module *modules;                 /* loaded sources */
+};
+void aorta_gpu_functions_begin(struct gpu_functions *functions);
+void aorta_gpu_functions_end(struct gpu_device *device);
+/* Finds the function, compiling and loading it when need be. */
+aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
+                                struct gpu_function **function);
+
+/* ---- kernels.c ---- */
+
+enum { GPU_STAMPS = 4 }; /* timestamps that one kernel writes */
+struct gpu_stamp_args {
+    void *clock;
+    int64_t *slots[GPU_STAMPS]; /* NULL: none */
+};
+struct gpu_clock_set_args {
+    void *clock;
+    struct gpu_clock_line line;
+};
+enum { GPU_PINGS = 8 };
+struct gpu_mailbox {
+    _Atomic int request, answer; /* host: the ping wanted, -1 gives up; device: the ping answered */
+    int64_t tick;                /* smallest step of the timer that was seen, in ticks */
+    int64_t timers[GPU_PINGS + 1];
+};
+extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_clock_set, aorta_gpu_clock_ping;
+enum { GPU_CLOCK_PAGE_BYTES = 256 };
+
+/* ---- verdict.c: what became of a stream's host calls ---- */
+
+struct gpu_verdict {
+    _Atomic int references; /* the stream's, its queued calls', and those of events behind them */
+    _Atomic bool failed;
+    pthread_mutex_t lock;
+    uint64_t position; /* of the call that failed */
+    aorta_status failure;
+};
+struct gpu_verdict *aorta_gpu_verdict_create(void); /* NULL when memory is exhausted */
+struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict);
+void aorta_gpu_verdict_release(struct gpu_verdict *verdict); /* NULL is fine */
+/* A copy of the failure if it was at `position` or before; NULL: none, so far. */
+aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position);
+/* Queues a call that fails `stream` if the calls of `from` up to `position` failed. */
+aorta_status aorta_gpu_verdict_carry(struct gpu_stream *stream, struct gpu_verdict *from, uint64_t position);
+
+/* Whose failure the host calls of a graph are: set anew for each run. */
+struct gpu_run {
+    struct gpu_verdict *verdict;
+    uint64_t position;
+    struct gpu_graph_call *calls; /* owned */
+};
+void aorta_gpu_run_free(struct gpu_run *run);
+aorta_status aorta_gpu_run_begin(struct gpu_stream *stream, struct gpu_run *run); /* queued before the graph */
+
+/* ---- the objects ---- */
+
+struct gpu_device {
+    struct aorta_device base;
+    struct gpu_driver driver;
+    struct aorta_gpu_properties properties;
+    int handle;
+    void *context;
+    int priority_low, priority_high; /* lower numbers go first */
+    struct gpu_compiler compiler;
+    struct gpu_functions functions;
+    struct gpu_clock clock;
+    struct gpu_mark_pool *marks;
+};
+
+struct gpu_stream {
+    struct aorta_stream base;
+    void *handle;
+    aorta_status failure;        /* sticky; owned */
+    struct gpu_verdict *verdict; /* NULL: no host call yet */
+    uint64_t host_calls;         /* ever queued */
+    struct gpu_branch *branch;   /* while captured */
+    int64_t *stamps[GPU_STAMPS]; /* timestamps asked for since the last command: one kernel writes them all */
+    uint32_t stamp_count;        /* of them */
+    const char *last;            /* last kernel launched, for messages; static */
+};
+
+struct gpu_branch { /* what one stream does in a capture */
+    struct gpu_capture *capture;
+    struct gpu_stream *stream; /* NULL: destroyed meanwhile */
+    void *doomed;              /* its handle then, to be destroyed at the end of the capture */
+    size_t index;              /* 0: the stream that capture began on */
+    char name[64];
+    struct reach reach; /* what comes before its next node */
+};
+
+struct gpu_capture {
+    _Atomic int references; /* captured streams' and events' */
+    struct aorta_device *device;
+    bool active;
+    aorta_status broken; /* first error inside; the capture's end returns it */
+    struct gpu_branch **branches;
+    size_t branch_count;
+    struct gpu_run *run; /* NULL: no host call inside */
+};
+
+/* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
+ * still be on its way, an event recorded on another stream takes a new one. */
+struct gpu_mark {
+    void *handle;
+    int64_t *slot;                   /* pinned */
+    const struct gpu_stream *stream; /* recorded on; only compared */
+    bool captured;                   /* recorded in a capture: nothing is on its way */
+    aorta_status failure;            /* the stream's when it was queued; owned */
+    struct gpu_verdict *verdict;     /* the stream's host calls, NULL: none before it */
+    uint64_t position;
+    struct gpu_mark *next;
+};
+
+struct gpu_event {
+    struct aorta_event base;
+    pthread_mutex_t lock;
+    struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
+    struct gpu_capture *capture; /* the last record was made in it; holds a reference */
+    struct reach reach;          /* capture: what that record has behind it */
+    char recorded_on[64];
+};
+
+static inline struct gpu_device *gpu_device(const struct aorta_device *device) {
+    return (struct gpu_device *)(uintptr_t)device;
+}
+static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
+    return (struct gpu_stream *)stream;
+}
+static inline struct gpu_event *gpu_event(struct aorta_event *event) {
+    return (struct gpu_event *)event;
+}
+static inline struct gpu_device *device_of(const struct gpu_stream *stream) {
+    return gpu_device(stream->base.device);
+}
+static inline const struct gpu_api *api_of(const struct gpu_stream *stream) {
+    return &device_of(stream)->driver.api;
+}
+
+/* ---- stream.c ---- */
+
+/* Before anything is queued: the context is made current and timestamps asked for are on their way. *skip: the stream
+ * has failed, nothing more runs on it. */
+aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
+/* Launches a kernel of the driver itself. */
+aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                  void *args);
+/* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
+ */
+aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
+aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
+aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
+
+/* ---- event.c ---- */
+
+aorta_status aorta_gpu_marks_open(struct gpu_device *device);
+void aorta_gpu_marks_close(struct gpu_device *device);
+
+/* ---- capture.c: told only of captured streams or events; the event is locked ---- */
+
+aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event);
+aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event);
+aorta_status aorta_gpu_capture_break(struct gpu_capture *capture, aorta_status error); /* keeps a copy, returns it */
+void aorta_gpu_capture_leave(struct gpu_stream *stream); /* a captured stream is being destroyed */
+void aorta_gpu_capture_release(struct gpu_capture *capture);
+
+/* ---- members of the table ---- */
+
+aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                     struct aorta_stream **stream);
+void aorta_gpu_stream_destroy(struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *stream);
+bool aorta_gpu_stream_idle(struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                     size_t bytes);
+aorta_status aorta_gpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);
+
+aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event);
+void aorta_gpu_event_destroy(struct aorta_event *event);
+aorta_status aorta_gpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
+aorta_status aorta_gpu_event_synchronize(struct aorta_event *event);
+bool aorta_gpu_event_done(struct aorta_event *event);
+aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns);
+
+aorta_status aorta_gpu_capture_begin(struct aorta_stream *stream);
+aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+bool aorta_gpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status aorta_gpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
+void aorta_gpu_graph_destroy(struct aorta_graph *graph);
+
+#endif

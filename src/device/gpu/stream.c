@@ -1,0 +1,187 @@
+/* A stream and what can be queued on it. */
+#include "device/gpu/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- failures ---- */
+
+aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure) {
+    if (!failure) return NULL;
+    if (stream->branch) return aorta_gpu_capture_break(stream->branch->capture, failure);
+    stream->failure = aorta_status_join(stream->failure, failure);
+    return NULL;
+}
+
+aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
+    if (!stream->failure) stream->failure = aorta_gpu_verdict_at(stream->verdict, stream->host_calls);
+    return aorta_gpu_copy_status(stream->failure);
+}
+
+static bool has_failed(struct gpu_stream *stream) {
+    if (stream->failure) return true;
+    return stream->verdict && atomic_load_explicit(&stream->verdict->failed, memory_order_acquire);
+}
+
+/* ---- before anything is queued ---- */
+
+aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
+    if (!stream->stamp_count) return NULL;
+    struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
+    for (uint32_t i = 0; i < stream->stamp_count; i++) args.slots[i] = stream->stamps[i];
+    stream->stamp_count = 0;
+    return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
+}
+
+aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
+    *skip = !stream->branch && has_failed(stream);
+    if (*skip) return NULL;
+    int result = api_of(stream)->context_set(device_of(stream)->context);
+    if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
+    if (stream->branch) stream->branch->reach.counts[stream->branch->index]++;
+    return stream->stamp_count ? aorta_gpu_stream_write_stamps(stream) : NULL;
+}
+
+/* Begins a call that queues one command: true when it is to be queued, else *status is the call's result. */
+static bool begin(struct gpu_stream *stream, aorta_status *status) {
+    bool skip;
+    *status = aorta_gpu_stream_keep(stream, aorta_gpu_stream_enter(stream, &skip));
+    return !*status && !skip && (stream->branch || !stream->failure);
+}
+
+static aorta_status finish(struct gpu_stream *stream, int result, const char *what) {
+    if (!result) return NULL;
+    return aorta_gpu_stream_keep(stream,
+                                 aorta_gpu_error(device_of(stream), result, "stream %s: %s", stream->base.name, what));
+}
+
+/* ---- the stream ---- */
+
+aorta_status aorta_gpu_stream_create(struct aorta_device *base, const char *name, enum aorta_priority priority,
+                                     struct aorta_stream **stream) {
+    struct gpu_device *device = gpu_device(base);
+    const int priorities[] = {
+        [AORTA_PRIORITY_LOW] = device->priority_low,
+        [AORTA_PRIORITY_NORMAL] = (device->priority_low + device->priority_high) / 2,
+        [AORTA_PRIORITY_HIGH] = device->priority_high,
+    };
+    AORTA_TRY(aorta_gpu_make_current(base));
+    struct gpu_stream *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stream %s", name);
+    int result = device->driver.api.stream_create(&made->handle, GPU_STREAM_NON_BLOCKING, priorities[priority]);
+    if (result) {
+        free(made);
+        return aorta_gpu_error(device, result, "stream %s cannot be made", name);
+    }
+    made->base = (struct aorta_stream){.device = base, .priority = priority};
+    snprintf(made->base.name, sizeof made->base.name, "%s", name);
+    *stream = &made->base;
+    return NULL;
+}
+
+void aorta_gpu_stream_destroy(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    const struct gpu_api *api = api_of(stream);
+    aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: nothing is left to wait for */
+    if (stream->branch) aorta_gpu_capture_leave(stream);
+    if (stream->handle) {
+        if (!stream->failure) aorta_status_free(aorta_gpu_stream_write_stamps(stream));
+        api->stream_synchronize(stream->handle);
+        api->stream_destroy(stream->handle);
+    }
+    aorta_gpu_verdict_release(stream->verdict);
+    aorta_status_free(stream->failure);
+    free(stream);
+}
+
+static aorta_status wait_for(struct gpu_stream *stream) {
+    bool skip;
+    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
+    if (skip) AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    int result = api_of(stream)->stream_synchronize(stream->handle);
+    if (!result) return NULL;
+    return aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s", stream->base.name,
+                           stream->last ? stream->last : "none");
+}
+
+aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (stream->branch) {
+        return aorta_gpu_capture_break(
+            stream->branch->capture,
+            AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
+    }
+    aorta_status failure = wait_for(stream);
+    if (failure) stream->failure = aorta_status_join(stream->failure, failure);
+    if (!stream->failure) aorta_gpu_clock_tend(device_of(stream));
+    return aorta_gpu_stream_failure(stream);
+}
+
+bool aorta_gpu_stream_idle(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    bool skip;
+    if (stream->branch) return false;
+    stream->failure = aorta_status_join(stream->failure, aorta_gpu_stream_enter(stream, &skip));
+    aorta_status_free(skip ? aorta_gpu_make_current(base->device) : NULL);
+    return api_of(stream)->stream_query(stream->handle) != GPU_NOT_READY;
+}
+
+void *aorta_gpu_stream_handle(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    bool skip;
+    aorta_status_free(aorta_gpu_stream_keep(stream, aorta_gpu_stream_enter(stream, &skip)));
+    return stream->handle;
+}
+
+bool aorta_gpu_stream_failed(struct aorta_stream *stream) {
+    return !gpu_stream(stream)->branch && has_failed(gpu_stream(stream));
+}
+
+aorta_status aorta_gpu_stream_fail(struct aorta_stream *base, aorta_status failure) {
+    return aorta_gpu_stream_keep(gpu_stream(base), aorta_annotate(failure, "stream %s", base->name));
+}
+
+/* ---- what can be queued ---- */
+
+aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aorta_kernel *kernel, const void *args,
+                                     size_t bytes) {
+    struct gpu_stream *stream = gpu_stream(base);
+    (void)bytes; /* the launch function knows its struct */
+    if (!kernel->gpu) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: kernel %s has no version for GPUs", base->name, kernel->name);
+    }
+    if (!stream->branch && has_failed(stream)) return NULL;
+    aorta_status status = kernel->gpu(base, args);
+    if (!status) return NULL;
+    return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s: kernel %s", base->name, kernel->name));
+}
+
+aorta_status aorta_gpu_copy(struct aorta_stream *base, void *to, const void *from, size_t bytes) {
+    struct gpu_stream *stream = gpu_stream(base);
+    aorta_status status;
+    if (!bytes || !begin(stream, &status)) return bytes ? status : NULL;
+    const struct gpu_vendor *vendor = device_of(stream)->driver.vendor;
+    return finish(stream, vendor->copy(api_of(stream), to, from, bytes, stream->handle), "copy");
+}
+
+aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value, size_t bytes) {
+    struct gpu_stream *stream = gpu_stream(base);
+    aorta_status status;
+    if (!bytes || !begin(stream, &status)) return bytes ? status : NULL;
+    return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
+}
+
+/* A timestamp is a kernel of one thread, about 1 us of the stream's time, so those asked for with nothing in between
+ * (the end of one range and the beginning of the next) share one. It is launched before the next command. Events with
+ * timing would cost as much in a stream, tell a time only through the host and not in graphs, and in floats. */
+aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (!stream->branch && has_failed(stream)) return NULL;
+    if (stream->stamp_count == GPU_STAMPS) {
+        aorta_status status;
+        if (!begin(stream, &status)) return status;
+    }
+    stream->stamps[stream->stamp_count++] = slot;
+    if (stream->branch) stream->branch->reach.counts[stream->branch->index]++;
+    return NULL;
+}

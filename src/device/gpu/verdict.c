@@ -1,0 +1,172 @@
+/* Host calls on a GPU's streams, and what becomes of their failures.
+ *
+ * The vendor's library calls a function on a thread of its own; a failure is kept in the stream's verdict, with the
+ * number of the call, so that an event recorded before the call does not carry it and one recorded behind does. Such a
+ * function must not call the vendor's library, so all of it is plain host work. */
+#include "device/gpu/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gpu_verdict *aorta_gpu_verdict_create(void) {
+    struct gpu_verdict *verdict = calloc(1, sizeof *verdict);
+    if (!verdict) return NULL;
+    verdict->references = 1;
+    pthread_mutex_init(&verdict->lock, NULL);
+    return verdict;
+}
+
+struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict) {
+    if (verdict) atomic_fetch_add(&verdict->references, 1);
+    return verdict;
+}
+
+void aorta_gpu_verdict_release(struct gpu_verdict *verdict) {
+    if (!verdict || atomic_fetch_sub(&verdict->references, 1) > 1) return;
+    aorta_status_free(verdict->failure);
+    pthread_mutex_destroy(&verdict->lock);
+    free(verdict);
+}
+
+/* Keeps the first failure and frees a later one. */
+static void verdict_fail(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
+    if (!failure) return;
+    pthread_mutex_lock(&verdict->lock);
+    if (!verdict->failure) verdict->position = position;
+    verdict->failure = aorta_status_join(verdict->failure, failure);
+    atomic_store(&verdict->failed, true);
+    pthread_mutex_unlock(&verdict->lock);
+}
+
+aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position) {
+    if (!verdict || !atomic_load(&verdict->failed)) return NULL;
+    pthread_mutex_lock(&verdict->lock);
+    aorta_status failure = verdict->position <= position ? aorta_gpu_copy_status(verdict->failure) : NULL;
+    pthread_mutex_unlock(&verdict->lock);
+    return failure;
+}
+
+/* ---- calls outside graphs ---- */
+
+struct queued_call {
+    struct gpu_verdict *verdict; /* held */
+    uint64_t position;           /* among the calls of the stream */
+    char stream[64];
+    aorta_status (*function)(void *user);
+    void *user;
+    struct gpu_verdict *from; /* carry: whose failure; held */
+    uint64_t from_position;
+    struct gpu_run *run; /* begins a run of a graph */
+};
+
+static void free_call(struct queued_call *call) {
+    aorta_gpu_verdict_release(call->verdict);
+    aorta_gpu_verdict_release(call->from);
+    free(call);
+}
+
+/* On the vendor's thread. */
+static void run_call(void *user) {
+    struct queued_call *call = user;
+    if (call->from) verdict_fail(call->verdict, call->position, aorta_gpu_verdict_at(call->from, call->from_position));
+    if (call->run) {
+        aorta_gpu_verdict_release(call->run->verdict);
+        call->run->verdict = aorta_gpu_verdict_retain(call->verdict);
+        call->run->position = call->position;
+    }
+    if (call->function && !atomic_load(&call->verdict->failed)) {
+        verdict_fail(call->verdict, call->position,
+                     aorta_annotate(call->function(call->user), "stream %s: host call", call->stream));
+    }
+    free_call(call);
+}
+
+static struct queued_call *make_call(struct gpu_stream *stream) {
+    if (!stream->verdict) stream->verdict = aorta_gpu_verdict_create();
+    struct queued_call *call = stream->verdict ? calloc(1, sizeof *call) : NULL;
+    if (!call) return NULL;
+    call->verdict = aorta_gpu_verdict_retain(stream->verdict);
+    memcpy(call->stream, stream->base.name, sizeof call->stream);
+    return call;
+}
+
+/* Takes the call over. */
+static aorta_status queue_call(struct gpu_stream *stream, struct queued_call *call) {
+    if (!call) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a host call on stream %s", stream->base.name);
+    call->position = ++stream->host_calls;
+    int result = api_of(stream)->host_call(stream->handle, run_call, call);
+    if (!result) return NULL;
+    free_call(call);
+    return aorta_gpu_error(device_of(stream), result, "stream %s: host call", stream->base.name);
+}
+
+aorta_status aorta_gpu_verdict_carry(struct gpu_stream *stream, struct gpu_verdict *from, uint64_t position) {
+    struct queued_call *call = make_call(stream);
+    if (call) {
+        call->from = aorta_gpu_verdict_retain(from);
+        call->from_position = position;
+    }
+    return queue_call(stream, call);
+}
+
+aorta_status aorta_gpu_run_begin(struct gpu_stream *stream, struct gpu_run *run) {
+    struct queued_call *call = make_call(stream);
+    if (call) call->run = run;
+    return queue_call(stream, call);
+}
+
+/* ---- calls inside graphs: they stay with the graph ---- */
+
+struct gpu_graph_call {
+    struct gpu_graph_call *next;
+    struct gpu_run *run;
+    char stream[64];
+    aorta_status (*function)(void *user);
+    void *user;
+};
+
+static void run_graph_call(void *user) {
+    struct gpu_graph_call *call = user;
+    struct gpu_verdict *verdict = call->run->verdict;
+    if (atomic_load(&verdict->failed)) return;
+    verdict_fail(verdict, call->run->position,
+                 aorta_annotate(call->function(call->user), "stream %s: host call", call->stream));
+}
+
+static aorta_status capture_call(struct gpu_stream *stream, aorta_status (*function)(void *user), void *user) {
+    struct gpu_capture *capture = stream->branch->capture;
+    if (!capture->run) capture->run = calloc(1, sizeof *capture->run);
+    struct gpu_graph_call *call = capture->run ? calloc(1, sizeof *call) : NULL;
+    if (!call) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
+    *call =
+        (struct gpu_graph_call){.next = capture->run->calls, .run = capture->run, .function = function, .user = user};
+    memcpy(call->stream, stream->base.name, sizeof call->stream);
+    capture->run->calls = call;
+    int result = api_of(stream)->host_call(stream->handle, run_graph_call, call);
+    return result ? aorta_gpu_error(device_of(stream), result, "stream %s: host call", stream->base.name) : NULL;
+}
+
+void aorta_gpu_run_free(struct gpu_run *run) {
+    if (!run) return;
+    while (run->calls) {
+        struct gpu_graph_call *call = run->calls;
+        run->calls = call->next;
+        free(call);
+    }
+    aorta_gpu_verdict_release(run->verdict);
+    free(run);
+}
+
+aorta_status aorta_gpu_host_call(struct aorta_stream *base, aorta_status (*function)(void *user), void *user) {
+    struct gpu_stream *stream = gpu_stream(base);
+    bool skip;
+    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
+    if (skip) return NULL;
+    if (stream->branch) return aorta_gpu_stream_keep(stream, capture_call(stream, function, user));
+    struct queued_call *call = make_call(stream);
+    if (call) {
+        call->function = function;
+        call->user = user;
+    }
+    return aorta_gpu_stream_keep(stream, queue_call(stream, call));
+}
