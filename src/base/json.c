@@ -96,11 +96,22 @@ static const char *short_escape(unsigned char byte) {
     }
 }
 
+/* Bytes from here on that stand in a JSON string as they are, as far as that is plain to see. */
+static size_t plain_length(const unsigned char *bytes) {
+    size_t length = 0;
+    while (bytes[length] >= 0x20 && bytes[length] < 0x7f && bytes[length] != '"' && bytes[length] != '\\') length++;
+    return length;
+}
+
 /* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable whatever a path or a name holds. */
 static void write_quoted(struct aorta_text *out, const char *value) {
     aorta_text_puts(out, "\"");
     const unsigned char *byte = (const unsigned char *)value;
     while (*byte) {
+        size_t plain = plain_length(byte);
+        aorta_text_append(out, (const char *)byte, plain);
+        byte += plain;
+        if (!*byte) break;
         size_t length = utf8_length(byte);
         const char *escape = short_escape(*byte);
         if (escape) {
