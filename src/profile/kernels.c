@@ -316,6 +316,7 @@ static void prepare(struct attribution *a) {
 
 /* The kernels of one range. */
 struct share {
+    int kernels, seen; /* in all; those that have their launch time already */
     int collectives;   /* collective kernels */
     int parts, handed; /* kernels that make up the collective; those that have their bytes already */
     int longest;       /* kernel that the range's arithmetic is put down to */
@@ -331,9 +332,11 @@ static bool becomes_collective(const struct aorta_range *kernel, const struct ao
 
 static void count_shares(const struct attribution *a, struct share *shares) {
     for (size_t i = 0; i < a->ranges->range_count; i++) shares[i].longest = -1;
-    for (size_t i = 0; i < a->kernels->range_count; i++)
-        if (a->range_of[i] >= 0)
-            shares[a->range_of[i]].collectives += a->kernels->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE;
+    for (size_t i = 0; i < a->kernels->range_count; i++) {
+        if (a->range_of[i] < 0) continue;
+        shares[a->range_of[i]].kernels++;
+        shares[a->range_of[i]].collectives += a->kernels->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE;
+    }
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         if (a->range_of[i] < 0) continue;
         const struct aorta_range *kernel = &a->kernels->ranges[i];
@@ -352,6 +355,22 @@ static int64_t next_part(int64_t bytes, struct share *share) {
     return bytes * share->handed / share->parts - before;
 }
 
+/* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. */
+static int64_t launched_by(const struct aorta_profile *ranges, size_t range) {
+    int64_t from = ranges->ranges[range].enqueue_ns;
+    int64_t until = range + 1 < ranges->range_count ? ranges->ranges[range + 1].enqueue_ns : from;
+    for (size_t i = 0; i < ranges->host_count; i++)
+        if (ranges->host[i].start_ns >= from && ranges->host[i].start_ns < until) until = ranges->host[i].start_ns;
+    return until > from ? until : from;
+}
+
+/* Launch times are known of ranges. The kernels of one are taken to be launched at even distances until the next. */
+static int64_t launch_time(const struct aorta_profile *ranges, size_t range, struct share *share) {
+    int64_t from = ranges->ranges[range].enqueue_ns;
+    if (from == INT64_MIN) return from;
+    return from + (launched_by(ranges, range) - from) / share->kernels * share->seen++;
+}
+
 static void inherit(struct aorta_range *kernel, const struct aorta_range *range, struct share *share, bool longest) {
     bool collective = becomes_collective(kernel, range, share);
     struct aorta_range_info info = range->info;
@@ -366,20 +385,29 @@ static void inherit(struct aorta_range *kernel, const struct aorta_range *range,
         info.simulated = false;
     }
     kernel->info = info;
-    kernel->enqueue_ns = range->enqueue_ns;
     kernel->stream = range->stream;
 }
 
+/* The launch that all ranges have in common, when they came from one graph; else INT64_MIN. */
+static int64_t common_launch(const struct aorta_profile *ranges) {
+    for (size_t i = 1; i < ranges->range_count; i++)
+        if (ranges->ranges[i].enqueue_ns != ranges->ranges[0].enqueue_ns) return INT64_MIN;
+    return ranges->range_count ? ranges->ranges[0].enqueue_ns : INT64_MIN;
+}
+
 static void apply(struct attribution *a, struct share *shares) {
+    int64_t launch_ns = common_launch(a->ranges);
     count_shares(a, shares);
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         struct aorta_range *kernel = &a->kernels->ranges[i];
         int range = a->range_of[i];
         if (range >= 0) {
             inherit(kernel, &a->ranges->ranges[range], &shares[range], shares[range].longest == (int)i);
+            kernel->enqueue_ns = launch_time(a->ranges, (size_t)range, &shares[range]);
             a->kernels->kernels.attributed++;
             continue;
         }
+        kernel->enqueue_ns = launch_ns;
         /* Streams that no range knows keep numbers of their own, behind the recorder's. */
         bool known = kernel->stream < STREAM_LIMIT && a->stream_of[kernel->stream] >= 0;
         kernel->stream = known ? a->stream_of[kernel->stream] : STREAM_LIMIT + kernel->stream;

@@ -88,6 +88,7 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     aorta_json_key_string(json, "kind", range_kind_name(info->kind));
     aorta_json_key_int(json, "queue", range->stream);
     if (range->enqueue_ns != INT64_MIN) key_ms(json, "enqueue_ms", range->enqueue_ns - origin_ns);
+    if (info->within) aorta_json_key_string(json, "range", info->within);
     if (info->layer >= 0) aorta_json_key_int(json, "layer", info->layer);
     if (info->bytes > 0) aorta_json_key_int(json, "bytes", info->bytes);
     if (info->flops > 0) aorta_json_key_double(json, "flops", info->flops);
@@ -226,13 +227,22 @@ static void write_overlap(struct aorta_json *json, const struct aorta_overlap *o
     aorta_json_object_end(json);
 }
 
-static void write_profile(struct aorta_json *json, const struct aorta_profile *profile,
+static void write_kernel_facts(struct aorta_json *json, const struct aorta_kernel_facts *facts) {
+    aorta_json_key_int(json, "attributed", facts->attributed);
+    aorta_json_key_int(json, "dropped", facts->dropped);
+    key_ms(json, "clock_offset_ms", facts->clock_offset_ns);
+    aorta_json_key_int(json, "stamps", facts->stamp_count);
+    key_ms(json, "stamps_ms", facts->stamp_ns);
+}
+
+static void write_profile(struct aorta_json *json, const char *key, const struct aorta_profile *profile,
                           const struct aorta_overlap *overlap) {
-    aorta_json_key(json, "profile");
+    aorta_json_key(json, key);
     aorta_json_object(json);
     aorta_json_key_int(json, "index", profile->index);
     key_ms(json, "total_ms", profile->end_ns - profile->start_ns);
-    aorta_json_key_string(json, "source", "range");
+    aorta_json_key_string(json, "source", aorta_profile_source_name(profile->source));
+    if (profile->source == AORTA_SOURCE_KERNEL) write_kernel_facts(json, &profile->kernels);
     aorta_json_key_int(json, "origin_ns", profile->start_ns);
     aorta_json_key(json, "ranges");
     aorta_json_array(json);
@@ -282,12 +292,14 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
     aorta_json_object(&json);
     write_training(&json, metrics, &reasons);
     if (metrics->profile) {
-        write_profile(&json, metrics->profile, metrics->overlap);
+        write_profile(&json, "profile", metrics->profile, metrics->overlap);
     } else {
         aorta_json_key_null(&json, "profile");
         reasons.rows[reasons.count].key = "profile"; /* at most six reasons come before it */
         reasons.rows[reasons.count++].reason = "recording was switched off";
     }
+    if (metrics->kernel_profile)
+        write_profile(&json, "kernel_profile", metrics->kernel_profile, metrics->kernel_overlap);
     write_reasons(&json, &reasons);
     aorta_json_object_end(&json);
     return aorta_text_check(out);

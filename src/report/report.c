@@ -47,10 +47,18 @@ static aorta_status check_options(const struct aorta_report_options *options, in
 
 /* ---- what is printed ---- */
 
+static void print_verdict(const struct aorta_labelled *labelled, struct aorta_text *text) {
+    aorta_verdict_text(&labelled->verdict, text);
+    if (!labelled->agreement.iterations) return;
+    aorta_text_puts(text, "  ");
+    aorta_agreement_text(&labelled->agreement, text);
+    aorta_text_puts(text, "\n");
+}
+
 static void print_run(const struct aorta_labelled *labelled, bool several, struct aorta_text *text) {
     if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
     if (labelled->judged)
-        aorta_verdict_text(&labelled->verdict, text);
+        print_verdict(labelled, text);
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "profile/intern.h"
 #include "profile/verdict.h"
 
 /* One iteration of one rank. Numbers that the file does not hold are NaN. */
@@ -15,6 +16,9 @@ struct aorta_run_step {
     bool profiled;                /* the line held ranges; else the two below are empty */
     struct aorta_profile profile; /* its strings lie in the run's arena */
     struct aorta_overlap overlap; /* computed from the ranges */
+    bool traced;                  /* the line held the kernel view, too */
+    struct aorta_profile kernel_profile;
+    struct aorta_overlap kernel_overlap;
 };
 
 struct aorta_run {
@@ -29,6 +33,7 @@ struct aorta_run {
     bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
     size_t torn_lines; /* incomplete last lines left out (the run was killed) */
     struct aorta_arena arena;
+    struct aorta_intern strings; /* of the profiles */
 };
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
@@ -37,8 +42,7 @@ AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *la
                                            struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
 
-/* One line of a file (run_parse.c). `previous`: the rank's step before, or NULL; strings that recur are shared with
- * it. On failure *step is empty. */
+/* One line of a file (run_parse.c). `previous`: the rank's step before, or NULL. On failure *step is empty. */
 AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_run *run,
                                                  const struct aorta_run_step *previous, struct aorta_run_step *step);
 void aorta_run_step_free(struct aorta_run_step *step);

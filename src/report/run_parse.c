@@ -58,9 +58,9 @@ static aorta_status get_time(const json_t *object, const char *key, const char *
     return NULL;
 }
 
-/* A string that lives as long as the run: the one of the step before if it is the same. */
-static aorta_status keep_string(struct aorta_run *run, const char *before, const char *string, const char **kept) {
-    *kept = before && strcmp(before, string) == 0 ? before : aorta_arena_strdup(&run->arena, string);
+/* A string that lives as long as the run. */
+static aorta_status keep_string(struct aorta_run *run, const char *string, const char **kept) {
+    *kept = aorta_intern(&run->strings, string);
     return *kept ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
 }
 
@@ -163,23 +163,23 @@ static aorta_status read_numbers(const json_t *metadata, const char *path, const
 }
 
 static aorta_status read_names(const json_t *object, const json_t *metadata, const char *path, struct aorta_run *run,
-                               const struct aorta_range *before, struct aorta_range_info *info) {
+                               struct aorta_range_info *info) {
     const char *stream = NULL, *tag = NULL;
     AORTA_TRY(get_string(object, "stream", path, &stream));
     AORTA_TRY(get_string(object, "tag", path, &tag));
     AORTA_TRY(find_role(stream, path, &info->role));
     const char *function = json_string_value(json_object_get(metadata, "function"));
-    AORTA_TRY(keep_string(run, before ? before->info.tag : NULL, tag, &info->tag));
-    return keep_string(run, before ? before->info.function : NULL, function ? function : without_step(tag),
-                       &info->function);
+    const char *within = json_string_value(json_object_get(metadata, "range"));
+    AORTA_TRY(keep_string(run, tag, &info->tag));
+    if (within) AORTA_TRY(keep_string(run, within, &info->within));
+    return keep_string(run, function ? function : without_step(tag), &info->function);
 }
 
 static aorta_status read_range(const json_t *object, const char *path, int64_t origin_ns, struct aorta_run *run,
-                               const struct aorta_range *before, const struct aorta_run_step *step,
-                               struct aorta_range *range) {
+                               const struct aorta_run_step *step, struct aorta_range *range) {
     if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "%s is not an object", path);
     const json_t *metadata = json_object_get(object, "metadata");
-    AORTA_TRY(read_names(object, metadata, path, run, before, &range->info));
+    AORTA_TRY(read_names(object, metadata, path, run, &range->info));
     AORTA_TRY(get_time(object, "start_ms", path, origin_ns, &range->start_ns));
     AORTA_TRY(get_time(object, "end_ms", path, origin_ns, &range->end_ns));
     if (range->end_ns < range->start_ns)
@@ -201,20 +201,17 @@ static void number_collectives(struct aorta_profile *profile) {
     }
 }
 
-static aorta_status read_ranges(const json_t *list, int64_t origin_ns, struct aorta_run *run,
-                                const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    struct aorta_profile *profile = &step->profile;
+static aorta_status read_ranges(const json_t *list, const char *key, int64_t origin_ns, struct aorta_run *run,
+                                const struct aorta_run_step *step, struct aorta_profile *profile) {
     size_t count = json_array_size(list);
     profile->ranges = calloc(count + 1, sizeof *profile->ranges);
     if (!profile->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
     profile->start_ns = profile->end_ns = origin_ns;
     for (size_t i = 0; i < count; i++) {
         char path[64];
-        snprintf(path, sizeof path, "profile.ranges[%zu].", i);
+        snprintf(path, sizeof path, "%s.ranges[%zu].", key, i);
         struct aorta_range *range = &profile->ranges[i];
-        const struct aorta_range *before =
-            previous && i < previous->profile.range_count ? &previous->profile.ranges[i] : NULL;
-        AORTA_TRY(read_range(json_array_get(list, i), path, origin_ns, run, before, step, range));
+        AORTA_TRY(read_range(json_array_get(list, i), path, origin_ns, run, step, range));
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
         profile->range_count++;
@@ -223,35 +220,34 @@ static aorta_status read_ranges(const json_t *list, int64_t origin_ns, struct ao
     return NULL;
 }
 
-static aorta_status read_markers(const json_t *list, int64_t origin_ns, struct aorta_run *run,
-                                 const struct aorta_run_step *previous, struct aorta_profile *profile) {
+static aorta_status read_markers(const json_t *list, const char *key, int64_t origin_ns, struct aorta_run *run,
+                                 struct aorta_profile *profile) {
     size_t count = json_array_size(list);
     profile->markers = calloc(count + 1, sizeof *profile->markers);
     if (!profile->markers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu markers", count);
     for (size_t i = 0; i < count; i++) {
         char path[64];
-        snprintf(path, sizeof path, "profile.markers[%zu].", i);
+        snprintf(path, sizeof path, "%s.markers[%zu].", key, i);
         const json_t *object = json_array_get(list, i);
         struct aorta_marker *marker = &profile->markers[i];
-        const char *before = previous && i < previous->profile.marker_count ? previous->profile.markers[i].tag : NULL;
         const char *stream = NULL, *tag = NULL;
         AORTA_TRY(get_string(object, "stream", path, &stream));
         AORTA_TRY(get_string(object, "tag", path, &tag));
         AORTA_TRY(find_role(stream, path, &marker->role));
-        AORTA_TRY(keep_string(run, before, tag, &marker->tag));
+        AORTA_TRY(keep_string(run, tag, &marker->tag));
         AORTA_TRY(get_time(object, "time_ms", path, origin_ns, &marker->time_ns));
         profile->marker_count++;
     }
     return NULL;
 }
 
-static aorta_status read_host(const json_t *list, int64_t origin_ns, struct aorta_profile *profile) {
+static aorta_status read_host(const json_t *list, const char *key, int64_t origin_ns, struct aorta_profile *profile) {
     size_t count = json_array_size(list);
     profile->host = calloc(count + 1, sizeof *profile->host);
     if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu host ranges", count);
     for (size_t i = 0; i < count; i++) {
         char path[64];
-        snprintf(path, sizeof path, "profile.host_ranges[%zu].", i);
+        snprintf(path, sizeof path, "%s.host_ranges[%zu].", key, i);
         const json_t *object = json_array_get(list, i);
         struct aorta_host_range *range = &profile->host[i];
         const char *kind = NULL;
@@ -266,26 +262,63 @@ static aorta_status read_host(const json_t *list, int64_t origin_ns, struct aort
     return NULL;
 }
 
-static aorta_status read_profile(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
-                                 struct aorta_run_step *step) {
-    struct aorta_profile *profile = &step->profile;
-    if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "profile is missing or not an object");
+/* What only a kernel view has. */
+static aorta_status read_kernel_facts(const json_t *object, struct aorta_kernel_facts *facts) {
+    double offset_ms = NAN, stamps_ms = NAN;
+    AORTA_TRY(get_optional_integer(object, "attributed", "kernel_profile.", 0, &facts->attributed));
+    AORTA_TRY(get_optional_integer(object, "dropped", "kernel_profile.", 0, &facts->dropped));
+    AORTA_TRY(get_optional_integer(object, "stamps", "kernel_profile.", 0, &facts->stamp_count));
+    AORTA_TRY(get_optional(object, "clock_offset_ms", "kernel_profile.", &offset_ms));
+    AORTA_TRY(get_optional(object, "stamps_ms", "kernel_profile.", &stamps_ms));
+    if (fabs(offset_ms) > time_limit_ms || fabs(stamps_ms) > time_limit_ms || facts->attributed < 0 ||
+        facts->attributed > INT32_MAX || facts->dropped < 0 || facts->dropped > bytes_limit || facts->stamp_count < 0)
+        return AORTA_ERROR(AORTA_FORMAT, "kernel_profile holds a number that cannot be");
+    if (!isnan(offset_ms)) facts->clock_offset_ns = llround(offset_ms * 1e6);
+    if (!isnan(stamps_ms)) facts->stamp_ns = llround(stamps_ms * 1e6);
+    return NULL;
+}
+
+/* The object under `key`; its strings go to the run. */
+static aorta_status read_profile(const json_t *object, const char *key, struct aorta_run *run,
+                                 const struct aorta_run_step *step, struct aorta_profile *profile) {
+    char path[32];
+    snprintf(path, sizeof path, "%s.", key);
+    if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "%s is missing or not an object", key);
     int64_t origin_ns = 0;
-    AORTA_TRY(get_optional_integer(object, "index", "profile.", step->global_step, &profile->index));
-    AORTA_TRY(get_optional_integer(object, "origin_ns", "profile.", 0, &origin_ns));
+    AORTA_TRY(get_optional_integer(object, "index", path, step->global_step, &profile->index));
+    AORTA_TRY(get_optional_integer(object, "origin_ns", path, 0, &origin_ns));
     if (origin_ns < INT64_MIN / 4 || origin_ns > INT64_MAX / 4)
-        return AORTA_ERROR(AORTA_FORMAT, "profile.origin_ns is not a time: %lld", (long long)origin_ns);
+        return AORTA_ERROR(AORTA_FORMAT, "%s.origin_ns is not a time: %lld", key, (long long)origin_ns);
     profile->own_clock = !json_object_get(object, "origin_ns");
     const json_t *ranges = json_object_get(object, "ranges");
-    if (!json_is_array(ranges)) return AORTA_ERROR(AORTA_FORMAT, "profile.ranges is missing or not an array");
-    AORTA_TRY(read_ranges(ranges, origin_ns, run, previous, step));
-    AORTA_TRY(read_markers(json_object_get(object, "markers"), origin_ns, run, previous, profile));
-    AORTA_TRY(read_host(json_object_get(object, "host_ranges"), origin_ns, profile));
-    bool follows = previous && previous->profiled && previous->global_step < step->global_step &&
-                   step->global_step - 1 == previous->global_step && !profile->own_clock &&
-                   !previous->profile.own_clock;
-    AORTA_TRY(aorta_overlap_compute(profile, follows ? previous->profile.end_ns : INT64_MIN, &step->overlap));
+    if (!json_is_array(ranges)) return AORTA_ERROR(AORTA_FORMAT, "%s.ranges is missing or not an array", key);
+    AORTA_TRY(read_ranges(ranges, key, origin_ns, run, step, profile));
+    AORTA_TRY(read_markers(json_object_get(object, "markers"), key, origin_ns, run, profile));
+    return read_host(json_object_get(object, "host_ranges"), key, origin_ns, profile);
+}
+
+static bool follows(const struct aorta_run_step *previous, const struct aorta_run_step *step) {
+    return previous && previous->global_step < step->global_step && step->global_step - 1 == previous->global_step &&
+           !step->profile.own_clock && !previous->profile.own_clock;
+}
+
+static aorta_status read_views(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
+                               struct aorta_run_step *step) {
+    const json_t *ranges = json_object_get(object, "profile"), *kernels = json_object_get(object, "kernel_profile");
+    if (json_is_null(ranges)) return NULL;
+    AORTA_TRY(read_profile(ranges, "profile", run, step, &step->profile));
+    bool next = follows(previous, step);
+    AORTA_TRY(aorta_overlap_compute(&step->profile, next && previous->profiled ? previous->profile.end_ns : INT64_MIN,
+                                    &step->overlap));
     step->profiled = true;
+    if (!kernels) return NULL;
+    step->kernel_profile.source = AORTA_SOURCE_KERNEL;
+    AORTA_TRY(read_profile(kernels, "kernel_profile", run, step, &step->kernel_profile));
+    AORTA_TRY(read_kernel_facts(kernels, &step->kernel_profile.kernels));
+    AORTA_TRY(aorta_overlap_compute(&step->kernel_profile,
+                                    next && previous->traced ? previous->kernel_profile.end_ns : INT64_MIN,
+                                    &step->kernel_overlap));
+    step->traced = true;
     return NULL;
 }
 
@@ -315,11 +348,10 @@ static aorta_status read_step(const json_t *object, struct aorta_run *run, const
     step->skipped = json_is_true(json_object_get(object, "skipped"));
     step->simulated = json_is_true(json_object_get(object, "simulated"));
     const char *device = json_string_value(json_object_get(object, "device"));
-    if (device) AORTA_TRY(keep_string(run, run->device, device, &run->device));
+    if (device) AORTA_TRY(keep_string(run, device, &run->device));
     run->simulated |= step->simulated;
     run->original |= version == 0;
-    const json_t *profile = json_object_get(object, "profile");
-    return json_is_null(profile) ? NULL : read_profile(profile, run, previous, step);
+    return read_views(object, run, previous, step);
 }
 
 aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_run *run,
@@ -337,5 +369,7 @@ aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_
 void aorta_run_step_free(struct aorta_run_step *step) {
     aorta_profile_free(&step->profile);
     aorta_overlap_free(&step->overlap);
+    aorta_profile_free(&step->kernel_profile);
+    aorta_overlap_free(&step->kernel_overlap);
     memset(step, 0, sizeof *step);
 }

@@ -10,11 +10,49 @@ static const double significance = 0.05;
 
 /* ---- judging ---- */
 
+/* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
+static bool all_traced(const struct aorta_run *run) {
+    bool any = false;
+    for (size_t i = 0; i < run->step_count; i++) {
+        if (run->steps[i].profiled && !run->steps[i].traced) return false;
+        any |= run->steps[i].traced;
+    }
+    return any;
+}
+
+static void swap_views(struct aorta_run *run) {
+    for (size_t i = 0; i < run->step_count; i++) {
+        struct aorta_run_step *step = &run->steps[i];
+        struct aorta_profile profile = step->profile;
+        struct aorta_overlap overlap = step->overlap;
+        step->profile = step->kernel_profile;
+        step->overlap = step->kernel_overlap;
+        step->kernel_profile = profile;
+        step->kernel_overlap = overlap;
+    }
+}
+
+static aorta_status compare_views(struct aorta_labelled *labelled) {
+    for (size_t i = 0; i < labelled->run.rank_count; i++) {
+        size_t first = 0, count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
+        for (size_t j = first; j < first + count; j++) {
+            const struct aorta_run_step *step = &labelled->run.steps[j];
+            if (!step->traced) continue;
+            const struct aorta_profile *kernels = labelled->by_kernels ? &step->profile : &step->kernel_profile;
+            const struct aorta_profile *ranges = labelled->by_kernels ? &step->kernel_profile : &step->profile;
+            AORTA_TRY(aorta_agreement_add(&labelled->agreement, ranges, kernels));
+        }
+    }
+    return NULL;
+}
+
 aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
     struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
     if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", run->step_count);
     size_t count = 0;
+    labelled->by_kernels = all_traced(run);
+    if (labelled->by_kernels) swap_views(run);
     for (size_t i = 0; i < run->step_count; i++) {
         const struct aorta_run_step *step = &run->steps[i];
         if (step->profiled)
@@ -33,6 +71,12 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     labelled->judged = count > 0;
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;
+    status = compare_views(labelled);
+    if (status) {
+        aorta_verdict_free(&labelled->verdict);
+        memset(&labelled->run, 0, sizeof labelled->run); /* it stays the caller's */
+        return status;
+    }
     memset(run, 0, sizeof *run);
     return NULL;
 }
@@ -198,6 +242,34 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
     if (!known) aorta_json_key_string(json, "host_bound_reason", "the files hold no launch times");
 }
 
+static void write_agreement(struct aorta_json *json, const struct aorta_agreement *agreement) {
+    double per_ms = 1e-6 / (double)agreement->iterations;
+    aorta_json_key(json, "agreement");
+    aorta_json_object(json);
+    aorta_json_key_int(json, "iterations", agreement->iterations);
+    for (int i = 0; i < AORTA_AGREE_COUNT; i++) {
+        enum aorta_agreement_figure figure = (enum aorta_agreement_figure)i;
+        double difference = aorta_agreement_difference(agreement, figure);
+        aorta_json_key(json, aorta_agreement_name(figure));
+        aorta_json_object(json);
+        aorta_json_key_double(json, "range_ms", (double)agreement->range_ns[i] * per_ms);
+        aorta_json_key_double(json, "kernel_ms", (double)agreement->kernel_ns[i] * per_ms);
+        aorta_json_key_double(json, "difference", difference);
+        if (isnan(difference)) aorta_json_key_string(json, "reason", "no kernel of this class ran");
+        if (figure == AORTA_AGREE_COMPUTE || figure == AORTA_AGREE_COMM) {
+            aorta_json_key_double(json, "gap_ms", (double)agreement->gap_ns[i] * per_ms);
+            aorta_json_key_double(json, "outside_ms", (double)agreement->outside_ns[i] * per_ms);
+        }
+        aorta_json_object_end(json);
+    }
+    aorta_json_key_double(json, "host_gap_ms", (double)agreement->host_gap_ns * per_ms);
+    aorta_json_key_double(json, "latency_gap_ms", (double)agreement->latency_gap_ns * per_ms);
+    aorta_json_key_int(json, "kernels", agreement->kernels);
+    aorta_json_key_int(json, "attributed", agreement->attributed);
+    aorta_json_key_int(json, "dropped", agreement->dropped);
+    aorta_json_object_end(json);
+}
+
 static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
     const struct aorta_run_step *first = &run->steps[0], *last = first;
     for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
@@ -251,7 +323,9 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_object(json);
     aorta_json_key_string(json, "directory", run->directory);
     aorta_json_key_string(json, "device", run->device);
-    aorta_json_key_string(json, "source", "range");
+    aorta_json_key_string(json, "source",
+                          aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
+    if (labelled->agreement.iterations) write_agreement(json, &labelled->agreement);
     aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
     aorta_json_key_int(json, "world_size", run->world_size);
     write_missing_ranks(json, run);

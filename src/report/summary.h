@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/statistics.h"
+#include "profile/agreement.h"
 #include "report/run.h"
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
@@ -14,6 +15,10 @@ struct aorta_labelled {
     struct aorta_verdict verdict;
     bool judged;   /* there were ranges; else there is no verdict */
     size_t warmup; /* iterations of each rank left out of the figures */
+    /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
+     * `kernel_overlap` the range view; figures and verdict are made from kernels. */
+    bool by_kernels;
+    struct aorta_agreement agreement; /* of both views, over the measured iterations that have them */
 };
 
 /* Takes over *run on success. */

@@ -1,0 +1,270 @@
+/* Records are laid out byte by byte at the offsets of NVIDIA's structs of CUDA 13.0 (CUpti_ActivityKernel10, Memcpy6,
+ * MemcpyPtoP4, Memset4), not with the program's own declarations, which are under test. */
+#include "fake_cupti/fake_cupti.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { SUCCESS = 0, INVALID_PARAMETER = 1, MAX_LIMIT_REACHED = 12, INVALID_KIND = 21, MULTIPLE_SUBSCRIBERS = 39 };
+enum { MEMCPY = 1, MEMSET = 2, CONCURRENT_KERNEL = 10, MEMCPY_PEER = 22, KIND_COUNT = 64 };
+
+typedef void request_function(uint8_t **buffer, size_t *size, size_t *limit);
+typedef void complete_function(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+
+static struct {
+    pthread_mutex_t lock;
+    request_function *request;
+    complete_function *complete;
+    uint64_t (*clock)(void);
+    uint8_t enabled[KIND_COUNT];
+    int subscribers, lent;
+    uint8_t *buffer; /* being filled */
+    size_t size, used;
+    int unfinished; /* records in it */
+    size_t dropped;
+    char refused[64];
+    uint32_t refusal, version;
+} cupti = {.lock = PTHREAD_MUTEX_INITIALIZER, .version = 130001};
+
+/* ---- the interface; each function as NVIDIA's headers declare it ---- */
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT uint32_t cuptiGetVersion(uint32_t *version);
+EXPORT uint32_t cuptiGetResultString(uint32_t result, const char **string);
+EXPORT uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint32_t, uint32_t, const void *),
+                               void *user);
+EXPORT uint32_t cuptiUnsubscribe(void *subscriber);
+EXPORT uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete);
+EXPORT uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void));
+EXPORT uint32_t cuptiActivityEnable(uint32_t kind);
+EXPORT uint32_t cuptiActivityDisable(uint32_t kind);
+EXPORT uint32_t cuptiActivityFlushAll(uint32_t flag);
+EXPORT uint32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record);
+EXPORT uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
+
+static uint32_t refusal_of(const char *function) {
+    return strcmp(cupti.refused, function) == 0 ? cupti.refusal : SUCCESS;
+}
+
+uint32_t cuptiGetVersion(uint32_t *version) {
+    *version = cupti.version;
+    return refusal_of(__func__);
+}
+
+uint32_t cuptiGetResultString(uint32_t result, const char **string) {
+    *string = result == 35 ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : "CUPTI_ERROR_OF_SOME_SORT";
+    return SUCCESS;
+}
+
+uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint32_t, uint32_t, const void *), void *user) {
+    (void)user;
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    if (!callback) return INVALID_PARAMETER;
+    if (cupti.subscribers) return MULTIPLE_SUBSCRIBERS;
+    cupti.subscribers++;
+    *subscriber = &cupti;
+    return SUCCESS;
+}
+
+uint32_t cuptiUnsubscribe(void *subscriber) {
+    if (subscriber != &cupti || !cupti.subscribers) return INVALID_PARAMETER;
+    cupti.subscribers--;
+    return SUCCESS;
+}
+
+uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    pthread_mutex_lock(&cupti.lock);
+    cupti.request = request;
+    cupti.complete = complete;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void)) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    cupti.clock = clock;
+    return SUCCESS;
+}
+
+static uint32_t switch_kind(uint32_t kind, uint8_t on) {
+    if (kind != MEMCPY && kind != MEMSET && kind != CONCURRENT_KERNEL && kind != MEMCPY_PEER) return INVALID_KIND;
+    pthread_mutex_lock(&cupti.lock);
+    cupti.enabled[kind] = on;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+uint32_t cuptiActivityEnable(uint32_t kind) {
+    /* The last kind is refused, so that those enabled before it must be taken back. */
+    if (kind == MEMSET && refusal_of(__func__)) return refusal_of(__func__);
+    return switch_kind(kind, 1);
+}
+
+uint32_t cuptiActivityDisable(uint32_t kind) {
+    return refusal_of(__func__) ? refusal_of(__func__) : switch_kind(kind, 0);
+}
+
+/* With the lock held. */
+static void give_back(void) {
+    if (!cupti.buffer) return;
+    cupti.complete(NULL, 0, cupti.buffer, cupti.size, cupti.used);
+    cupti.buffer = NULL;
+    cupti.lent--;
+}
+
+uint32_t cuptiActivityFlushAll(uint32_t flag) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    pthread_mutex_lock(&cupti.lock);
+    if (flag || !cupti.unfinished) give_back();
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+static size_t size_of(uint32_t kind) {
+    return kind == CONCURRENT_KERNEL ? 216 : kind == MEMSET ? 88 : 96;
+}
+
+uint32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    uint8_t *next = buffer;
+    if (*record) {
+        uint32_t kind;
+        memcpy(&kind, *record, sizeof kind);
+        next = *record + size_of(kind);
+    }
+    if (next >= buffer + valid) return MAX_LIMIT_REACHED;
+    *record = next;
+    return SUCCESS;
+}
+
+uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped) {
+    if (context || stream) return INVALID_PARAMETER;
+    pthread_mutex_lock(&cupti.lock);
+    *dropped = cupti.dropped;
+    cupti.dropped = 0;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+/* ---- what the test tells ---- */
+
+static void put(uint8_t *record, size_t offset, const void *value, size_t size) {
+    memcpy(record + offset, value, size);
+}
+
+static void put_kernel(uint8_t *record, const struct fake_activity *a) {
+    put(record, 6, &a->registers, 2);
+    put(record, 16, &a->start, 8);
+    put(record, 24, &a->end, 8);
+    put(record, 40, &a->device, 4);
+    put(record, 44, &a->context, 4);
+    put(record, 48, &a->stream, 4);
+    put(record, 52, a->grid, 12);
+    put(record, 64, a->block, 12);
+    put(record, 80, &a->shared, 4);
+    put(record, 92, &a->correlation, 4);
+    put(record, 104, &a->name, 8);
+    put(record, 144, &a->graph_node, 8);
+    put(record, 156, &a->graph, 4);
+}
+
+/* Copies and fills: they differ in the place of the correlation and of what follows it. */
+static void put_transfer(uint8_t *record, const struct fake_activity *a) {
+    size_t shift = a->kind == MEMCPY_PEER ? 16 : 0;
+    if (a->kind != MEMSET) put(record, 4, &a->copy_kind, 1);
+    put(record, 8, &a->bytes, 8);
+    put(record, 16, &a->start, 8);
+    put(record, 24, &a->end, 8);
+    put(record, 32, &a->device, 4);
+    put(record, 36, &a->context, 4);
+    put(record, 40, &a->stream, 4);
+    put(record, 44 + shift, &a->correlation, 4);
+    put(record, shift ? 72 : 64, &a->graph_node, 8);
+    put(record, shift ? 80 : 72, &a->graph, 4);
+}
+
+/* Room for one record in the buffer; NULL when the client has none to give. */
+static uint8_t *room_for(size_t size) {
+    size_t limit = 0;
+    if (cupti.buffer && cupti.size - cupti.used < size) give_back();
+    if (!cupti.buffer) {
+        cupti.used = 0;
+        cupti.request(&cupti.buffer, &cupti.size, &limit);
+        if (!cupti.buffer) return NULL;
+        cupti.lent++;
+    }
+    uint8_t *record = cupti.buffer + cupti.used;
+    cupti.used += size;
+    return record;
+}
+
+static void record_activity(const struct fake_activity *activity) {
+    pthread_mutex_lock(&cupti.lock);
+    if (cupti.enabled[activity->kind] && cupti.request) {
+        size_t size = size_of(activity->kind);
+        uint8_t *record = room_for(size);
+        cupti.dropped += !record;
+        if (record) {
+            memset(record, 0xee, size); /* what nobody fills is not zero */
+            put(record, 0, &activity->kind, 4);
+            if (activity->kind == CONCURRENT_KERNEL) {
+                int32_t none = 0;
+                put(record, 76, &none, 4); /* static shared memory */
+                put_kernel(record, activity);
+            } else {
+                put_transfer(record, activity);
+            }
+            cupti.unfinished += activity->unfinished;
+        }
+    }
+    pthread_mutex_unlock(&cupti.lock);
+}
+
+static void finish(void) {
+    pthread_mutex_lock(&cupti.lock);
+    cupti.unfinished = 0;
+    pthread_mutex_unlock(&cupti.lock);
+}
+
+static void refuse(const char *function, uint32_t result) {
+    cupti.refused[0] = '\0';
+    if (function) strncpy(cupti.refused, function, sizeof cupti.refused - 1);
+    cupti.refusal = result;
+}
+
+static void set_version(uint32_t version) {
+    cupti.version = version;
+}
+
+static uint64_t now(void) {
+    return cupti.clock ? cupti.clock() : 0;
+}
+
+static int enabled(void) {
+    int count = 0;
+    for (int i = 0; i < KIND_COUNT; i++) count += cupti.enabled[i];
+    return count;
+}
+
+static int subscribers(void) {
+    return cupti.subscribers;
+}
+
+static int lent(void) {
+    return cupti.lent;
+}
+
+static void reset(void) {
+    refuse(NULL, 0);
+    finish();
+    cupti.version = 130001;
+    cupti.dropped = 0;
+}
+
+EXPORT const struct fake_cupti *fake_cupti(void) {
+    static const struct fake_cupti functions = {record_activity, finish,      refuse, set_version, now,
+                                                enabled,         subscribers, lent,   reset};
+    return &functions;
+}

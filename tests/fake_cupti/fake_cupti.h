@@ -1,0 +1,36 @@
+/* What a test tells the stand-in for libcupti; found in it with dlsym. */
+#ifndef AORTA_TESTS_FAKE_CUPTI_H
+#define AORTA_TESTS_FAKE_CUPTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One activity. Recorded only while its kind is enabled, as the library does. */
+struct fake_activity {
+    uint32_t kind; /* CUpti_ActivityKind */
+    const char *name;
+    uint64_t start, end;
+    uint32_t device, context, stream, correlation, graph;
+    uint64_t graph_node, bytes;
+    uint8_t copy_kind;
+    int32_t grid[3], block[3], shared;
+    uint16_t registers;
+    int unfinished; /* its buffer is held back by a flush that is not forced */
+};
+
+struct fake_cupti {
+    void (*record)(const struct fake_activity *activity);  /* from any thread */
+    void (*finish)(void);                                  /* ends the unfinished: times are taken from the records */
+    void (*refuse)(const char *function, uint32_t result); /* from now on; NULL: nothing is refused */
+    void (*set_version)(uint32_t version);
+    uint64_t (*now)(void); /* the clock that the client registered; 0: none */
+    int (*enabled)(void);  /* kinds */
+    int (*subscribers)(void);
+    int (*lent)(void); /* buffers that the client gave and has not back */
+    void (*reset)(void);
+};
+
+/* Exported as "fake_cupti". */
+const struct fake_cupti *fake_cupti(void);
+
+#endif

@@ -1,0 +1,109 @@
+#include "base/files.h"
+#include "check.h"
+#include "profile/kernel_names.h"
+
+#include <stdlib.h>
+
+struct row {
+    const char *name;
+    const char *kind; /* "compute", "stamp", "collective" (which one is not said), or the collective */
+};
+
+static const char *word_for(struct aorta_kernel_kind kind) {
+    if (kind.class == AORTA_KERNEL_STAMP) return "stamp";
+    if (kind.class == AORTA_KERNEL_COMPUTE) return "compute";
+    return kind.named ? aorta_collective_name(kind.collective) : "collective";
+}
+
+static void check_name(const char *name, const char *kind) {
+    const char *found = word_for(aorta_kernel_classify(name, NULL));
+    if (strcmp(found, kind) != 0) print_error("%s: expected %s, got %s\n", name, kind, found);
+    assert_string_equal(found, kind);
+}
+
+static void known_names(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather"},
+        {"ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "reduce_scatter"},
+        {"ncclDevKernel_AllReduce_Sum_f32_TREE_LL", "all_reduce"},
+        {"ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "broadcast"},
+        {"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "all_to_all"},
+        {"ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)", "collective"},
+        {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", "all_reduce"},
+        {"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "all_to_all"},
+        {"void ncclKernel_AllGather_RING_LL_Sum_int8_t<8>(ncclDevComm*)", "all_gather"},
+        {"ncclSymDevKernel_AllReduce_AGxLL_R_sum_bf16(ncclSymDevArgs)", "all_reduce"},
+        {"ncclSymkDevKernel_AllGather_LLMC(ncclSymkDevWorkArgs)", "all_gather"},
+        {"_Z23ncclDevKernel_Generic_124ncclDevKernelArgsStorageILm4096EE.kd", "collective"},
+        {"ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "collective"},
+        {"ncclDevKernelDebug_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "collective"},
+        {"rcclDevKernel_AllToAll", "all_to_all"},
+        {"mscclKernel_Sum_hip_bfloat16_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)", "collective"},
+        {"_Z39mscclKernel_MinMax_uint8_t_Simple_falseP11ncclDevCommP9mscclAlgoP9mscclWork.kd", "collective"},
+        {"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)", "all_reduce"},
+        {"void sglang::cross_device_reduce_2stage<float, 4>(sglang::RankData*)", "all_reduce"},
+        {"void c10d::symmetric_memory::(anonymous namespace)::one_shot_all_reduce_kernel<float, 16>(float**)",
+         "all_reduce"},
+        {"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8, true>(AllReduceParams)", "all_reduce"},
+        {"aorta_timestamp", "stamp"},
+        {"aorta_timestamp(aorta_timestamp_args)", "stamp"},
+        /* no collectives, although the words occur */
+        {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ncclFunction> >(float)", "compute"},
+        {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", "compute"},
+        {"convert_inccl_layout", "compute"},
+        {"add_to(ncclDevComm*)", "compute"},
+        {"__amd_rocclr_copyBuffer", "compute"},
+        {"void (anonymous namespace)::elementwise<ncclDataType_t>(int)", "compute"},
+        {"layer_norm_forward", "compute"},
+        {"", "compute"},
+        {"(", "compute"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_name(rows[i].name, rows[i].kind);
+}
+
+/* Names of real traces (PyTorch with NCCL on H100/H200, with RCCL on MI250 and MI300; rocprofv3). */
+static void recorded_names(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    int count = 0;
+    check_ok(aorta_file_read(TEST_DATA "/kernel_names.txt", &text, &length));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), count++) {
+        char *tab = strchr(line, '\t');
+        assert_non_null(tab);
+        *tab = '\0';
+        check_name(tab + 1, line);
+    }
+    assert_true(count > 80);
+    free(text);
+}
+
+static void own_patterns(void **state) {
+    (void)state;
+    struct aorta_kernel_patterns *patterns = NULL;
+    check_ok(aorta_kernel_patterns_add(&patterns, "^my_exchange"));
+    check_ok(aorta_kernel_patterns_add(&patterns, "fused_(gemm|norm)_.*AllReduce"));
+    static const struct row rows[] = {
+        {"my_exchange_v2", "collective"},   {"my_exchange_AllGather", "all_gather"},
+        {"not_my_exchange", "compute"},     {"fused_gemm_bf16_AllReduce", "all_reduce"},
+        {"fused_add_AllReduce", "compute"}, {"ncclDevKernel_AllGather_RING_LL", "all_gather"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_string_equal(word_for(aorta_kernel_classify(rows[i].name, patterns)), rows[i].kind);
+    check_fails(aorta_kernel_patterns_add(&patterns, "broken("), AORTA_USAGE, "\"broken(\"");
+    assert_string_equal(word_for(aorta_kernel_classify("my_exchange_v2", patterns)), "collective");
+    aorta_kernel_patterns_free(patterns);
+    patterns = NULL;
+    check_fails(aorta_kernel_patterns_add(&patterns, "[z-a]"), AORTA_USAGE, "[z-a]");
+    assert_null(patterns);
+    aorta_kernel_patterns_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_names),
+        cmocka_unit_test(recorded_names),
+        cmocka_unit_test(own_patterns),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
