@@ -14,7 +14,8 @@ static const struct {
     enum aorta_kernel_class class;
     const char *operation;
 } words[] = {
-    {"aorta_timestamp", AORTA_KERNEL_STAMP, NULL}, /* src/device: aorta_timestamp */
+    {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
+    {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
     {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
     {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */

@@ -10,7 +10,8 @@
 enum aorta_kernel_class {
     AORTA_KERNEL_COMPUTE,
     AORTA_KERNEL_COLLECTIVE,
-    AORTA_KERNEL_STAMP /* a timestamp of this program's recorder: no work of the step */
+    AORTA_KERNEL_STAMP, /* writes timestamps of this program's recorder: no work of the step */
+    AORTA_KERNEL_CLOCK  /* keeps the device's clock: neither */
 };
 
 struct aorta_kernel_kind {

@@ -61,10 +61,11 @@ static void add_record(const struct aorta_trace_record *record, const struct aor
                        struct streams *streams, struct aorta_profile *profile) {
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
     if (record->kind == AORTA_TRACE_KERNEL) kind = aorta_kernel_classify(record->name, patterns);
-    if (kind.class == AORTA_KERNEL_STAMP) {
+    if (kind.class == AORTA_KERNEL_STAMP || kind.class == AORTA_KERNEL_CLOCK) {
         struct aorta_kernel_facts *facts = &profile->kernels;
+        facts->stamp_count++;
         facts->stamp_ns += record->end_ns - record->start_ns;
-        facts->stamps[facts->stamp_count++] = record->start_ns + (record->end_ns - record->start_ns) / 2;
+        if (kind.class == AORTA_KERNEL_STAMP) facts->stamps[facts->stamps_kept++] = record->start_ns;
         return;
     }
     struct aorta_range *range = &profile->ranges[profile->range_count++];
@@ -107,7 +108,7 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
         memcpy(sorted, records, count * sizeof *sorted);
         qsort(sorted, count, sizeof *sorted, records_by_start);
         for (size_t i = 0; i < count; i++) add_record(&sorted[i], patterns, &streams, profile);
-        qsort(profile->kernels.stamps, (size_t)profile->kernels.stamp_count, sizeof(int64_t), times_ascending);
+        qsort(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept, sizeof(int64_t), times_ascending);
         number_collectives(profile);
     }
     free(sorted);
@@ -118,7 +119,11 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
 
 /* ---- one clock for both views ---- */
 
-enum { CLOCK_SAMPLES = 63, CLOCK_SHIFTS = 3 };
+enum {
+    CLOCK_SAMPLES = 32,      /* stamp kernels looked at, spread over the iteration */
+    CLOCK_REACH_NS = 100000, /* the clocks are apart by less; both rest on CLOCK_MONOTONIC */
+    CLOCK_FIT_NS = 1000,     /* pairs that belong together agree to this */
+};
 
 /* The recorder's stamps, ascending. */
 static size_t recorded_stamps(const struct aorta_profile *ranges, int64_t *times) {
@@ -129,52 +134,78 @@ static size_t recorded_stamps(const struct aorta_profile *ranges, int64_t *times
     }
     for (size_t i = 0; i < ranges->marker_count; i++) times[count++] = ranges->markers[i].time_ns;
     qsort(times, count, sizeof *times, times_ascending);
-    return count;
+    size_t kept = 0; /* one kernel writes several where there is nothing in between */
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || times[i] != times[kept - 1]) times[kept++] = times[i];
+    return kept;
 }
 
-/* Pairs stamp i with time i + shift, at places spread over both: median difference, and half of the distance between
- * the quartiles as its spread. */
-static bool compare_stamps(const int64_t *stamps, size_t stamp_count, const int64_t *times, size_t time_count,
-                           int shift, int64_t *median, int64_t *spread) {
-    size_t first = shift < 0 ? (size_t)-shift : 0; /* the first stamp that has a partner */
-    size_t skipped = shift > 0 ? (size_t)shift : 0;
-    if (stamp_count <= first || time_count <= skipped) return false;
-    size_t count = stamp_count - first < time_count - skipped ? stamp_count - first : time_count - skipped;
-    size_t samples = count < CLOCK_SAMPLES ? count : CLOCK_SAMPLES;
-    int64_t difference[CLOCK_SAMPLES];
-    for (size_t i = 0; i < samples; i++) {
-        size_t at = i * count / samples;
-        difference[i] = times[skipped + at] - stamps[first + at];
+static size_t first_from(const int64_t *times, size_t count, int64_t from_ns) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (times[middle] < from_ns)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    qsort(difference, samples, sizeof *difference, times_ascending);
-    *median = difference[samples / 2];
-    *spread = (difference[samples * 3 / 4] - difference[samples / 4]) / 2;
-    return true;
+    return low;
 }
 
-/* A stamp is written while its kernel runs, so the sorted stamps of the recorder and the sorted stamp kernels are the
- * same list on two clocks. A few at either end may lie outside the window: the shift that fits best is taken. */
+/* How far apart a stamp kernel's begin and a recorded stamp are, for every pair that may belong together. */
+struct differences {
+    int64_t *items;
+    size_t count, capacity;
+};
+
+static aorta_status add_differences(struct differences *differences, int64_t stamp_ns, const int64_t *times,
+                                    size_t count) {
+    for (size_t i = first_from(times, count, stamp_ns - CLOCK_REACH_NS);
+         i < count && times[i] <= stamp_ns + CLOCK_REACH_NS; i++) {
+        if (differences->count == differences->capacity) {
+            size_t capacity = differences->capacity ? 2 * differences->capacity : 1024;
+            int64_t *items = realloc(differences->items, capacity * sizeof *items);
+            if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare clocks");
+            differences->items = items;
+            differences->capacity = capacity;
+        }
+        differences->items[differences->count++] = times[i] - stamp_ns;
+    }
+    return NULL;
+}
+
+/* The middle of the densest stretch of CLOCK_FIT_NS; 0 when fewer pairs than `enough` lie in it. */
+static int64_t densest(struct differences *differences, size_t enough) {
+    size_t best = 0, best_first = 0;
+    if (differences->count) qsort(differences->items, differences->count, sizeof(int64_t), times_ascending);
+    for (size_t first = 0, end = 0; first < differences->count; first++) {
+        while (end < differences->count && differences->items[end] - differences->items[first] <= CLOCK_FIT_NS) end++;
+        if (end - first <= best) continue;
+        best = end - first;
+        best_first = first;
+    }
+    return best >= enough ? differences->items[best_first + best / 2] : 0;
+}
+
+/* A stamp is written as its kernel begins, so that stamp kernels and recorded stamps are one sequence on two clocks.
+ * Pairs that belong together all differ by the same, other pairs by anything. */
 static aorta_status measure_clock(const struct aorta_profile *kernels, const struct aorta_profile *ranges,
                                   int64_t *offset_ns) {
     *offset_ns = 0;
-    size_t stamp_count = (size_t)kernels->kernels.stamp_count;
-    if (stamp_count < 8 || !kernels->kernels.stamps) return NULL;
+    size_t stamps = (size_t)kernels->kernels.stamps_kept;
+    if (stamps < 8) return NULL;
     int64_t *times = malloc((2 * ranges->range_count + ranges->marker_count + 1) * sizeof *times);
     if (!times) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the clocks of %zu ranges", ranges->range_count);
     size_t time_count = recorded_stamps(ranges, times);
-    size_t apart = time_count > stamp_count ? time_count - stamp_count : stamp_count - time_count;
-    int64_t best = INT64_MAX;
-    for (int shift = -CLOCK_SHIFTS; apart <= CLOCK_SHIFTS && shift <= CLOCK_SHIFTS; shift++) {
-        int64_t median = 0, spread = 0;
-        if (!compare_stamps(kernels->kernels.stamps, stamp_count, times, time_count, shift, &median, &spread)) continue;
-        if (spread >= best) continue;
-        best = spread;
-        *offset_ns = median;
-    }
+    size_t samples = stamps < CLOCK_SAMPLES ? stamps : CLOCK_SAMPLES;
+    struct differences differences = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < samples; i++)
+        status = add_differences(&differences, kernels->kernels.stamps[i * stamps / samples], times, time_count);
+    if (!status) *offset_ns = densest(&differences, samples * 2 / 3);
+    free(differences.items);
     free(times);
-    /* Stamps that fit nowhere to 10 us, or a clock apart by milliseconds, are no measurement. */
-    if (best > 10000 || *offset_ns > 5000000 || *offset_ns < -5000000) *offset_ns = 0;
-    return NULL;
+    return status;
 }
 
 static void shift_clock(struct aorta_profile *kernels, int64_t offset_ns) {
@@ -182,8 +213,7 @@ static void shift_clock(struct aorta_profile *kernels, int64_t offset_ns) {
         kernels->ranges[i].start_ns += offset_ns;
         kernels->ranges[i].end_ns += offset_ns;
     }
-    for (int64_t i = 0; kernels->kernels.stamps && i < kernels->kernels.stamp_count; i++)
-        kernels->kernels.stamps[i] += offset_ns;
+    for (int64_t i = 0; i < kernels->kernels.stamps_kept; i++) kernels->kernels.stamps[i] += offset_ns;
     kernels->start_ns += offset_ns;
     kernels->end_ns += offset_ns;
     kernels->kernels.clock_offset_ns += offset_ns;

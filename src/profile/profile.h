@@ -66,9 +66,10 @@ struct aorta_kernel_facts {
     int64_t dropped;         /* records lost since the view before */
     int64_t attributed;      /* ranges whose `within` is known */
     int64_t clock_offset_ns; /* added to the library's times so that they agree with the recorder's stamps */
-    int64_t stamp_count;     /* kernels that wrote the recorder's timestamps; not among the ranges */
+    int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
     int64_t stamp_ns;        /* their time */
-    int64_t *stamps;         /* owned: their middles, ascending; NULL in a view that was read from a file */
+    int64_t *stamps;         /* owned: when those of timestamps began, ascending; NULL in a view read from a file */
+    int64_t stamps_kept;     /* number of these */
 };
 
 /* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */

@@ -6,11 +6,12 @@
 
 struct row {
     const char *name;
-    const char *kind; /* "compute", "stamp", "collective" (which one is not said), or the collective */
+    const char *kind; /* "compute", "stamp", "clock", "collective" (which one is not said), or the collective */
 };
 
 static const char *word_for(struct aorta_kernel_kind kind) {
     if (kind.class == AORTA_KERNEL_STAMP) return "stamp";
+    if (kind.class == AORTA_KERNEL_CLOCK) return "clock";
     if (kind.class == AORTA_KERNEL_COMPUTE) return "compute";
     return kind.named ? aorta_collective_name(kind.collective) : "collective";
 }
@@ -46,8 +47,9 @@ static void known_names(void **state) {
         {"void c10d::symmetric_memory::(anonymous namespace)::one_shot_all_reduce_kernel<float, 16>(float**)",
          "all_reduce"},
         {"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8, true>(AllReduceParams)", "all_reduce"},
-        {"aorta_timestamp", "stamp"},
-        {"aorta_timestamp(aorta_timestamp_args)", "stamp"},
+        {"aorta_stamp", "stamp"},
+        {"aorta_stamp(stamp_args)", "stamp"},
+        {"aorta_clock_ping", "clock"},
         /* no collectives, although the words occur */
         {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ncclFunction> >(float)", "compute"},
         {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", "compute"},
