@@ -1,20 +1,91 @@
 #include "suite.h"
 
 #include "base/clock.h"
+#include "device/gpu.h"
+#include "fake_gpu/fake_gpu.h"
 
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
+
+/* ---- the kernels on a GPU: the same work by the same structs ---- */
+
+static const struct aorta_gpu_source source = {
+    "suite.cu",
+    "#if defined(__HIP_PLATFORM_AMD__) || defined(__HIPCC_RTC__) || defined(__AMDGCN__)\n"
+    "#define FAULT() __builtin_trap()\n"
+    "#else\n"
+    "#define FAULT() asm volatile(\"trap;\")\n"
+    "#endif\n"
+    "struct mix_args { long long *counter, value; };\n"
+    "extern \"C\" __global__ void mix(mix_args a) {\n"
+    "    *a.counter = (long long)(31ull * (unsigned long long)*a.counter + (unsigned long long)a.value);\n"
+    "}\n"
+    "static __device__ void wait_for(volatile int *word) {\n"
+    "    for (long long i = 0; !*word; i++) {\n"
+    "        if (i > 10000000) FAULT(); /* each look goes to the host's memory: ten seconds or more */\n"
+    "    }\n"
+    "}\n"
+    "struct lock_words { volatile int entered, open; };\n"
+    "struct lock_args { lock_words *lock; };\n"
+    "extern \"C\" __global__ void lock(lock_args a) {\n"
+    "    a.lock->entered = 1;\n"
+    "    __threadfence_system();\n"
+    "    wait_for(&a.lock->open);\n"
+    "}\n"
+    "struct meeting_args { volatile int *mine, *theirs; };\n"
+    "extern \"C\" __global__ void meeting(meeting_args a) {\n"
+    "    *a.mine = 1;\n"
+    "    __threadfence_system();\n"
+    "    wait_for(a.theirs);\n"
+    "}\n",
+};
+static const struct aorta_gpu_entry mix_entry = {&source, "mix"};
+static const struct aorta_gpu_entry lock_entry = {&source, "lock"};
+static const struct aorta_gpu_entry meeting_entry = {&source, "meeting"};
+
+static aorta_status launch_mix(struct aorta_stream *stream, const void *args) {
+    return aorta_gpu_launch(stream, &mix_entry, (struct aorta_gpu_grid){.blocks = {1}}, args, sizeof(struct mix_args));
+}
+
+static aorta_status launch_lock(struct aorta_stream *stream, const void *args) {
+    return aorta_gpu_launch(stream, &lock_entry, (struct aorta_gpu_grid){.blocks = {1}}, args, sizeof(struct lock *));
+}
+
+static aorta_status launch_meeting(struct aorta_stream *stream, const void *args) {
+    return aorta_gpu_launch(stream, &meeting_entry, (struct aorta_gpu_grid){.blocks = {1}}, args,
+                            sizeof(struct meeting));
+}
+
+/* Loading a kernel may wait for the device, and some tests hold it up: all are loaded first. */
+static void load_kernels(struct aorta_device *device) {
+    const struct aorta_gpu_entry *const entries[] = {&mix_entry, &lock_entry, &meeting_entry};
+    if (!aorta_device_is_gpu(device)) return;
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) check_ok(aorta_gpu_prepare(device, entries[i]));
+}
+
+/* ---- the device ---- */
+
+static int open_kind(enum aorta_device_kind kind, void **state) {
+    struct aorta_device *device;
+    aorta_status status = aorta_device_open(kind, 0, &device);
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED && kind != AORTA_DEVICE_CPU) {
+        print_message("[  SKIPPED ] all: %s\n", aorta_status_message(status));
+        exit(0);
+    }
+    check_ok(status);
+    load_kernels(device);
+    *state = device;
+    return 0;
+}
 
 int suite_open(void **state) {
     const char *wanted = getenv("AORTA_TEST_DEVICE");
     const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(wanted ? wanted : "cpu", aorta_device_kind_name(kinds[i])) != 0) continue;
-        struct aorta_device *device;
-        check_ok(aorta_device_open(kinds[i], 0, &device));
-        *state = device;
-        return 0;
+        return open_kind(kinds[i], state);
     }
     print_error("AORTA_TEST_DEVICE is %s; cpu, cuda and hip are known\n", wanted);
     return -1;
@@ -69,7 +140,7 @@ static aorta_status run_mix(const void *args) {
 }
 
 aorta_status queue_mix_on(struct aorta_stream *stream, int64_t *counter, int64_t value) {
-    static const struct aorta_kernel kernel = {.name = "mix", .cpu = run_mix};
+    static const struct aorta_kernel kernel = {.name = "mix", .cpu = run_mix, .gpu = launch_mix};
     struct mix_args args = {counter, value};
     aorta_status status = aorta_launch(stream, &kernel, &args, sizeof args);
     memset(&args, 0xFF, sizeof args); /* the call must have copied them */
@@ -96,7 +167,7 @@ static aorta_status run_lock(const void *args) {
 }
 
 void queue_lock(struct aorta_stream *stream, struct lock *lock) {
-    static const struct aorta_kernel kernel = {.name = "lock", .cpu = run_lock};
+    static const struct aorta_kernel kernel = {.name = "lock", .cpu = run_lock, .gpu = launch_lock};
     check_ok(aorta_launch(stream, &kernel, &lock, sizeof lock));
 }
 
@@ -112,6 +183,22 @@ void wait_for_entry(struct lock *lock) {
     }
 }
 
+static aorta_status run_meeting(const void *args) {
+    const struct meeting *a = args;
+    atomic_store(a->mine, 1);
+    for (int64_t spins = 0; !atomic_load(a->theirs); spins++) {
+        if (spins > 10000) return AORTA_ERROR(AORTA_TIMEOUT, "the other kernel did not come");
+        struct timespec pause = {0, 1000000};
+        nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+void queue_meeting(struct aorta_stream *stream, struct meeting meeting) {
+    static const struct aorta_kernel kernel = {.name = "meeting", .cpu = run_meeting, .gpu = launch_meeting};
+    check_ok(aorta_launch(stream, &kernel, &meeting, sizeof meeting));
+}
+
 struct failure_args {
     char text[64];
 };
@@ -121,9 +208,22 @@ static aorta_status run_failure(const void *args) {
     return AORTA_ERROR(AORTA_DEVICE, "%s", a->text);
 }
 
+/* A kernel that fails on a GPU takes the device with it; what can fail by itself there is its launch. */
+static aorta_status launch_failure(struct aorta_stream *stream, const void *args) {
+    (void)stream;
+    return run_failure(args);
+}
+
 void queue_failure(struct aorta_stream *stream, const char *text) {
-    static const struct aorta_kernel kernel = {.name = "fail", .cpu = run_failure};
+    static const struct aorta_kernel kernel = {.name = "fail", .cpu = run_failure, .gpu = launch_failure};
     struct failure_args args = {0};
     snprintf(args.text, sizeof args.text, "%s", text);
     check_ok(aorta_launch(stream, &kernel, &args, sizeof args));
 }
+
+/* ---- the kernels on the fake GPU ---- */
+
+extern const struct fake_kernel fake_kernel_mix, fake_kernel_lock, fake_kernel_meeting;
+const struct fake_kernel fake_kernel_mix = {run_mix, sizeof(struct mix_args)};
+const struct fake_kernel fake_kernel_lock = {run_lock, sizeof(struct lock *)};
+const struct fake_kernel fake_kernel_meeting = {run_meeting, sizeof(struct meeting)};

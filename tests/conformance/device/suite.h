@@ -7,7 +7,8 @@
 
 #include <stdatomic.h>
 
-/* cmocka set-up and tear-down: *state is the device under test (AORTA_TEST_DEVICE: cpu, cuda or hip; cpu if unset). */
+/* cmocka set-up and tear-down: *state is the device under test (AORTA_TEST_DEVICE: cpu, cuda or hip; cpu if unset).
+ * Without such a device, or its driver, the program says so and ends well: nothing is tested. */
 int suite_open(void **state);
 int suite_close(void **state);
 
@@ -36,6 +37,12 @@ struct lock *make_lock(struct aorta_device *device);
 void queue_lock(struct aorta_stream *stream, struct lock *lock);
 void open_lock(struct lock *lock);
 void wait_for_entry(struct lock *lock); /* until the kernel runs; fails the test after ten seconds */
+
+/* Each of two kernels, on two streams, waits to see the other; run one after the other they would never end. */
+struct meeting { /* in pinned memory */
+    _Atomic int *mine, *theirs;
+};
+void queue_meeting(struct aorta_stream *stream, struct meeting meeting);
 
 /* Fails with AORTA_DEVICE and this text. */
 void queue_failure(struct aorta_stream *stream, const char *text);

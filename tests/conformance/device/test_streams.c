@@ -33,28 +33,11 @@ static void test_what_was_created_is_told(void **state) {
     }
 }
 
-/* Each of two kernels waits to see the other: one after the other they would never end. */
-struct meeting {
-    _Atomic int *mine, *theirs;
-};
-
-static aorta_status run_meeting(const void *args) {
-    const struct meeting *a = args;
-    atomic_store(a->mine, 1);
-    for (int64_t spins = 0; !atomic_load(a->theirs); spins++) {
-        if (spins > 10000) return AORTA_ERROR(AORTA_TIMEOUT, "the other kernel did not come");
-        struct timespec pause = {0, 1000000};
-        nanosleep(&pause, NULL);
-    }
-    return NULL;
-}
-
 static void test_streams_run_side_by_side(void **state) {
-    static const struct aorta_kernel kernel = {.name = "meeting", .cpu = run_meeting};
     struct aorta_stream *a = make_stream(*state, "a"), *b = make_stream(*state, "b");
     _Atomic int *here = make_pinned(*state, 2 * sizeof *here);
-    check_ok(aorta_launch(a, &kernel, &(struct meeting){&here[0], &here[1]}, sizeof(struct meeting)));
-    check_ok(aorta_launch(b, &kernel, &(struct meeting){&here[1], &here[0]}, sizeof(struct meeting)));
+    queue_meeting(a, (struct meeting){&here[0], &here[1]});
+    queue_meeting(b, (struct meeting){&here[1], &here[0]});
     sync_stream(a);
     sync_stream(b);
     aorta_stream_destroy(a);

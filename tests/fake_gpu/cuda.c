@@ -1,0 +1,618 @@
+/* The fake libcuda: each function of cuda.def, on the CPU device. */
+#include "base/clock.h"
+#include "device/gpu/driver.h"
+#include "fake_gpu/fake_gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719,
+    NOT_READY = 600,
+    MEMORY_BYTES = 1 << 30,
+};
+
+/* ---- what fails ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    char symbol[64], failed[64];
+    int nth, code, lasting, calls, devices, version;
+} control = {.devices = 1, .version = 13000};
+
+static void set_failure(const char *symbol, int nth, int code, int lasting) {
+    pthread_mutex_lock(&lock);
+    snprintf(control.symbol, sizeof control.symbol, "%s", symbol ? symbol : "");
+    control.failed[0] = '\0';
+    control.nth = nth;
+    control.code = code;
+    control.lasting = lasting;
+    control.calls = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static int count_calls(void) {
+    pthread_mutex_lock(&lock);
+    int calls = control.calls;
+    pthread_mutex_unlock(&lock);
+    return calls;
+}
+
+static const char *last_failed(void) {
+    return control.failed;
+}
+
+static void set_devices(int count) {
+    control.devices = count;
+}
+
+static void set_version(int version) {
+    control.version = version;
+}
+
+EXPORT extern const struct fake_gpu_control fake_gpu_control;
+const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls, last_failed, set_devices, set_version};
+
+static int check(const char *symbol) {
+    int code = 0;
+    pthread_mutex_lock(&lock);
+    bool any = strcmp(control.symbol, "*") == 0;
+    if (any) control.calls++;
+    if (!any && strcmp(control.symbol, symbol) == 0) control.calls++, any = true;
+    if (any && control.nth && (control.calls == control.nth || (control.lasting && control.calls > control.nth))) {
+        code = control.code;
+        snprintf(control.failed, sizeof control.failed, "%s", symbol);
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* Opens every function: returns what the test wants to fail. */
+#define ENTER()                                                                                                        \
+    do {                                                                                                               \
+        int wanted_code = check(__func__);                                                                             \
+        if (wanted_code) return wanted_code;                                                                           \
+    } while (0)
+
+static int translate(aorta_status status) {
+    if (!status) return 0;
+    int code = aorta_status_code(status) == AORTA_MEMORY ? OUT_OF_MEMORY : LAUNCH_FAILED;
+    aorta_status_free(status);
+    return code;
+}
+
+/* ---- the device ---- */
+
+static struct aorta_device *device;
+static int context_count;
+
+EXPORT int cuInit(unsigned flags);
+int cuInit(unsigned flags) {
+    ENTER();
+    return flags ? INVALID_VALUE : 0;
+}
+
+EXPORT int cuDriverGetVersion(int *version);
+int cuDriverGetVersion(int *version) {
+    ENTER();
+    *version = control.version;
+    return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *count);
+int cuDeviceGetCount(int *count) {
+    ENTER();
+    *count = control.devices;
+    return 0;
+}
+
+EXPORT int cuDeviceGet(int *handle, int ordinal);
+int cuDeviceGet(int *handle, int ordinal) {
+    ENTER();
+    if (ordinal >= control.devices) return INVALID_DEVICE;
+    *handle = ordinal;
+    return 0;
+}
+
+EXPORT int cuDeviceGetName(char *name, int length, int handle);
+int cuDeviceGetName(char *name, int length, int handle) {
+    ENTER();
+    snprintf(name, (size_t)length, "Fake GPU %d", handle);
+    return 0;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int handle);
+int cuDeviceTotalMem_v2(size_t *bytes, int handle) {
+    ENTER();
+    (void)handle;
+    *bytes = MEMORY_BYTES;
+    return 0;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int handle);
+int cuDeviceGetAttribute(int *value, int attribute, int handle) {
+    static const int values[][2] = {{16, 4},        {10, 32},      {1, 1024}, {39, 2048}, {97, 227 * 1024},
+                                    {8, 48 * 1024}, {38, 1 << 20}, {75, 9},   {76, 0},    {41, 1}};
+    ENTER();
+    (void)handle;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (values[i][0] != attribute) continue;
+        *value = values[i][1];
+        return 0;
+    }
+    return INVALID_VALUE;
+}
+
+EXPORT int cuDeviceGetPCIBusId(char *id, int length, int handle);
+int cuDeviceGetPCIBusId(char *id, int length, int handle) {
+    ENTER();
+    snprintf(id, (size_t)length, "0000:%02X:00.0", handle + 1);
+    return 0;
+}
+
+EXPORT int cuDeviceCanAccessPeer(int *possible, int handle, int peer);
+int cuDeviceCanAccessPeer(int *possible, int handle, int peer) {
+    ENTER();
+    *possible = handle != peer;
+    return 0;
+}
+
+EXPORT int cuCtxEnablePeerAccess(void *context, unsigned flags);
+int cuCtxEnablePeerAccess(void *context, unsigned flags) {
+    ENTER();
+    return context && !flags ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int handle);
+int cuDevicePrimaryCtxRetain(void **context, int handle) {
+    ENTER();
+    (void)handle;
+    pthread_mutex_lock(&lock);
+    int result = 0;
+    if (!context_count) {
+        result = translate(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
+        if (!result) aorta_device_limit_memory(device, MEMORY_BYTES);
+    }
+    if (!result) context_count++;
+    *context = device;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int handle);
+int cuDevicePrimaryCtxRelease_v2(int handle) {
+    ENTER();
+    (void)handle;
+    pthread_mutex_lock(&lock);
+    if (--context_count == 0) aorta_device_close(device);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT int cuCtxSetCurrent(void *context);
+int cuCtxSetCurrent(void *context) {
+    ENTER();
+    return context == device ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuCtxGetStreamPriorityRange(int *least, int *greatest);
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+    ENTER();
+    *least = 0;
+    *greatest = -5;
+    return 0;
+}
+
+EXPORT int cuGetErrorName(int error, const char **name);
+int cuGetErrorName(int error, const char **name) {
+    static const struct {
+        int code;
+        const char *name;
+    } names[] = {{INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"}, {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+                 {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},         {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+                 {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},         {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                 {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (names[i].code != error) continue;
+        *name = names[i].name;
+        return 0;
+    }
+    return INVALID_VALUE;
+}
+
+EXPORT int cuGetErrorString(int error, const char **text);
+int cuGetErrorString(int error, const char **text) {
+    static char texts[1000][32];
+    if (error < 0 || error >= 1000) return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    snprintf(texts[error], sizeof texts[error], "text of error %d", error);
+    pthread_mutex_unlock(&lock);
+    *text = texts[error];
+    return 0;
+}
+
+/* ---- memory ---- */
+
+EXPORT int cuMemAlloc_v2(void **memory, size_t bytes);
+int cuMemAlloc_v2(void **memory, size_t bytes) {
+    ENTER();
+    return translate(aorta_device_alloc(device, bytes, "fake", memory));
+}
+
+EXPORT int cuMemFree_v2(void *memory);
+int cuMemFree_v2(void *memory) {
+    ENTER();
+    aorta_device_free(device, memory);
+    return 0;
+}
+
+EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
+int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+    ENTER();
+    *total_bytes = MEMORY_BYTES;
+    *free_bytes = MEMORY_BYTES - aorta_device_memory(device).allocated;
+    return 0;
+}
+
+EXPORT int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    ENTER();
+    (void)flags;
+    return translate(aorta_pinned_alloc(device, bytes, "fake", memory));
+}
+
+EXPORT int cuMemFreeHost(void *memory);
+int cuMemFreeHost(void *memory) {
+    ENTER();
+    aorta_pinned_free(device, memory);
+    return 0;
+}
+
+/* ---- streams and events ---- */
+
+EXPORT int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
+int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
+    ENTER();
+    (void)flags;
+    enum aorta_priority own = priority == 0 ? AORTA_PRIORITY_LOW : AORTA_PRIORITY_NORMAL;
+    return translate(aorta_stream_create(device, "fake", own, (struct aorta_stream **)stream));
+}
+
+EXPORT int cuStreamDestroy_v2(void *stream);
+int cuStreamDestroy_v2(void *stream) {
+    ENTER();
+    aorta_stream_destroy(stream);
+    return 0;
+}
+
+EXPORT int cuStreamSynchronize(void *stream);
+int cuStreamSynchronize(void *stream) {
+    ENTER();
+    return translate(aorta_stream_synchronize(stream));
+}
+
+EXPORT int cuStreamQuery(void *stream);
+int cuStreamQuery(void *stream) {
+    ENTER();
+    return aorta_stream_idle(stream) ? 0 : NOT_READY;
+}
+
+EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    ENTER();
+    return flags ? INVALID_VALUE : translate(aorta_stream_wait(stream, event));
+}
+
+EXPORT int cuEventCreate(void **event, unsigned flags);
+int cuEventCreate(void **event, unsigned flags) {
+    ENTER();
+    (void)flags;
+    return translate(aorta_event_create(device, (struct aorta_event **)event));
+}
+
+EXPORT int cuEventDestroy_v2(void *event);
+int cuEventDestroy_v2(void *event) {
+    ENTER();
+    aorta_event_destroy(event);
+    return 0;
+}
+
+EXPORT int cuEventRecord(void *event, void *stream);
+int cuEventRecord(void *event, void *stream) {
+    ENTER();
+    return translate(aorta_event_record(event, stream));
+}
+
+EXPORT int cuEventSynchronize(void *event);
+int cuEventSynchronize(void *event) {
+    ENTER();
+    return translate(aorta_event_synchronize(event));
+}
+
+EXPORT int cuEventQuery(void *event);
+int cuEventQuery(void *event) {
+    ENTER();
+    return aorta_event_done(event) ? 0 : NOT_READY;
+}
+
+EXPORT int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream);
+int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
+    ENTER();
+    return translate(aorta_copy(stream, to, from, bytes));
+}
+
+EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
+int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
+    ENTER();
+    return translate(aorta_fill_bytes(stream, to, value, bytes));
+}
+
+/* Calls stay for as long as the library, since a graph may run one again and again. */
+static struct host_call {
+    struct host_call *next;
+    void (*function)(void *user);
+    void *user;
+} * host_calls;
+
+static aorta_status run_host_call(void *user) {
+    const struct host_call *call = user;
+    call->function(call->user);
+    return NULL;
+}
+
+EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user);
+int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user) {
+    ENTER();
+    struct host_call *call = malloc(sizeof *call);
+    if (!call) return OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    *call = (struct host_call){host_calls, function, user};
+    host_calls = call;
+    pthread_mutex_unlock(&lock);
+    return translate(aorta_host_call(stream, run_host_call, call));
+}
+
+/* ---- kernels ---- */
+
+/* The device's own timer: another beginning than the host's clock, 40 in a million faster, ticks of 32 ns. */
+static int64_t read_timer(void) {
+    int64_t now = aorta_clock_ns();
+    return (1000000000000000 + now + now / 25000) / 32 * 32;
+}
+
+struct clock_page {
+    volatile int current;
+    struct gpu_clock_line lines[2];
+};
+
+static aorta_status run_stamp(const void *args) {
+    const struct gpu_stamp_args *a = args;
+    int64_t now = read_timer();
+    const struct clock_page *page = a->clock;
+    const struct gpu_clock_line *l = &page->lines[page->current];
+    double ticks = (double)(now - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
+    for (int i = 0; i < GPU_STAMPS; i++) {
+        if (a->slots[i]) *a->slots[i] = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+    }
+    return NULL;
+}
+
+static aorta_status run_clock_set(const void *args) {
+    const struct gpu_clock_set_args *a = args;
+    struct clock_page *page = a->clock;
+    page->lines[1 - page->current] = a->line;
+    page->current = 1 - page->current;
+    return NULL;
+}
+
+static aorta_status run_clock_ping(const void *args) {
+    struct gpu_mailbox *box = *(struct gpu_mailbox *const *)args;
+    box->tick = 32;
+    for (int ping = 1; ping <= GPU_PINGS; ping++) {
+        int64_t begin = aorta_clock_ns();
+        while (atomic_load(&box->request) >= 0 && atomic_load(&box->request) < ping) {
+            if (aorta_clock_ns() - begin > 1000000000) return NULL;
+        }
+        if (atomic_load(&box->request) < ping) return NULL;
+        box->timers[ping] = read_timer();
+        atomic_store(&box->answer, ping);
+    }
+    return NULL;
+}
+
+static const struct {
+    const char *name;
+    struct fake_kernel kernel;
+} own_kernels[] = {
+    {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
+    {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
+    {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
+};
+
+static const struct fake_kernel *find_kernel(const char *name) {
+    for (size_t i = 0; i < sizeof own_kernels / sizeof *own_kernels; i++) {
+        if (strcmp(own_kernels[i].name, name) == 0) return &own_kernels[i].kernel;
+    }
+    char symbol[128];
+    snprintf(symbol, sizeof symbol, "fake_kernel_%s", name);
+    return dlsym(RTLD_DEFAULT, symbol);
+}
+
+struct function {
+    struct function *next;
+    struct aorta_kernel kernel; /* of the CPU device */
+    size_t bytes;
+    char name[64];
+};
+
+struct module {
+    char *text;
+    struct function *functions;
+};
+
+EXPORT int cuModuleLoadData(void **module, const void *image);
+int cuModuleLoadData(void **module, const void *image) {
+    ENTER();
+    if (strncmp(image, "fake code\n", 10) != 0) return INVALID_IMAGE;
+    struct module *made = calloc(1, sizeof *made);
+    made->text = strdup(image);
+    *module = made;
+    return 0;
+}
+
+EXPORT int cuModuleUnload(void *module);
+int cuModuleUnload(void *module) {
+    ENTER();
+    struct module *gone = module;
+    while (gone->functions) {
+        struct function *function = gone->functions;
+        gone->functions = function->next;
+        free(function);
+    }
+    free(gone->text);
+    free(gone);
+    return 0;
+}
+
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    ENTER();
+    struct module *of = module;
+    const struct fake_kernel *kernel = strstr(of->text, name) ? find_kernel(name) : NULL;
+    if (!kernel) return NOT_FOUND;
+    struct function *made = calloc(1, sizeof *made);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->kernel = (struct aorta_kernel){.name = made->name, .cpu = kernel->run};
+    made->bytes = kernel->bytes;
+    made->next = of->functions;
+    of->functions = made;
+    *function = made;
+    return 0;
+}
+
+EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function);
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    ENTER();
+    (void)attribute, (void)function;
+    *value = 0;
+    return 0;
+}
+
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value);
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+    ENTER();
+    (void)function;
+    return attribute == 8 && value <= 227 * 1024 ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes);
+int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
+    ENTER();
+    *offset = 0;
+    *bytes = ((struct function *)function)->bytes;
+    return index || !*bytes ? INVALID_VALUE : 0;
+}
+
+EXPORT int cuFuncLoad(void *function);
+int cuFuncLoad(void *function) {
+    ENTER();
+    return function ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared_bytes);
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t shared_bytes) {
+    ENTER();
+    (void)function, (void)shared_bytes;
+    *blocks = 2048 / threads;
+    return 0;
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared_bytes, void *stream, void **parameters, void **extra);
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared_bytes, void *stream, void **parameters, void **extra) {
+    ENTER();
+    (void)shared_bytes, (void)extra;
+    if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
+    struct function *known = function;
+    return translate(aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
+}
+
+/* ---- graphs ---- */
+
+struct graph {
+    struct aorta_graph *graph;
+    int references; /* the graph and what was made of it are one object here */
+};
+
+static void drop(struct graph *graph) {
+    if (--graph->references) return;
+    aorta_graph_destroy(graph->graph);
+    free(graph);
+}
+
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
+int cuStreamBeginCapture_v2(void *stream, int mode) {
+    ENTER();
+    (void)mode;
+    return translate(aorta_capture_begin(stream));
+}
+
+EXPORT int cuStreamEndCapture(void *stream, void **graph);
+int cuStreamEndCapture(void *stream, void **graph) {
+    struct aorta_graph *captured = NULL;
+    int wanted = check(__func__), result = translate(aorta_capture_end(stream, &captured));
+    if (wanted) aorta_graph_destroy(captured);
+    if (wanted || result) return wanted ? wanted : result;
+    struct graph *made = malloc(sizeof *made);
+    *made = (struct graph){captured, 1};
+    *graph = made;
+    return 0;
+}
+
+EXPORT int cuGraphGetNodes(void *graph, void **nodes, size_t *count);
+int cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
+    ENTER();
+    if (nodes) return INVALID_VALUE;
+    *count = aorta_graph_node_count(((struct graph *)graph)->graph);
+    return 0;
+}
+
+EXPORT int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
+int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
+    ENTER();
+    (void)flags;
+    ((struct graph *)graph)->references++;
+    *executable = graph;
+    return 0;
+}
+
+EXPORT int cuGraphLaunch(void *executable, void *stream);
+int cuGraphLaunch(void *executable, void *stream) {
+    ENTER();
+    return translate(aorta_graph_launch(((struct graph *)executable)->graph, stream));
+}
+
+EXPORT int cuGraphDestroy(void *graph);
+int cuGraphDestroy(void *graph) {
+    ENTER();
+    drop(graph);
+    return 0;
+}
+
+EXPORT int cuGraphExecDestroy(void *executable);
+int cuGraphExecDestroy(void *executable) {
+    ENTER();
+    drop(executable);
+    return 0;
+}

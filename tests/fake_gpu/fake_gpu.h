@@ -1,0 +1,30 @@
+/* A CUDA driver without a GPU: libcuda.so.1, libnvrtc.so.13 and libnvidia-ml.so.1 whose device is the CPU device of
+ * src/device, so that streams really run side by side and graphs really replay. Tests point AORTA_LIBRARY_PATH at the
+ * folder of the three.
+ *
+ * Kernels are run by name: the program under test exports `fake_kernel_NAME`, a struct fake_kernel (link it with
+ * ENABLE_EXPORTS). A source that does not contain the kernel's name does not have it. */
+#ifndef AORTA_TESTS_FAKE_GPU_H
+#define AORTA_TESTS_FAKE_GPU_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+struct fake_kernel {
+    aorta_status (*run)(const void *args);
+    size_t bytes; /* of the arguments */
+};
+
+/* What a test may ask of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
+struct fake_gpu_control {
+    /* The call number `nth` (from 1, counted from now) of `symbol` ("*": of any) returns `code` and does nothing; with
+     * `lasting`, all calls from there on. NULL: nothing fails. */
+    void (*fail)(const char *symbol, int nth, int code, int lasting);
+    int (*calls)(void);             /* of any symbol since the last fail() */
+    const char *(*failed)(void);    /* the symbol that failed last, "" for none */
+    void (*set_devices)(int count); /* 1 in the beginning */
+    void (*set_version)(int version);
+};
+
+#endif
