@@ -1,0 +1,178 @@
+/* Lines of traced steps on a tracer whose library delivers late. */
+#include "base/files.h"
+#include "check.h"
+#include "profile/kernel_lines.h"
+#include "profile/tracer_backend.h"
+#include "sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { QUEUE = 4096 };
+
+/* A library that hands out what `released` allows, in order. */
+struct slow_library {
+    struct aorta_trace_record records[QUEUE];
+    int queued, given, released;
+    bool fails;
+};
+static struct slow_library library;
+
+static aorta_status slow_open(void **state, struct aorta_tracer_facts *facts) {
+    memset(&library, 0, sizeof library);
+    *state = &library;
+    facts->library = "slow";
+    facts->path = "";
+    return NULL;
+}
+
+static void slow_close(void *state) {
+    (void)state;
+}
+
+static aorta_status slow_switch(void *state) {
+    (void)state;
+    return NULL;
+}
+
+static aorta_status slow_fetch(void *state, bool all, struct aorta_tracer *tracer) {
+    struct slow_library *slow = state;
+    if (slow->fails) return AORTA_ERROR(AORTA_DEVICE, "the library fell over");
+    while (slow->given < (all ? slow->queued : slow->released))
+        AORTA_TRY(aorta_tracer_receive(tracer, &slow->records[slow->given++]));
+    return NULL;
+}
+
+static int64_t slow_dropped(void *state) {
+    (void)state;
+    return 0;
+}
+
+static const struct aorta_tracer_backend backend = {slow_open,   slow_close, slow_switch,
+                                                    slow_switch, slow_fetch, slow_dropped};
+
+/* ---- a run ---- */
+
+struct run {
+    char directory[32], path[64];
+    struct aorta_tracer *tracer;
+    struct aorta_metrics_writer *writer;
+    struct aorta_kernel_lines *lines;
+};
+
+static void run_begin(struct run *run) {
+    strcpy(run->directory, "/tmp/aorta_lines_XXXXXX");
+    assert_non_null(mkdtemp(run->directory));
+    snprintf(run->path, sizeof run->path, "%s/rank_00_metrics.jsonl", run->directory);
+    check_ok(aorta_tracer_open_backend(&backend, &run->tracer));
+    check_ok(aorta_metrics_open(run->directory, 0, &run->writer));
+    check_ok(aorta_kernel_lines_open(run->tracer, run->writer, &run->lines));
+}
+
+static void run_end(struct run *run) {
+    aorta_kernel_lines_close(run->lines);
+    check_ok(aorta_metrics_close(run->writer));
+    aorta_tracer_close(run->tracer);
+    assert_int_equal(unlink(run->path), 0);
+    assert_int_equal(rmdir(run->directory), 0);
+}
+
+static int lines_written(const struct run *run) {
+    char *text;
+    size_t length;
+    int count = 0;
+    check_ok(aorta_file_read(run->path, &text, &length));
+    for (size_t i = 0; i < length; i++) count += text[i] == '\n';
+    free(text);
+    return count;
+}
+
+/* One compute range from 1000·(step + 1) on, one kernel in it. */
+static void launch(int step) {
+    int64_t t = 1000 * (int64_t)(step + 1);
+    library.records[library.queued++] =
+        (struct aorta_trace_record){.name = "gemm", .start_ns = t + 100, .end_ns = t + 400, .stream = 1};
+}
+
+static aorta_status finish_step(struct run *run, int step) {
+    struct sample sample;
+    struct aorta_memory_info memory = {.allocated = 5};
+    int64_t t = 1000 * (int64_t)(step + 1);
+    sample_begin(&sample, step);
+    sample_compute(&sample, t, t + 500, t - 50)->info.tag = "mlp";
+    sample_done(&sample, INT64_MIN);
+    struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
+    aorta_status status = aorta_kernel_lines_add(run->lines, &metrics, &sample.profile, &sample.overlap);
+    assert_null(sample.profile.ranges); /* taken over, also on failure */
+    assert_null(sample.overlap.segments);
+    memset(&memory, 0xff, sizeof memory); /* copied */
+    return status;
+}
+
+static void waits_for_records(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    for (int step = 0; step < 6; step++) launch(step);
+    library.released = 1;
+    check_ok(finish_step(&run, 0));
+    assert_int_equal(lines_written(&run), 0); /* its kernel has come, but nothing later */
+    library.released = 3;
+    check_ok(finish_step(&run, 1));
+    assert_int_equal(lines_written(&run), 2);
+    check_ok(finish_step(&run, 2));
+    check_ok(finish_step(&run, 3));
+    assert_int_equal(lines_written(&run), 2);
+    check_ok(aorta_kernel_lines_finish(run.lines));
+    check_ok(aorta_kernel_lines_finish(run.lines));
+    assert_int_equal(lines_written(&run), 4);
+    char *text;
+    size_t length;
+    check_ok(aorta_file_read(run.path, &text, &length));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        const char *kernels = strstr(line, "\"kernel_profile\": {");
+        assert_non_null(kernels);
+        assert_non_null(strstr(line, "\"allocated_bytes\": 5"));
+        assert_non_null(strstr(kernels, "\"source\": \"kernel\""));
+        assert_non_null(strstr(kernels, "\"tag\": \"gemm\""));
+        assert_non_null(strstr(kernels, "\"range\": \"mlp\""));
+        assert_non_null(strstr(kernels, "\"attributed\": 1"));
+        assert_non_null(strstr(kernels, "\"compute_ms\": 0.0003"));
+        assert_null(strstr(strstr(kernels, "\"gemm\"") + 1, "\"gemm\"")); /* each kernel stands in one step */
+    }
+    free(text);
+    run_end(&run);
+}
+
+/* A library that never delivers holds back so many lines and no more. */
+static void bounded(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    for (int step = 0; step < AORTA_KERNEL_LINES + 10; step++) check_ok(finish_step(&run, step));
+    assert_int_equal(lines_written(&run), 11);
+    check_ok(aorta_kernel_lines_finish(run.lines));
+    assert_int_equal(lines_written(&run), AORTA_KERNEL_LINES + 10);
+    run_end(&run);
+}
+
+static void failures(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    library.fails = true;
+    check_fails(finish_step(&run, 0), AORTA_DEVICE, "fell over");
+    check_fails(aorta_kernel_lines_finish(run.lines), AORTA_DEVICE, "fell over");
+    run_end(&run); /* what was held back is released */
+    aorta_kernel_lines_close(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_for_records),
+        cmocka_unit_test(bounded),
+        cmocka_unit_test(failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
