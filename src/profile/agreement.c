@@ -47,11 +47,11 @@ static aorta_status add_length(operation *combine, struct aorta_intervals *a, st
     return status;
 }
 
-/* Times at which a range was open and the host may still have been launching it: it had not come to the next one. */
+/* Times at which a range was open and the host may still have been launching it. */
 static aorta_status collect_launching(const struct aorta_profile *ranges, struct aorta_intervals *launching) {
-    for (size_t i = 0; i + 1 < ranges->range_count; i++) {
+    for (size_t i = 0; i < ranges->range_count; i++) {
         const struct aorta_range *range = &ranges->ranges[i];
-        int64_t launched_ns = ranges->ranges[i + 1].enqueue_ns;
+        int64_t launched_ns = aorta_range_launched_by(ranges, i);
         if (launched_ns > range->end_ns) launched_ns = range->end_ns;
         AORTA_TRY(aorta_intervals_add(launching, range->start_ns, launched_ns));
     }

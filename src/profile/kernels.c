@@ -385,20 +385,11 @@ static int64_t next_part(int64_t bytes, struct share *share) {
     return bytes * share->handed / share->parts - before;
 }
 
-/* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. */
-static int64_t launched_by(const struct aorta_profile *ranges, size_t range) {
-    int64_t from = ranges->ranges[range].enqueue_ns;
-    int64_t until = range + 1 < ranges->range_count ? ranges->ranges[range + 1].enqueue_ns : from;
-    for (size_t i = 0; i < ranges->host_count; i++)
-        if (ranges->host[i].start_ns >= from && ranges->host[i].start_ns < until) until = ranges->host[i].start_ns;
-    return until > from ? until : from;
-}
-
 /* Launch times are known of ranges. The kernels of one are taken to be launched at even distances until the next. */
 static int64_t launch_time(const struct aorta_profile *ranges, size_t range, struct share *share) {
     int64_t from = ranges->ranges[range].enqueue_ns;
     if (from == INT64_MIN) return from;
-    return from + (launched_by(ranges, range) - from) / share->kernels * share->seen++;
+    return from + (aorta_range_launched_by(ranges, range) - from) / share->kernels * share->seen++;
 }
 
 static void inherit(struct aorta_range *kernel, const struct aorta_range *range, struct share *share, bool longest) {

@@ -19,3 +19,11 @@ void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->kernels.stamps);
     memset(profile, 0, sizeof *profile);
 }
+
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range) {
+    int64_t from = profile->ranges[range].enqueue_ns;
+    int64_t until = range + 1 < profile->range_count ? profile->ranges[range + 1].enqueue_ns : from;
+    for (size_t i = 0; i < profile->host_count; i++)
+        if (profile->host[i].start_ns >= from && profile->host[i].start_ns < until) until = profile->host[i].start_ns;
+    return until > from ? until : from;
+}

@@ -88,6 +88,10 @@ struct aorta_profile {
 };
 void aorta_profile_free(struct aorta_profile *profile);
 
+/* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. Its own
+ * launch, where that says nothing (the last range; a graph). */
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range);
+
 /* ---- recorder ----
  * Slots: timestamps of up to `slots` iterations are in flight; the host collects one while the device fills another.
  * One host thread records. */

@@ -1,0 +1,252 @@
+/* Runs that were traced: both views in a line, in the run and in the report. */
+#include "check.h"
+#include "profile/kernels.h"
+#include "report/report.h"
+#include "report/run.h"
+#include "workspace.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+static struct aorta_log silent(void) {
+    return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
+}
+
+static int64_t origin_of(int step) {
+    return 5000000000000 + step * (int64_t)20000000;
+}
+
+/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3. */
+static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced) {
+    int64_t t = origin_of(step);
+    struct aorta_range ranges[] = {
+        {.info = {.tag = "encoder.layers.1.linear1",
+                  .function = "linear_forward",
+                  .role = AORTA_ROLE_COMPUTE,
+                  .layer = 1,
+                  .flops = 5e8},
+         .start_ns = t,
+         .end_ns = t + 10000000,
+         .enqueue_ns = t - 1000},
+        {.info = {.tag = "encoder.layers.2",
+                  .function = "all_gather",
+                  .role = AORTA_ROLE_AUX,
+                  .kind = AORTA_RANGE_COLLECTIVE,
+                  .collective = AORTA_ALL_GATHER,
+                  .group_size = 2,
+                  .layer = 2,
+                  .bytes = 4096},
+         .start_ns = t + 2000000,
+         .end_ns = t + 6000000,
+         .enqueue_ns = t + 3000000,
+         .stream = 1},
+    };
+    const struct aorta_trace_record records[] = {
+        {.name = "ncclDevKernel_AllGather_RING_LL(x)", .stream = 9, .start_ns = t + 2500000, .end_ns = t + 5500000},
+        {.name = "sm90_gemm", .stream = 8, .start_ns = t + 4000000, .end_ns = t + 9000000},
+        {.name = "bias_gelu", .stream = 8, .start_ns = t + 1000000, .end_ns = t + 2000123},
+    };
+    struct aorta_host_range host = {AORTA_HOST_SYNC, t - 3000, t - 2000};
+    struct aorta_profile profile = {.index = step,
+                                    .start_ns = t,
+                                    .end_ns = t + 10000000,
+                                    .ranges = ranges,
+                                    .range_count = 2,
+                                    .host = &host,
+                                    .host_count = 1};
+    struct aorta_profile kernels;
+    struct aorta_overlap overlap, kernel_overlap;
+    check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
+    check_ok(aorta_kernels_profile(records, 3, NULL, &kernels));
+    kernels.kernels.dropped = step == 2 ? 3 : 0;
+    check_ok(aorta_kernels_attribute(&kernels, &profile));
+    check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &kernel_overlap));
+    struct aorta_step_metrics metrics = {.rank = rank,
+                                         .world_size = 2,
+                                         .step = step,
+                                         .global_step = step,
+                                         .samples_per_s = 100,
+                                         .step_ms = NAN,
+                                         .loss_scale = NAN,
+                                         .device = "cuda",
+                                         .profile = &profile,
+                                         .overlap = &overlap,
+                                         .kernel_profile = traced ? &kernels : NULL,
+                                         .kernel_overlap = traced ? &kernel_overlap : NULL};
+    check_ok(aorta_metrics_write(writer, &metrics));
+    aorta_overlap_free(&overlap);
+    aorta_overlap_free(&kernel_overlap);
+    aorta_profile_free(&kernels);
+}
+
+/* Steps from `traced_from` on are traced. */
+static void write_run(const struct workspace *workspace, int traced_from) {
+    for (int rank = 0; rank < 2; rank++) {
+        struct aorta_metrics_writer *writer = NULL;
+        check_ok(aorta_metrics_open(workspace->path, rank, &writer));
+        for (int step = 0; step < 4; step++) write_step(writer, rank, step, step >= traced_from);
+        check_ok(aorta_metrics_close(writer));
+    }
+}
+
+/* Every row and figure of the kernel view reads back to the nanosecond. */
+static void round_trip(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    write_run(&workspace, 0);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_int_equal(run.step_count, 8);
+    for (size_t i = 0; i < run.step_count; i++) {
+        const struct aorta_run_step *step = &run.steps[i];
+        const struct aorta_range *range = step->kernel_profile.ranges;
+        int64_t t = origin_of((int)step->step);
+        assert_true(step->profiled);
+        assert_true(step->traced);
+        assert_int_equal(step->profile.source, AORTA_SOURCE_RANGE);
+        assert_int_equal(step->profile.range_count, 2);
+        assert_null(step->profile.ranges[0].info.within);
+        assert_int_equal(step->kernel_profile.source, AORTA_SOURCE_KERNEL);
+        assert_int_equal(step->kernel_profile.range_count, 3);
+        assert_int_equal(step->kernel_profile.kernels.attributed, 3);
+        assert_int_equal(step->kernel_profile.kernels.dropped, step->step == 2 ? 3 : 0);
+        assert_int_equal(step->kernel_profile.host_count, 1);
+        assert_int_equal(step->kernel_profile.start_ns, t + 1000000);
+        assert_string_equal(range[0].info.tag, "bias_gelu");
+        assert_int_equal(range[0].end_ns, t + 2000123);
+        assert_string_equal(range[0].info.function, "linear_forward");
+        assert_int_equal(range[0].enqueue_ns, t - 1000);
+        assert_true(range[0].info.flops == 0);
+        assert_string_equal(range[1].info.within, "encoder.layers.2");
+        assert_int_equal(range[1].info.collective, AORTA_ALL_GATHER);
+        assert_int_equal(range[1].info.bytes, 4096);
+        assert_int_equal(range[1].stream, 1);
+        assert_true(range[2].info.flops == 5e8);
+        assert_int_equal(range[2].enqueue_ns, t - 1000 + 3001000 / 2);
+        assert_int_equal(step->kernel_overlap.compute_ns, 6000123);
+        assert_int_equal(step->kernel_overlap.comm_ns, 3000000);
+        assert_int_equal(step->kernel_overlap.overlap_ns, 1500000);
+        assert_int_equal(step->kernel_overlap.lead_ns, step->step ? 12000000 : 0);
+        assert_int_equal(step->overlap.compute_ns, 10000000);
+        if (i) assert_ptr_equal(range[0].info.tag, run.steps[0].kernel_profile.ranges[0].info.tag);
+    }
+    aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+static json_t *report(const struct workspace *workspace, struct aorta_text *text) {
+    struct aorta_log log = silent();
+    const struct aorta_report_input input = {workspace->path, "run"};
+    struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = workspace->path, .warmup = 1};
+    check_ok(aorta_report_make(&options, &log, text, NULL));
+    char *json = workspace_read(workspace, "summary.json");
+    json_t *root = json_loads(json, 0, NULL);
+    free(json);
+    assert_non_null(root);
+    return root;
+}
+
+static double number(const json_t *object, const char *key, const char *inner) {
+    const json_t *value = json_object_get(object, key);
+    if (inner) value = json_object_get(value, inner);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+/* A traced run is judged by its kernels, and says how far the ranges were off and why. */
+static void judged_by_kernels(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_text text = {0};
+    write_run(&workspace, 0);
+    json_t *root = report(&workspace, &text);
+    const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
+    assert_string_equal(json_string_value(json_object_get(run, "source")), "kernel");
+    assert_true(fabs(number(run, "compute_ms", "mean") - 6.000123) < 1e-9);
+    assert_true(fabs(number(run, "overlap_ms", "mean") - 1.5) < 1e-9);
+    const json_t *agreement = json_object_get(run, "agreement");
+    assert_true(number(agreement, "iterations", NULL) == 6);
+    const json_t *compute = json_object_get(agreement, "compute");
+    assert_true(fabs(number(compute, "range_ms", NULL) - 10) < 1e-9);
+    assert_true(fabs(number(compute, "kernel_ms", NULL) - 6.000123) < 1e-9);
+    assert_true(fabs(number(compute, "difference", NULL) - 3.999877 / 6.000123) < 1e-9);
+    assert_true(fabs(number(compute, "gap_ms", NULL) - 3.999877) < 1e-9);
+    assert_true(number(compute, "outside_ms", NULL) == 0);
+    assert_true(fabs(number(json_object_get(agreement, "overlap"), "range_ms", NULL) - 4) < 1e-9);
+    /* idle between 0 and 1, 2.000123 and 2.5, 9 and 10 ms; until 3 ms the host had not come to the next range */
+    assert_true(fabs(number(agreement, "host_gap_ms", NULL) - 1.499877) < 1e-9);
+    assert_true(fabs(number(agreement, "latency_gap_ms", NULL) - 1) < 1e-9);
+    assert_true(number(agreement, "dropped", NULL) == 6);
+    assert_non_null(strstr(text.data, "  kernels: compute 6.00 ms (ranges +66.7%), communication 3.00 ms"));
+    assert_non_null(strstr(text.data, "50.0% of 3.00 ms communication hidden"));
+    json_decref(root);
+    aorta_text_free(&text);
+    workspace_remove(&workspace);
+}
+
+/* Where some iterations were traced, ranges judge all of them, and the traced ones are compared. */
+static void partly_traced(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_text text = {0};
+    write_run(&workspace, 3);
+    json_t *root = report(&workspace, &text);
+    const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
+    assert_string_equal(json_string_value(json_object_get(run, "source")), "range");
+    assert_true(fabs(number(run, "compute_ms", "mean") - 10) < 1e-9);
+    assert_true(number(run, "agreement", "iterations") == 2);
+    assert_true(fabs(number(json_object_get(json_object_get(run, "agreement"), "compute"), "kernel_ms", NULL) -
+                     6.000123) < 1e-9);
+    json_decref(root);
+    aorta_text_free(&text);
+    workspace_remove(&workspace);
+    workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 5, 10000000); /* an untraced run says nothing of it */
+    text = (struct aorta_text){0};
+    root = report(&workspace, &text);
+    assert_null(json_object_get(json_object_get(json_object_get(root, "labels"), "run"), "agreement"));
+    assert_null(strstr(text.data, "kernels:"));
+    json_decref(root);
+    aorta_text_free(&text);
+    workspace_remove(&workspace);
+}
+
+static void malformed(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernels, *part;
+    } rows[] = {
+        {"3", "kernel_profile is missing or not an object"},
+        {"{}", "kernel_profile.ranges is missing"},
+        {"{\"ranges\": [7]}", "kernel_profile.ranges[0]. is not an object"},
+        {"{\"ranges\": [{\"stream\": \"compute\", \"tag\": \"t\", \"start_ms\": 2, \"end_ms\": 1}]}",
+         "kernel_profile.ranges[0].end_ms lies before start_ms"},
+        {"{\"ranges\": [], \"attributed\": -1}", "kernel_profile holds a number that cannot be"},
+        {"{\"ranges\": [], \"dropped\": 1.5}", "kernel_profile.dropped is not an integer"},
+        {"{\"ranges\": [], \"clock_offset_ms\": 1e300}", "kernel_profile holds a number that cannot be"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char line[1024];
+        snprintf(line, sizeof line,
+                 "{\"schema_version\": 1, \"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, "
+                 "\"global_step\": 0, \"profile\": {\"ranges\": []}, \"kernel_profile\": %s}",
+                 rows[i].kernels);
+        struct aorta_run run = {0};
+        struct aorta_run_step step;
+        check_fails(aorta_run_parse_line(line, strlen(line), &run, NULL, &step), AORTA_FORMAT, rows[i].part);
+        assert_null(step.kernel_profile.ranges);
+        aorta_run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(judged_by_kernels),
+        cmocka_unit_test(partly_traced),
+        cmocka_unit_test(malformed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
