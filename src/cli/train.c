@@ -5,8 +5,10 @@
 #include "comm/comm.h"
 #include "report/report.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct train_values {
@@ -69,7 +71,11 @@ static const struct aorta_cli_syntax syntax = {
 
 static const char rocm_metrics_reason[] = "ROCm SMI reads AMD GPUs; this run is on the CPU device";
 
-static aorta_status check_outputs(const struct aorta_train_options *o) {
+/* Before any rank joins the others: what all of them would stumble over. */
+static aorta_status check_files(const struct aorta_train_options *o) {
+    const char *start = o->training.init_from;
+    if (start && access(start, R_OK))
+        return aorta_config_error(&o->config, "training.init_from", "cannot read %s: %s", start, strerror(errno));
     AORTA_TRY(aorta_directory_check_writable(o->training.output_dir, "training.output_dir"));
     if (!o->training.dump_dir) return NULL;
     return aorta_directory_check_writable(o->training.dump_dir, "training.dump_dir");
@@ -120,7 +126,7 @@ static aorta_status load_and_train(const struct train_values *values, const stru
     struct aorta_train_options o;
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
     aorta_status status = aorta_train_options_check(&o, ranks->world_size);
-    if (!status) status = check_outputs(&o);
+    if (!status) status = check_files(&o);
     if (!status) status = train(values, &o, ranks);
     aorta_train_options_free(&o);
     return status;

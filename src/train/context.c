@@ -18,7 +18,8 @@ static aorta_status open_device(struct aorta_train_context *context) {
             "device.index");
     enum aorta_device_kind kind = options->kind == AORTA_TRAIN_CUDA ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP;
     int index = options->index >= 0 ? (int)options->index : context->ranks.local_rank;
-    return aorta_annotate(aorta_device_open(kind, index, &context->device), "device.kind");
+    return aorta_annotate(aorta_device_open(kind, index, &context->device),
+                          "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
 }
 
 /* A stream has the highest priority of the roles it serves. */
