@@ -1,7 +1,8 @@
-/* What a backend of the collectives provides. One const table each: local.c, mpi.c. */
+/* What a backend of the collectives provides. One const table each: local.c, mpi.c, nccl.c. */
 #ifndef AORTA_COMM_BACKEND_H
 #define AORTA_COMM_BACKEND_H
 
+#include "comm/beacon.h"
 #include "comm/comm.h"
 
 /* One collective as its caller asked for it; checked by comm.c before a backend sees it. */
@@ -38,6 +39,10 @@ struct aorta_comm {
 
 extern const struct aorta_comm_backend aorta_comm_local;
 extern const struct aorta_comm_backend aorta_comm_mpi;
+extern const struct aorta_comm_backend aorta_comm_nccl;
+
+/* "all_gather #12 of 2 ranks, 1.0 MiB": the 12th collective of a group of this size. */
+void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);
 
 /* Of the process, whether a group is open or not; nothing happens where MPI was never joined. */
 void aorta_mpi_leave(void);

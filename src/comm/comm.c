@@ -17,15 +17,27 @@ static aorta_status choose_one_rank(const char *name, struct aorta_comm *comm) {
     return NULL;
 }
 
+static aorta_status check_name(const char *name) {
+    static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!strcmp(name, names[i])) return NULL;
+    }
+    return AORTA_ERROR(AORTA_CONFIG, "distributed.backend: \"%s\" is none of auto, local, mpi, gloo, nccl", name);
+}
+
+static aorta_status choose_for_gpu(const char *name, const char *kind, struct aorta_comm *comm) {
+    comm->backend = &aorta_comm_nccl;
+    if (!strcmp(name, "auto") || !strcmp(name, "nccl")) return NULL;
+    return AORTA_ERROR(AORTA_CONFIG,
+                       "distributed.backend: %s serves host memory, and the device is %s: write auto or nccl, or set "
+                       "device.kind to cpu",
+                       name, kind);
+}
+
 static aorta_status choose_backend(const struct aorta_comm_options *options, struct aorta_comm *comm) {
     const char *name = options->backend;
     const struct aorta_device_info *device = aorta_device_get_info(options->device);
-    static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
-    size_t known = 0;
-    while (known < sizeof names / sizeof *names && strcmp(name, names[known]) != 0) known++;
-    if (known == sizeof names / sizeof *names) {
-        return AORTA_ERROR(AORTA_CONFIG, "distributed.backend: \"%s\" is none of auto, local, mpi, gloo, nccl", name);
-    }
+    AORTA_TRY(check_name(name));
     bool cpu = device->kind == AORTA_DEVICE_CPU;
     if (!strcmp(name, "nccl") && cpu) {
         return AORTA_ERROR(AORTA_CONFIG,
@@ -35,13 +47,10 @@ static aorta_status choose_backend(const struct aorta_comm_options *options, str
     if (options->ranks.world_size == 1 && strcmp(name, "nccl") != 0) return choose_one_rank(name, comm);
     if (!strcmp(name, "local")) {
         return AORTA_ERROR(AORTA_CONFIG,
-                           "distributed.backend: local serves one rank, and there are %d: write auto or mpi",
-                           options->ranks.world_size);
+                           "distributed.backend: local serves one rank, and there are %d: write auto or %s",
+                           options->ranks.world_size, cpu ? "mpi" : "nccl");
     }
-    if (!cpu) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "distributed.backend: this build has no collectives for %s devices",
-                           aorta_device_kind_name(device->kind));
-    }
+    if (!cpu) return choose_for_gpu(name, aorta_device_kind_name(device->kind), comm);
     comm->backend = &aorta_comm_mpi;
     if (!strcmp(name, "gloo")) comm->note = "gloo, the customary name of host collectives, means the mpi backend here";
     return NULL;
@@ -108,7 +117,7 @@ void aorta_comm_shutdown(void) {
 }
 
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code) {
-    (void)comm; /* NCCL's communicators have an abort of their own */
+    (void)comm; /* the end of the process ends its kernels and tells its peers */
     fflush(stdout);
     fflush(stderr);
     aorta_mpi_abort(exit_code);

@@ -10,7 +10,6 @@
 
 #include "comm/reduce.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,32 +233,10 @@ static collective_function *const functions[AORTA_COLLECTIVE_COUNT] = {
 
 /* ---- running ---- */
 
-/* Bytes of the larger buffer of one rank, as nccl-tests count. */
-static size_t larger_buffer(const struct mpi_group *group, const struct aorta_comm_call *call) {
-    bool blocks =
-        call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER || call->kind == AORTA_ALL_TO_ALL;
-    return call->count * aorta_dtype_size(call->dtype) * (blocks ? (size_t)group->size : 1);
-}
-
-static void describe(const struct mpi_group *group, const struct aorta_comm_call *call, char text[AORTA_BEACON_TEXT]) {
-    double bytes = (double)larger_buffer(group, call);
-    int length = snprintf(text, AORTA_BEACON_TEXT, "%s #%llu of %d ranks", aorta_collective_name(call->kind),
-                          (unsigned long long)group->sequence, group->size);
-    if (call->kind == AORTA_BARRIER) return;
-    text += length;
-    size_t room = AORTA_BEACON_TEXT - (size_t)length;
-    if (bytes < 10240)
-        snprintf(text, room, ", %.0f bytes", bytes);
-    else if (bytes < 1048576)
-        snprintf(text, room, ", %.1f KiB", bytes / 1024);
-    else
-        snprintf(text, room, ", %.1f MiB", bytes / 1048576);
-}
-
 aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call) {
     char text[AORTA_BEACON_TEXT];
     group->sequence++;
-    describe(group, call, text);
+    aorta_comm_describe(call, group->sequence, group->size, text);
     if (group->failed) return AORTA_ERROR(AORTA_COMM, "%s: an earlier collective of this group has failed", text);
     aorta_beacon_set(group->beacon, text);
     if (call->count == 0 && call->kind != AORTA_BARRIER) return NULL;

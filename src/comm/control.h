@@ -1,0 +1,26 @@
+/* What the ranks of a group tell each other on the host before they can communicate on their GPUs: which group they
+ * mean, and the id under which its communicator is made. Over the rendezvous where MASTER_ADDR and MASTER_PORT are set
+ * (torchrun, aorta launch), so that GPU runs start no MPI; else over MPI (mpirun, srun). */
+#ifndef AORTA_COMM_CONTROL_H
+#define AORTA_COMM_CONTROL_H
+
+#include "comm/comm.h"
+
+#include <stdint.h>
+
+struct aorta_control;
+
+/* Among all ranks. `instance` numbers the meetings of this process, the same on all ranks. */
+AORTA_MUST_USE aorta_status aorta_control_open(const struct aorta_comm_options *options, uint64_t instance,
+                                               struct aorta_control **control);
+/* Among these ranks of `parent`, called by all of its ranks as aorta_comm_split is, with the same failures. */
+AORTA_MUST_USE aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks, int count,
+                                                struct aorta_control **control);
+/* `bytes` of rank 0 of the group reach its other ranks. */
+AORTA_MUST_USE aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes);
+/* The world rank of the first process that has died without a farewell; -1: none that this can tell. Any thread. */
+int aorta_control_lost(struct aorta_control *control);
+/* Collective over the group. NULL is fine. */
+void aorta_control_close(struct aorta_control *control);
+
+#endif

@@ -1,0 +1,297 @@
+/* The backend for GPUs: NCCL, or RCCL, which has the same interface. Opening, groups, closing. */
+#include "comm/nccl_group.h"
+
+#include "base/clock.h"
+#include "device/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POLL_NS 20000
+
+/* ---- the library ---- */
+
+static const struct aorta_symbol symbols[] = {
+#define ROW(member, symbol, required) {#symbol, offsetof(struct nccl_api, member), required},
+#include "comm/nccl.def"
+#undef ROW
+};
+
+static const struct aorta_library_description nccl_description = {
+    .purpose = "collectives between NVIDIA GPUs",
+    .names = (const char *const[]){"libnccl.so.2", "libnccl.so", NULL},
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols,
+    .install = "NCCL 2.14 or newer is needed: apt install libnccl2 (from NVIDIA's repository)",
+};
+
+static const struct aorta_library_description rccl_description = {
+    .purpose = "collectives between AMD GPUs",
+    .names = (const char *const[]){"librccl.so.1", "librccl.so", NULL},
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols,
+    .install = "RCCL of ROCm 5.7 or newer is needed: apt install rccl (from AMD's repository)",
+};
+
+static aorta_status library_open(struct aorta_device *device, void **state) {
+    struct nccl_library *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the collectives' library");
+    bool hip = aorta_device_get_info(device)->kind == AORTA_DEVICE_HIP;
+    struct aorta_library library;
+    aorta_status status = aorta_library_open(hip ? &rccl_description : &nccl_description, &made->api, &library);
+    if (!status) status = nccl_check(&made->api, NULL, made->api.version(&made->version), "ncclGetVersion");
+    if (status)
+        free(made);
+    else
+        *state = made;
+    return status;
+}
+
+static aorta_status library_of(struct aorta_device *device, struct nccl_library **library) {
+    static const char key;
+    void *state;
+    AORTA_TRY(aorta_device_attachment(device, &key, library_open, free, &state));
+    *library = state;
+    return NULL;
+}
+
+aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function) {
+    if (result == NCCL_SUCCESS) return NULL;
+    const char *more = api->last_error ? api->last_error(comm) : NULL;
+    return AORTA_ERROR(AORTA_COMM, "%s: %s%s%s", function, api->error_text(result), more && *more ? ": " : "",
+                       more ? more : "");
+}
+
+/* The communicator's state, unless the watchdog is aborting it. */
+static aorta_status ask(struct nccl_group *group, int *state) {
+    struct nccl_domain *domain = group->domain;
+    pthread_mutex_lock(&domain->lock);
+    bool aborted = atomic_load(&domain->failed) || !group->comm;
+    int result = aborted ? NCCL_SUCCESS : domain->api->async_error(group->comm, state);
+    pthread_mutex_unlock(&domain->lock);
+    if (aborted) return AORTA_ERROR(AORTA_COMM, "the group has been given up");
+    return nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError");
+}
+
+aorta_status nccl_settle(struct nccl_group *group, int result, const char *function) {
+    const int64_t start_ns = aorta_clock_ns();
+    while (result == NCCL_IN_PROGRESS) {
+        AORTA_TRY(ask(group, &result));
+        if (result != NCCL_IN_PROGRESS) break;
+        double waited_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
+        if (waited_s > group->domain->timeout_s) {
+            return AORTA_ERROR(AORTA_TIMEOUT,
+                               "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? "
+                               "(distributed.timeout_s)",
+                               function, group->rank, group->size, waited_s);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+    }
+    return nccl_check(group->domain->api, group->comm, result, function);
+}
+
+/* ---- domains ---- */
+
+static aorta_status domain_open(const struct aorta_comm_options *options, struct nccl_domain **domain) {
+    struct nccl_library *library;
+    AORTA_TRY(library_of(options->device, &library));
+    struct nccl_domain *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    made->api = &library->api;
+    made->device = options->device;
+    made->timeout_s = options->timeout_s;
+    made->rank = options->ranks.rank;
+    aorta_status status = aorta_beacon_open(made->rank, &made->beacon);
+    if (!status) status = aorta_control_open(options, ++library->openings, &made->control);
+    if (!status) status = nccl_watch_begin(made);
+    if (!status) {
+        *domain = made;
+        return NULL;
+    }
+    aorta_control_close(made->control);
+    aorta_beacon_close(made->beacon);
+    free(made);
+    return status;
+}
+
+static void domain_close(struct nccl_domain *domain) {
+    nccl_watch_end(domain);
+    aorta_control_close(domain->control);
+    aorta_beacon_close(domain->beacon);
+    free(domain);
+}
+
+/* ---- groups ---- */
+
+/* NULL when memory is exhausted. From here on the watchdog looks after it. */
+static struct nccl_group *group_make(struct nccl_domain *domain, struct aorta_control *control, int rank, int size) {
+    struct nccl_group *made = calloc(1, sizeof *made);
+    if (!made) return NULL;
+    *made = (struct nccl_group){.domain = domain, .control = control, .rank = rank, .size = size};
+    pthread_mutex_lock(&domain->lock);
+    made->next = domain->groups;
+    domain->groups = made;
+    domain->group_count++;
+    pthread_mutex_unlock(&domain->lock);
+    return made;
+}
+
+static void group_strike(struct nccl_group *group) {
+    struct nccl_domain *domain = group->domain;
+    pthread_mutex_lock(&domain->lock);
+    struct nccl_group **place = &domain->groups;
+    while (*place && *place != group) place = &(*place)->next;
+    if (*place) *place = group->next;
+    pthread_mutex_unlock(&domain->lock);
+}
+
+/* Ends the communicator in good order, or by force where that fails. After a failure the watchdog has it. */
+static void end_communicator(struct nccl_group *group) {
+    const struct nccl_api *api = group->domain->api;
+    if (!group->comm || atomic_load(&group->domain->failed)) return;
+    aorta_status status = nccl_settle(group, api->finalize(group->comm), "ncclCommFinalize");
+    if (status)
+        api->abort(group->comm);
+    else
+        api->destroy(group->comm);
+    aorta_status_free(status);
+}
+
+static void group_close(struct nccl_group *group) {
+    struct nccl_domain *domain = group->domain;
+    aorta_status_free(aorta_gpu_make_current(domain->device)); /* a lost device: nothing on it is left to end */
+    group_strike(group);
+    end_communicator(group);
+    aorta_device_free(domain->device, group->token);
+    if (group->control != domain->control) aorta_control_close(group->control);
+    free(group);
+    if (--domain->group_count == 0) domain_close(domain);
+}
+
+/* Rank 0 of the group makes an id, and says so too when it cannot. */
+static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id *id) {
+    struct {
+        int32_t result;
+        struct nccl_unique_id id;
+    } message = {0};
+    const struct nccl_api *api = group->domain->api;
+    aorta_status status = NULL;
+    if (group->rank == 0) {
+        message.result = api->unique_id(&message.id);
+        status = nccl_check(api, NULL, message.result, "ncclGetUniqueId");
+    }
+    status = aorta_status_join(status, aorta_control_share(group->control, &message, sizeof message));
+    if (status) return aorta_annotate(status, "id of a group of %d ranks", group->size);
+    *id = message.id;
+    if (message.result == NCCL_SUCCESS) return NULL;
+    return AORTA_ERROR(AORTA_COMM, "rank 0 of a group of %d ranks could not make an id for it: %s", group->size,
+                       api->error_text(message.result));
+}
+
+static aorta_status make_communicator(struct nccl_group *group) {
+    struct nccl_unique_id id;
+    AORTA_TRY(exchange_id(group, &id));
+    /* What is undefined NCCL takes from its environment. */
+    struct nccl_config config = {
+        .size = sizeof config,
+        .magic = NCCL_CONFIG_MAGIC,
+        .version = NCCL_CONFIG_VERSION,
+        .blocking = 0,
+        .cga_cluster_size = NCCL_UNDEFINED,
+        .min_ctas = NCCL_UNDEFINED,
+        .max_ctas = NCCL_UNDEFINED,
+        .split_share = NCCL_UNDEFINED,
+        .later = NCCL_UNDEFINED,
+    };
+    void *comm = NULL;
+    int result = group->domain->api->init_rank(&comm, group->size, id, group->rank, &config);
+    group->comm = comm;
+    return nccl_settle(group, result, "ncclCommInitRankConfig");
+}
+
+/* Splitting is collective over the parent: who joins no group, or a disputed one, takes part without a colour. The
+ * child is there once the parent is ready again. */
+static aorta_status split_communicator(struct nccl_group *parent, int color, int key, struct nccl_group *group) {
+    void *comm = NULL;
+    int result = parent->domain->api->split(parent->comm, color, key, &comm, NULL);
+    aorta_status status = nccl_settle(parent, result, "ncclCommSplit");
+    if (!group || status) return status;
+    group->comm = comm;
+    if (!comm) return AORTA_ERROR(AORTA_COMM, "ncclCommSplit gave no communicator");
+    return nccl_settle(group, NCCL_IN_PROGRESS, "ncclCommSplit");
+}
+
+/* Takes over `group`, also on failure. */
+static aorta_status finish_group(struct nccl_group *group, aorta_status status, struct aorta_comm *comm) {
+    struct nccl_domain *domain = group->domain;
+    if (!status) status = aorta_device_alloc(domain->device, 256, "barrier of a group", &group->token);
+    if (status) {
+        group_close(group);
+        return status;
+    }
+    comm->rank = group->rank;
+    comm->size = group->size;
+    comm->state = group;
+    return NULL;
+}
+
+static aorta_status nccl_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
+    AORTA_TRY(aorta_gpu_make_current(options->device));
+    struct nccl_domain *domain;
+    AORTA_TRY(domain_open(options, &domain));
+    struct nccl_group *group = group_make(domain, domain->control, options->ranks.rank, options->ranks.world_size);
+    if (!group) {
+        domain_close(domain);
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    }
+    return finish_group(group, make_communicator(group), comm);
+}
+
+static int smallest(const int *ranks, int count) {
+    int found = ranks[0];
+    for (int i = 1; i < count; i++) found = ranks[i] < found ? ranks[i] : found;
+    return found;
+}
+
+static aorta_status split_into(struct nccl_group *parent, const int *ranks, int count, struct aorta_control *control,
+                               struct aorta_comm *comm) {
+    int key = 0;
+    while (ranks[key] != parent->rank) key++;
+    struct nccl_group *group = group_make(parent->domain, control, key, count);
+    if (!group) {
+        aorta_control_close(control);
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    }
+    aorta_status status = parent->domain->api->split ? split_communicator(parent, smallest(ranks, count), key, group)
+                                                     : make_communicator(group);
+    return finish_group(group, status, comm);
+}
+
+static aorta_status nccl_split(struct aorta_comm *parent_comm, const int *ranks, int count, struct aorta_comm *comm) {
+    struct nccl_group *parent = parent_comm->state;
+    struct aorta_control *control;
+    if (atomic_load(&parent->domain->failed)) return AORTA_ERROR(AORTA_COMM, "an earlier collective has failed");
+    AORTA_TRY(aorta_gpu_make_current(parent->domain->device));
+    aorta_status status = aorta_control_split(parent->control, ranks, count, &control);
+    if (status && aorta_status_code(status) != AORTA_USAGE) return status;
+    if (status || count == 0) {
+        bool takes_part = parent->domain->api->split != NULL;
+        aorta_status other = takes_part ? split_communicator(parent, NCCL_NO_COLOR, 0, NULL) : NULL;
+        return aorta_status_join(status, other);
+    }
+    return split_into(parent, ranks, count, control, comm);
+}
+
+static void nccl_close(struct aorta_comm *comm) {
+    group_close(comm->state);
+}
+
+const struct aorta_comm_backend aorta_comm_nccl = {
+    .name = "nccl",
+    .simulated = false,
+    .open = nccl_open,
+    .split = nccl_split,
+    .close = nccl_close,
+    .enqueue = nccl_enqueue,
+};

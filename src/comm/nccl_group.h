@@ -1,0 +1,71 @@
+/* Inside the NCCL backend: what was opened together, its groups, and the watchdog over both.
+ *
+ * Communicators are made with blocking = 0, so that no call waits for peers longer than timeout_s: a call may return
+ * "in progress", and is then waited for by asking. Collectives on the GPU cannot be waited for like that: a kernel
+ * whose peer never comes runs for ever, and the host with it. So a watchdog thread looks, without touching the GPU, for
+ *   - a rank that has died (its connection to the rendezvous has ended),
+ *   - failures that NCCL itself has noticed (a broken network),
+ *   - the host being held up in a call on the device for longer than timeout_s,
+ * and then gives up: the device is declared failed, so that every further call on it returns what happened, and the
+ * communicators are aborted, which ends their kernels. Should even that not set the host free, the process is ended. */
+#ifndef AORTA_COMM_NCCL_GROUP_H
+#define AORTA_COMM_NCCL_GROUP_H
+
+#include "comm/backend.h"
+#include "comm/control.h"
+#include "comm/nccl_api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* The library, once per device. */
+struct nccl_library {
+    struct nccl_api api;
+    int version;
+    uint64_t openings; /* of this device so far */
+};
+
+/* What one aorta_comm_open began, with all groups split from it. */
+struct nccl_domain {
+    const struct nccl_api *api;
+    struct aorta_device *device;
+    struct aorta_beacon *beacon; /* may be NULL */
+    double timeout_s;
+    int rank;                      /* in the world */
+    struct aorta_control *control; /* of the world; closed with the last group */
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct nccl_group *groups; /* open ones */
+    int group_count;           /* open or being closed */
+    _Atomic bool failed;       /* communicators are being aborted: they must not be used any more */
+    bool ending;
+    pthread_t watchdog;
+    char last[AORTA_BEACON_TEXT]; /* the collective queued last */
+};
+
+struct nccl_group {
+    struct nccl_domain *domain;
+    struct nccl_group *next;
+    _Atomic(void *) comm; /* NULL once it is aborted */
+    struct aorta_control *control;
+    int rank, size;
+    uint64_t sequence; /* collectives queued */
+    void *token;       /* device memory of one element, for barriers */
+};
+
+/* NULL for success, else AORTA_COMM with the library's words. */
+aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
+/* The same, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
+aorta_status nccl_settle(struct nccl_group *group, int result, const char *function);
+
+/* ---- nccl_run.c ---- */
+
+aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
+
+/* ---- nccl_watch.c ---- */
+
+aorta_status nccl_watch_begin(struct nccl_domain *domain);
+void nccl_watch_end(struct nccl_domain *domain);
+
+#endif
