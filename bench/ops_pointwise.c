@@ -124,8 +124,10 @@ static aorta_status bench_create(struct bench *bench) {
     float **const small[] = {&bench->a, &bench->b, &bench->c, &bench->d};
     for (int i = 0; i < 4; i++) AORTA_TRY(floats(bench, activations, 0.01f * (float)(i + 1), small[i]));
     for (int i = 0; i < 4; i++) AORTA_TRY(floats(bench, PARAMETERS, 0.001f, &bench->big[i]));
-    AORTA_TRY(floats(bench, (int64_t)aorta_attention_saved_bytes(attention) / 4, 0.0f, (float **)&bench->saved));
-    AORTA_TRY(floats(bench, (int64_t)aorta_attention_scratch_bytes(attention) / 4, 0.0f, (float **)&bench->scratch));
+    AORTA_TRY(floats(bench, (int64_t)aorta_attention_saved_bytes(aorta_stream_device(bench->stream), attention) / 4,
+                     0.0f, (float **)&bench->saved));
+    AORTA_TRY(floats(bench, (int64_t)aorta_attention_scratch_bytes(aorta_stream_device(bench->stream), attention) / 4,
+                     0.0f, (float **)&bench->scratch));
     AORTA_TRY(floats(bench, (int64_t)ROWS * FEATURES * 2, 0.0f, (float **)&bench->ids));
     AORTA_TRY(floats(bench, sizeof *bench->state / sizeof(float), 0.0f, (float **)&bench->state));
     AORTA_TRY(aorta_stream_synchronize(bench->stream));

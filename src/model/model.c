@@ -27,7 +27,7 @@ static aorta_status take_statistics(struct aorta_model *model, const char *name,
 static aorta_status take_layer(struct aorta_model *model, struct layer_memory *layer) {
     int64_t e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
     struct aorta_pass none = {0};
-    size_t saved = aorta_attention_saved_bytes(aorta_model_attention(model, &none, 0));
+    size_t saved = aorta_attention_saved_bytes(model->device, aorta_model_attention(model, &none, 0));
     AORTA_TRY(take_activations(model, "activations qkv", 3 * e, &layer->qkv));
     AORTA_TRY(take(model, "attention weights", (int64_t)saved, 1, &layer->attention));
     AORTA_TRY(take_activations(model, "activations of attention", e, &layer->context));
@@ -63,7 +63,7 @@ static aorta_status take_root(struct aorta_model *model) {
 static aorta_status take_scratch(struct aorta_model *model) {
     int64_t e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
     struct aorta_pass none = {0};
-    size_t scratch = aorta_attention_scratch_bytes(aorta_model_attention(model, &none, 0));
+    size_t scratch = aorta_attention_scratch_bytes(model->device, aorta_model_attention(model, &none, 0));
     AORTA_TRY(take_activations(model, "gradient of a layer's output", e, &model->dy));
     AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
     AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));

@@ -1,5 +1,6 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
 
 static aorta_status square_sum(const void *args) {
     return aorta_cpu_ops()->square_sum(args);
@@ -9,8 +10,8 @@ static aorta_status adamw(const void *args) {
     return aorta_cpu_ops()->adamw(args);
 }
 
-static const struct aorta_kernel square_kernel = {"square_sum", square_sum, NULL};
-static const struct aorta_kernel adamw_kernel = {"adamw", adamw, NULL};
+static const struct aorta_kernel square_kernel = {"square_sum", square_sum, aorta_ops_gpu_square_sum};
+static const struct aorta_kernel adamw_kernel = {"adamw", adamw, aorta_ops_gpu_adamw};
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
     AORTA_TRY(aorta_check_size(square_kernel.name, "count", count, 0));

@@ -1,5 +1,6 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
 
 static aorta_status cast(const void *args) {
     return aorta_cpu_ops()->cast(args);
@@ -24,10 +25,10 @@ static aorta_status cast_pieces(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel cast_kernel = {"cast", cast, NULL};
-static const struct aorta_kernel fill_kernel = {"fill", fill, NULL};
-static const struct aorta_kernel add_kernel = {"add", add, NULL};
-static const struct aorta_kernel pieces_kernel = {"cast_pieces", cast_pieces, NULL};
+static const struct aorta_kernel cast_kernel = {"cast", cast, aorta_ops_gpu_cast};
+static const struct aorta_kernel fill_kernel = {"fill", fill, aorta_ops_gpu_fill};
+static const struct aorta_kernel add_kernel = {"add", add, aorta_ops_gpu_add};
+static const struct aorta_kernel pieces_kernel = {"cast_pieces", cast_pieces, aorta_ops_gpu_cast_pieces};
 
 aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype to_dtype, const void *from,
                         enum aorta_dtype from_dtype, int64_t count, float scale) {

@@ -1,5 +1,6 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
 
 static aorta_status forward(const void *args) {
     return aorta_cpu_ops()->gelu_forward(args);
@@ -9,8 +10,8 @@ static aorta_status backward(const void *args) {
     return aorta_cpu_ops()->gelu_backward(args);
 }
 
-static const struct aorta_kernel forward_kernel = {"gelu_forward", forward, NULL};
-static const struct aorta_kernel backward_kernel = {"gelu_backward", backward, NULL};
+static const struct aorta_kernel forward_kernel = {"gelu_forward", forward, aorta_ops_gpu_gelu_forward};
+static const struct aorta_kernel backward_kernel = {"gelu_backward", backward, aorta_ops_gpu_gelu_backward};
 
 static aorta_status check_gelu(const char *operation, const struct aorta_gelu *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));

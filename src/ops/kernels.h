@@ -1,8 +1,26 @@
-/* What the public functions hand to the functions that run on the stream: plain structs, copied by aorta_launch. */
+/* What the public functions hand to the functions that run on the stream: plain structs, copied by aorta_launch. The
+ * same for CPU and GPU. */
 #ifndef AORTA_OPS_KERNELS_H
 #define AORTA_OPS_KERNELS_H
 
-#include "ops/ops.h"
+#include "ops/types.h"
+
+struct aorta_step_begin_args {
+    struct aorta_step_state *state;
+    struct aorta_schedule schedule;
+};
+
+struct aorta_step_end_args {
+    struct aorta_step_state *state;
+};
+
+struct aorta_bce_args {
+    struct aorta_bce shape;
+    const void *scores;
+    const float *target, *importance;
+    struct aorta_step_state *state;
+    void *dscores;
+};
 
 struct aorta_linear_args {
     struct aorta_linear shape;
@@ -14,7 +32,7 @@ struct aorta_linear_args {
 
 struct aorta_attention_args {
     struct aorta_attention shape;
-    const void *qkv, *saved_in, *dout;
+    const void *qkv, *saved_in, *out_in, *dout; /* the latter three: backward only */
     void *out, *saved, *dqkv, *scratch;
 };
 

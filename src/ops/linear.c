@@ -1,6 +1,7 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gemm.h"
+#include "ops/gpu/gpu.h"
 
 static aorta_status check_linear(const char *operation, const struct aorta_linear *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -54,9 +55,11 @@ static aorta_status backward_weight(const void *args) {
     return aorta_gemm_typed(&gemm, shape->dtype, a->dy, a->x, AORTA_F32, a->dweight);
 }
 
-static const struct aorta_kernel forward_kernel = {"linear_forward", forward, NULL};
-static const struct aorta_kernel input_kernel = {"linear_backward_input", backward_input, NULL};
-static const struct aorta_kernel weight_kernel = {"linear_backward_weight", backward_weight, NULL};
+static const struct aorta_kernel forward_kernel = {"linear_forward", forward, aorta_ops_gpu_linear_forward};
+static const struct aorta_kernel input_kernel = {"linear_backward_input", backward_input,
+                                                 aorta_ops_gpu_linear_backward_input};
+static const struct aorta_kernel weight_kernel = {"linear_backward_weight", backward_weight,
+                                                  aorta_ops_gpu_linear_backward_weight};
 
 aorta_status aorta_linear_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
                                   const void *weight, const void *bias, void *y) {

@@ -1,19 +1,12 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
 
 #include <math.h>
 
-struct bce_args {
-    struct aorta_bce shape;
-    const void *scores;
-    const float *target, *importance;
-    struct aorta_step_state *state;
-    void *dscores;
-};
-
 /* A handful of values per step: plain code in double. */
 static aorta_status bce(const void *args) {
-    const struct bce_args *a = args;
+    const struct aorta_bce_args *a = args;
     const struct aorta_cpu_ops *ops = aorta_cpu_ops();
     const size_t size = aorta_dtype_size(a->shape.dtype);
     const double share = (double)a->shape.weight / (double)a->shape.count;
@@ -34,7 +27,7 @@ static aorta_status bce(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel kernel = {"bce_with_logits", bce, NULL};
+static const struct aorta_kernel kernel = {"bce_with_logits", bce, aorta_ops_gpu_bce};
 
 aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce shape, const void *scores,
                                    const float *target, const float *importance, struct aorta_step_state *state,
@@ -47,11 +40,11 @@ aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce
                                                                                      {"state", state},
                                                                                      {"dscores", dscores},
                                                                                      {0}}));
-    const struct bce_args args = {.shape = shape,
-                                  .scores = scores,
-                                  .target = target,
-                                  .importance = importance,
-                                  .state = state,
-                                  .dscores = dscores};
+    const struct aorta_bce_args args = {.shape = shape,
+                                        .scores = scores,
+                                        .target = target,
+                                        .importance = importance,
+                                        .state = state,
+                                        .dscores = dscores};
     return aorta_launch(stream, &kernel, &args, sizeof args);
 }

@@ -1,5 +1,6 @@
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
 
 static aorta_status forward(const void *args) {
     return aorta_cpu_ops()->norm_forward(args);
@@ -9,8 +10,8 @@ static aorta_status backward(const void *args) {
     return aorta_cpu_ops()->norm_backward(args);
 }
 
-static const struct aorta_kernel forward_kernel = {"layernorm_forward", forward, NULL};
-static const struct aorta_kernel backward_kernel = {"layernorm_backward", backward, NULL};
+static const struct aorta_kernel forward_kernel = {"layernorm_forward", forward, aorta_ops_gpu_norm_forward};
+static const struct aorta_kernel backward_kernel = {"layernorm_backward", backward, aorta_ops_gpu_norm_backward};
 
 static aorta_status check_norm(const char *operation, const struct aorta_norm *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));

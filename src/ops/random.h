@@ -9,7 +9,7 @@
 #define AORTA_OPS_RANDOM_H
 
 #include "base/philox.h"
-#include "ops/ops.h"
+#include "ops/types.h"
 
 #define AORTA_PHILOX_SAMPLES 8                                         /* of one block */
 #define AORTA_PHILOX_LANES 16                                          /* blocks made side by side */

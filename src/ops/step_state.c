@@ -1,11 +1,7 @@
 #include "ops/check.h"
+#include "ops/gpu/gpu.h"
 
 #include <math.h>
-
-struct begin_args {
-    struct aorta_step_state *state;
-    struct aorta_schedule schedule;
-};
 
 static double schedule_lr(const struct aorta_schedule *schedule, int64_t step) {
     const double lr = (double)schedule->lr;
@@ -16,7 +12,7 @@ static double schedule_lr(const struct aorta_schedule *schedule, int64_t step) {
 }
 
 static aorta_status begin(const void *args) {
-    const struct begin_args *a = args;
+    const struct aorta_step_begin_args *a = args;
     a->state->lr = (float)schedule_lr(&a->schedule, a->state->step);
     a->state->loss = 0.0f;
     a->state->grad_norm = 0.0f;
@@ -56,20 +52,20 @@ static aorta_status update(const void *args) {
 }
 
 static aorta_status end(const void *args) {
-    struct aorta_step_state *const *state = args;
-    (*state)->step++;
+    const struct aorta_step_end_args *a = args;
+    a->state->step++;
     return NULL;
 }
 
-static const struct aorta_kernel begin_kernel = {"step_begin", begin, NULL};
-static const struct aorta_kernel update_kernel = {"step_update", update, NULL};
-static const struct aorta_kernel end_kernel = {"step_end", end, NULL};
+static const struct aorta_kernel begin_kernel = {"step_begin", begin, aorta_ops_gpu_step_begin};
+static const struct aorta_kernel update_kernel = {"step_update", update, aorta_ops_gpu_step_update};
+static const struct aorta_kernel end_kernel = {"step_end", end, aorta_ops_gpu_step_end};
 
 aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
                               struct aorta_schedule schedule) {
     AORTA_TRY(aorta_check_pointer(begin_kernel.name, "state", state));
     AORTA_TRY(aorta_check_size(begin_kernel.name, "warmup_steps", schedule.warmup_steps, 0));
-    const struct begin_args args = {.state = state, .schedule = schedule};
+    const struct aorta_step_begin_args args = {.state = state, .schedule = schedule};
     return aorta_launch(stream, &begin_kernel, &args, sizeof args);
 }
 
@@ -84,5 +80,6 @@ aorta_status aorta_step_update(struct aorta_stream *stream, const struct aorta_s
 
 aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state *state) {
     AORTA_TRY(aorta_check_pointer(end_kernel.name, "state", state));
-    return aorta_launch(stream, &end_kernel, &state, sizeof state);
+    const struct aorta_step_end_args args = {.state = state};
+    return aorta_launch(stream, &end_kernel, &args, sizeof args);
 }

@@ -5,11 +5,29 @@
 
 const enum aorta_dtype rig_dtypes[3] = {AORTA_F32, AORTA_BF16, AORTA_F16};
 
+/* AORTA_TEST_DEVICE names the kind of device; without such a device the test is skipped. */
+static struct aorta_device *open_device(void) {
+    const char *wanted = getenv("AORTA_TEST_DEVICE");
+    enum aorta_device_kind kind = AORTA_DEVICE_CPU;
+    while (wanted && kind <= AORTA_DEVICE_HIP && strcmp(wanted, aorta_device_kind_name(kind)) != 0) kind++;
+    if (kind > AORTA_DEVICE_HIP) fail_msg("AORTA_TEST_DEVICE is %s; it can be cpu, cuda or hip", wanted);
+    struct aorta_device *device = NULL;
+    aorta_status status = aorta_device_open(kind, 0, &device);
+    if (status && kind != AORTA_DEVICE_CPU && aorta_status_code(status) == AORTA_UNSUPPORTED) {
+        print_message("skipped: %s\n", aorta_status_message(status));
+        aorta_status_free(status);
+        skip();
+    }
+    check_ok(status);
+    return device;
+}
+
 int rig_open(void **state) {
+    struct aorta_device *device = open_device();
     struct rig *rig = calloc(1, sizeof *rig);
     assert_non_null(rig);
     rig->random = 88172645463325252u;
-    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &rig->device));
+    rig->device = device;
     check_ok(aorta_stream_create(rig->device, "test", AORTA_PRIORITY_NORMAL, &rig->stream));
     *state = rig;
     return 0;

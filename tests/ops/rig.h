@@ -14,7 +14,7 @@ struct rig {
     uint64_t random;
 };
 
-/* cmocka's setup and teardown: *state is the rig. */
+/* cmocka's setup and teardown: *state is the rig. AORTA_TEST_DEVICE (cpu, cuda, hip) chooses the device. */
 int rig_open(void **state);
 int rig_close(void **state);
 void rig_reset(void **state); /* a new rig, between the cases of one test */

@@ -2,6 +2,7 @@
 #ifndef AORTA_OPS_CPU_CPU_H
 #define AORTA_OPS_CPU_CPU_H
 
+#include "base/status.h"
 #include "ops/kernels.h"
 
 /* One instruction set's functions. Those that take `const void *args` have the signature of a kernel and take the

@@ -1,0 +1,378 @@
+#include "ops/gpu/blas.h"
+#include "ops/gpu/blas_api.h"
+#include "ops/gpu/workspace.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CANDIDATES = 8, OPERANDS = 4 };
+
+const struct aorta_ops_settings aorta_ops_default_settings = {.tune_products = true, .fuse_bias_gradient = true};
+
+/* What a plan was made for. Alignments are those of a, b, c and the bias, 16 at most. */
+struct key {
+    struct aorta_blas_product product;
+    uint32_t alignment[OPERANDS];
+    bool tf32;
+};
+
+struct plan {
+    struct plan *next;
+    struct key key;
+    bool possible; /* the library offers this product */
+    void *description, *a, *b, *c;
+    size_t workspace_bytes;
+    unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* a whole candidate, with the algorithm at its beginning */
+};
+
+struct blas {
+    struct aorta_device *device;
+    const struct aorta_blas_vendor *vendor;
+    pthread_mutex_t lock; /* of everything below; descriptions carry the bias' address, so it is held while queueing */
+    struct aorta_ops_settings settings;
+    struct aorta_blas_api api;
+    void *handle; /* NULL: not opened yet */
+    struct plan *plans;
+};
+
+/* ---- one for each device ---- */
+
+static aorta_status blas_create(struct aorta_device *device, void **state) {
+    struct blas *blas = calloc(1, sizeof *blas);
+    if (!blas) return AORTA_ERROR(AORTA_MEMORY, "no memory for the table of matrix products");
+    blas->device = device;
+    blas->vendor = aorta_device_get_info(device)->kind == AORTA_DEVICE_HIP ? &aorta_blas_hip : &aorta_blas_cuda;
+    blas->settings = aorta_ops_default_settings;
+    pthread_mutex_init(&blas->lock, NULL);
+    *state = blas;
+    return NULL;
+}
+
+static void plan_destroy(struct blas *blas, struct plan *plan) {
+    if (plan->description) blas->api.description_destroy(plan->description);
+    void *const layouts[] = {plan->a, plan->b, plan->c};
+    for (int i = 0; i < 3; i++)
+        if (layouts[i]) blas->api.layout_destroy(layouts[i]);
+    free(plan);
+}
+
+static void blas_destroy(void *state) {
+    struct blas *blas = state;
+    while (blas->plans) {
+        struct plan *plan = blas->plans;
+        blas->plans = plan->next;
+        plan_destroy(blas, plan);
+    }
+    if (blas->handle) {
+        aorta_status_free(aorta_gpu_make_current(blas->device));
+        blas->api.destroy(blas->handle);
+    }
+    pthread_mutex_destroy(&blas->lock);
+    free(blas);
+}
+
+static aorta_status find_blas(struct aorta_device *device, struct blas **blas) {
+    static const char key;
+    void *state;
+    AORTA_TRY(aorta_device_attachment(device, &key, blas_create, blas_destroy, &state));
+    *blas = state;
+    return NULL;
+}
+
+static aorta_status blas_open(struct blas *blas) {
+    if (blas->handle) return NULL;
+    struct aorta_library library;
+    AORTA_TRY(aorta_library_open(&blas->vendor->library, &blas->api, &library));
+    int code = blas->api.create(&blas->handle);
+    if (!code) return NULL;
+    blas->handle = NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "%s (%s) does not start: status %d", blas->vendor->name, library.path, code);
+}
+
+/* ---- plans ---- */
+
+static aorta_status failure(const struct blas *blas, const struct plan *plan, const char *what, int code) {
+    const struct aorta_blas_product *p = &plan->key.product;
+    return AORTA_ERROR(AORTA_DEVICE, "%s, product %lld x %lld x %lld in %s: %s gives status %d", blas->vendor->name,
+                       (long long)p->m, (long long)p->n, (long long)p->k, aorta_dtype_name(p->dtype), what, code);
+}
+
+static int epilogue_number(const struct aorta_blas_vendor *vendor, enum aorta_blas_epilogue epilogue) {
+    if (epilogue == AORTA_BLAS_BIAS) return vendor->epilogue_bias;
+    return epilogue == AORTA_BLAS_PLAIN ? vendor->epilogue_none : vendor->epilogue_bias_gradient_b;
+}
+
+static int describe(struct blas *blas, struct plan *plan, const void *bias) {
+    const struct aorta_blas_vendor *vendor = blas->vendor;
+    const struct aorta_blas_product *p = &plan->key.product;
+    const int32_t transpose_a = p->transpose_a ? vendor->transposed : vendor->plain;
+    const int32_t transpose_b = p->transpose_b ? vendor->transposed : vendor->plain;
+    const uint32_t epilogue = (uint32_t)epilogue_number(vendor, p->epilogue);
+    const struct {
+        int attribute;
+        const void *value;
+        size_t bytes;
+    } attributes[] = {{vendor->transpose_a, &transpose_a, sizeof transpose_a},
+                      {vendor->transpose_b, &transpose_b, sizeof transpose_b},
+                      {vendor->epilogue, &epilogue, sizeof epilogue},
+                      {vendor->bias_pointer, &bias, sizeof bias}};
+    int code = blas->api.description_create(
+        &plan->description, plan->key.tf32 ? vendor->compute_tf32 : vendor->compute_fp32, vendor->types[AORTA_F32]);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes && !code; i++) {
+        if (attributes[i].value == (const void *)&bias && !bias) continue;
+        code = blas->api.description_set(plan->description, attributes[i].attribute, attributes[i].value,
+                                         attributes[i].bytes);
+    }
+    return code;
+}
+
+static int lay_out(struct blas *blas, struct plan *plan) {
+    const struct aorta_blas_product *p = &plan->key.product;
+    const int type = blas->vendor->types[p->dtype], c_type = blas->vendor->types[p->c_dtype];
+    const struct {
+        void **layout;
+        int type;
+        int64_t rows, columns, stride;
+    } layouts[] = {
+        {&plan->a, type, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->a_stride},
+        {&plan->b, type, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->b_stride},
+        {&plan->c, c_type, p->m, p->n, p->c_stride},
+    };
+    int code = 0;
+    for (size_t i = 0; i < 3 && !code; i++)
+        code = blas->api.layout_create(layouts[i].layout, layouts[i].type, (uint64_t)layouts[i].rows,
+                                       (uint64_t)layouts[i].columns, layouts[i].stride);
+    return code;
+}
+
+/* Asks for candidates; none found is no error. */
+static int ask(struct blas *blas, struct plan *plan, unsigned char *candidates, int *found) {
+    const struct aorta_blas_vendor *vendor = blas->vendor;
+    const uint64_t workspace = AORTA_WORKSPACE_BYTES;
+    const uint32_t *alignment = plan->key.alignment;
+    const uint32_t alignments[] = {alignment[0], alignment[1], alignment[2], alignment[2]}; /* c twice: in and out */
+    void *preference;
+    int code = blas->api.preference_create(&preference);
+    if (code) return code;
+    code = blas->api.preference_set(preference, vendor->workspace_bytes, &workspace, sizeof workspace);
+    for (int i = 0; i < OPERANDS && vendor->alignment_a >= 0 && !code; i++)
+        code = blas->api.preference_set(preference, vendor->alignment_a + i, &alignments[i], sizeof alignments[i]);
+    *found = 0;
+    if (!code && blas->api.candidates(blas->handle, plan->description, plan->a, plan->b, plan->c, plan->c, preference,
+                                      CANDIDATES, candidates, found))
+        *found = 0;
+    blas->api.preference_destroy(preference);
+    return code;
+}
+
+static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream *stream,
+                 const struct aorta_blas_operands *operands, const void *algorithm, void *workspace) {
+    const float one = 1.0f, zero = 0.0f;
+    return blas->api.multiply(blas->handle, plan->description, &one, operands->a, plan->a, operands->b, plan->b,
+                              plan->key.product.accumulate ? &one : &zero, operands->c, plan->c, operands->c, plan->c,
+                              algorithm, workspace, AORTA_WORKSPACE_BYTES, aorta_gpu_stream_handle(stream));
+}
+
+/* ---- choosing among candidates by time ---- */
+
+struct trial {
+    struct blas *blas;
+    struct plan *plan;
+    struct aorta_stream *stream;
+    struct aorta_blas_operands operands;
+    void *workspace;
+    struct aorta_event *start, *end;
+};
+
+/* Time of one candidate in ns; INT64_MAX when it does not run. */
+static aorta_status time_candidate(struct trial *trial, const void *candidate, int64_t *time) {
+    enum { RUNS = 5 };
+    *time = INT64_MAX;
+    for (int i = -1; i < RUNS; i++) { /* the first is for warming up */
+        if (i == 0) AORTA_TRY(aorta_event_record(trial->start, trial->stream));
+        if (queue(trial->blas, trial->plan, trial->stream, &trial->operands, candidate, trial->workspace)) return NULL;
+    }
+    AORTA_TRY(aorta_event_record(trial->end, trial->stream));
+    AORTA_TRY(aorta_event_synchronize(trial->end));
+    int64_t start, end;
+    AORTA_TRY(aorta_event_time(trial->start, &start));
+    AORTA_TRY(aorta_event_time(trial->end, &end));
+    *time = end - start;
+    return NULL;
+}
+
+static aorta_status time_candidates(struct trial *trial, const unsigned char *candidates, int count, int *fastest) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        int64_t time;
+        AORTA_TRY(time_candidate(trial, candidates + (size_t)i * trial->blas->vendor->candidate_bytes, &time));
+        if (time >= least) continue;
+        least = time;
+        *fastest = i;
+    }
+    return NULL;
+}
+
+/* A product that adds to c is timed on memory of its own; without room for that, the library's first guess it is. */
+static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
+                           const struct aorta_blas_operands *operands, const unsigned char *candidates, int count,
+                           int *fastest) {
+    const struct aorta_blas_product *p = &plan->key.product;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    struct trial trial = {
+        .blas = blas, .plan = plan, .stream = stream, .operands = *operands, .workspace = workspace.memory};
+    void *own = NULL;
+    if (p->accumulate) {
+        aorta_status full = aorta_device_alloc(
+            blas->device, (size_t)(p->c_stride * p->n) * aorta_dtype_size(p->c_dtype), "trial of a product", &own);
+        aorta_status_free(full);
+        if (!own) return NULL;
+        trial.operands.c = own;
+    }
+    aorta_status status = aorta_event_create(blas->device, &trial.start);
+    if (!status) status = aorta_event_create(blas->device, &trial.end);
+    if (!status) status = time_candidates(&trial, candidates, count, fastest);
+    aorta_event_destroy(trial.start);
+    aorta_event_destroy(trial.end);
+    aorta_status waited = own ? aorta_stream_synchronize(stream) : NULL;
+    aorta_device_free(blas->device, own);
+    return aorta_status_join(status, waited);
+}
+
+/* ---- from a product to its plan ---- */
+
+static uint32_t alignment_of(const void *pointer) {
+    const uintptr_t bits = (uintptr_t)pointer | 16;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+static int usable(const struct blas *blas, unsigned char *candidates, int found) {
+    const size_t size = blas->vendor->candidate_bytes;
+    int kept = 0;
+    for (int i = 0; i < found; i++) {
+        int state;
+        size_t workspace;
+        memcpy(&state, candidates + (size_t)i * size + blas->vendor->state_offset, sizeof state);
+        memcpy(&workspace, candidates + (size_t)i * size + blas->vendor->workspace_offset, sizeof workspace);
+        if (state != 0 || workspace > AORTA_WORKSPACE_BYTES) continue;
+        memmove(candidates + (size_t)kept++ * size, candidates + (size_t)i * size, size);
+    }
+    return kept;
+}
+
+static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
+                              const struct aorta_blas_operands *operands) {
+    unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES] = {0};
+    int found = 0, fastest = 0;
+    int code = describe(blas, plan, operands->bias);
+    if (!code) code = lay_out(blas, plan);
+    if (!code) code = ask(blas, plan, candidates, &found);
+    if (code) return failure(blas, plan, "its description", code);
+    found = usable(blas, candidates, found);
+    plan->possible = found > 0;
+    if (found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
+        AORTA_TRY(choose(blas, plan, stream, operands, candidates, found, &fastest));
+    memcpy(plan->algorithm, candidates + (size_t)fastest * blas->vendor->candidate_bytes,
+           blas->vendor->candidate_bytes);
+    return NULL;
+}
+
+static bool same_key(const struct key *x, const struct key *y) {
+    const struct aorta_blas_product *p = &x->product, *q = &y->product;
+    return p->dtype == q->dtype && p->c_dtype == q->c_dtype && p->epilogue == q->epilogue && p->m == q->m &&
+           p->n == q->n && p->k == q->k && p->a_stride == q->a_stride && p->b_stride == q->b_stride &&
+           p->c_stride == q->c_stride && p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b &&
+           p->accumulate == q->accumulate && x->tf32 == y->tf32 &&
+           memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
+}
+
+static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
+                              const struct aorta_blas_operands *operands, struct plan **found) {
+    const struct key key = {.product = *product,
+                            .alignment = {alignment_of(operands->a), alignment_of(operands->b),
+                                          alignment_of(operands->c), alignment_of(operands->bias)},
+                            .tf32 = blas->settings.allow_tf32 && product->dtype == AORTA_F32};
+    for (struct plan *plan = blas->plans; plan; plan = plan->next) {
+        if (!same_key(&plan->key, &key)) continue;
+        *found = plan;
+        return NULL;
+    }
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan) return AORTA_ERROR(AORTA_MEMORY, "no memory for the plan of a matrix product");
+    plan->key = key;
+    aorta_status status = fill_plan(blas, plan, stream, operands);
+    if (status) {
+        plan_destroy(blas, plan);
+        return status;
+    }
+    plan->next = blas->plans;
+    blas->plans = *found = plan;
+    return NULL;
+}
+
+static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
+                             const struct aorta_blas_operands *operands, bool *done) {
+    *done = false;
+    AORTA_TRY(blas_open(blas));
+    struct plan *plan;
+    AORTA_TRY(find_plan(blas, stream, product, operands, &plan));
+    if (!plan->possible) return NULL;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    int code = 0;
+    if (operands->bias)
+        code = blas->api.description_set(plan->description, blas->vendor->bias_pointer, &operands->bias,
+                                         sizeof operands->bias);
+    if (!code) code = queue(blas, plan, stream, operands, plan->algorithm, workspace.memory);
+    if (code) return failure(blas, plan, "the product", code);
+    *done = true;
+    return NULL;
+}
+
+aorta_status aorta_blas_multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
+                                 const struct aorta_blas_operands *operands, bool *done) {
+    struct aorta_device *device = aorta_stream_device(stream);
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    AORTA_TRY(aorta_gpu_make_current(device));
+    pthread_mutex_lock(&blas->lock);
+    aorta_status status = multiply(blas, stream, product, operands, done);
+    pthread_mutex_unlock(&blas->lock);
+    return status;
+}
+
+/* ---- settings ---- */
+
+aorta_status aorta_blas_settings(struct aorta_device *device, struct aorta_ops_settings *settings) {
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    pthread_mutex_lock(&blas->lock);
+    *settings = blas->settings;
+    pthread_mutex_unlock(&blas->lock);
+    return NULL;
+}
+
+aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta_ops_settings *settings) {
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    pthread_mutex_lock(&blas->lock);
+    blas->settings = *settings;
+    pthread_mutex_unlock(&blas->lock);
+    return NULL;
+}
+
+aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
+    struct aorta_device *device = aorta_stream_device(stream);
+    if (!aorta_device_is_gpu(device)) return NULL;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    AORTA_TRY(aorta_gpu_make_current(device));
+    pthread_mutex_lock(&blas->lock);
+    aorta_status status = blas->settings.own_products ? NULL : blas_open(blas);
+    pthread_mutex_unlock(&blas->lock);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* Embedding: gathering forward; backward the places of the ids are sorted by id, and runs of one id summed. */
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
+
+/* Queued behind the kernels: kernels cannot fail, so they leave a note and the host reads it in the stream's order. */
+static aorta_status check_fault(void *user) {
+    struct aorta_gpu_fault *fault = user;
+    if (!fault->found) return NULL;
+    const struct aorta_gpu_fault met = *fault;
+    fault->found = 0;
+    return AORTA_ERROR(AORTA_DEVICE, "embedding: id %lld of row %lld, feature %lld is outside [0, %lld)",
+                       (long long)met.id, (long long)met.row, (long long)met.feature, (long long)met.vocab);
+}
+
+static struct aorta_gpu_grid gather_grid(int64_t rows, int64_t dim) {
+    return (struct aorta_gpu_grid){
+        .blocks = {aorta_ops_blocks(rows, AORTA_GATHER_ROWS), aorta_ops_blocks(dim, (int64_t)AORTA_GATHER_LANES * 8)},
+        .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
+}
+
+aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    const struct aorta_gpu_embedding_args gpu = {.op = *a, .fault = workspace.fault};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_embedding_forward, a->shape.dtype,
+                                      gather_grid(a->shape.rows, a->shape.dim), &gpu, sizeof gpu));
+    return aorta_host_call(stream, check_fault, workspace.fault);
+}
+
+/* Where things lie in the workspace. */
+struct plan {
+    int64_t count, blocks, range, ranges;
+    uint32_t *keys[2], *values[2], *histogram;
+    float *head, *tail;
+};
+
+static void *take(char *memory, size_t *used, size_t bytes) {
+    void *taken = memory ? memory + *used : NULL;
+    *used += (bytes + 255) / 256 * 256;
+    return taken;
+}
+
+/* `memory` NULL: only how much is needed. */
+static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, void *memory) {
+    size_t used = 0;
+    plan->count = shape->rows * shape->features;
+    plan->blocks = (plan->count + AORTA_SORT_THREADS * AORTA_SORT_ITEMS - 1) / (AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
+    plan->range = plan->count < 128 * 1024 ? 32 : 128;
+    plan->ranges = (plan->count + plan->range - 1) / plan->range;
+    for (int i = 0; i < 2; i++) {
+        plan->keys[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
+        plan->values[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
+    }
+    plan->histogram = take(memory, &used, (size_t)(plan->blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t));
+    plan->head = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
+    plan->tail = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
+    return used;
+}
+
+static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *plan,
+                              const struct aorta_gpu_sort_args *args) {
+    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)plan->blocks}, .threads = {AORTA_SORT_THREADS}};
+    const struct aorta_gpu_grid one = {.blocks = {1}, .threads = {AORTA_SCAN_THREADS}};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, one, args, sizeof *args));
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
+}
+
+/* As many passes as the greatest key has bytes; the sorted pairs end up in *keys, *values. */
+static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
+                         struct aorta_gpu_fault *fault, const uint32_t **keys, const uint32_t **values) {
+    struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
+                                       .count = plan->count,
+                                       .blocks = plan->blocks,
+                                       .ids = a->ids,
+                                       .vocab = a->shape.vocab,
+                                       .features = a->shape.features,
+                                       .fault = fault};
+    for (int pass = 0; pass == 0 || a->shape.vocab >> args.shift > 0; pass++, args.shift = pass * 8) {
+        args.keys_out = plan->keys[pass % 2];
+        args.values_out = plan->values[pass % 2];
+        AORTA_TRY(sort_pass(stream, plan, &args));
+        args.keys = args.keys_out;
+        args.values = args.values_out;
+    }
+    *keys = args.keys;
+    *values = args.values;
+    return NULL;
+}
+
+aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "embedding: %lld ids of %lld; on a GPU both must be below 2^31",
+                           (long long)(a->shape.rows * a->shape.features), (long long)a->shape.vocab);
+    struct plan plan;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, plan_make(&plan, &a->shape, NULL), &workspace));
+    plan_make(&plan, &a->shape, workspace.memory);
+    struct aorta_gpu_gather_args gather = {
+        .op = *a, .count = plan.count, .range = plan.range, .head = plan.head, .tail = plan.tail};
+    AORTA_TRY(sort(stream, a, &plan, workspace.fault, &gather.keys, &gather.values));
+    const struct aorta_gpu_grid grid = gather_grid(plan.ranges, a->shape.dim);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gather_ranges, a->shape.dtype, grid, &gather, sizeof gather));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_gather_runs, grid, &gather, sizeof gather));
+    return aorta_host_call(stream, check_fault, workspace.fault);
+}

@@ -1,0 +1,58 @@
+/* The GPU side of the operations: each function works out a grid and queues kernels, or calls the vendor's matrix
+ * library. They take what the CPU functions of the same operation take (ops/kernels.h), and stand beside them in a
+ * struct aorta_kernel. */
+#ifndef AORTA_OPS_GPU_GPU_H
+#define AORTA_OPS_GPU_GPU_H
+
+#include "device/gpu.h"
+#include "ops/gpu/entries.h"
+#include "ops/kernels/arguments.h"
+
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cast(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cast_pieces(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_fill(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_add(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_gelu_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_gelu_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_step_begin(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_step_update(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_step_end(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_bce(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_square_sum(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args);
+
+/* What attention keeps between forward and backward on a GPU, and needs while it runs. */
+size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape);
+size_t aorta_ops_gpu_attention_scratch_bytes(const struct aorta_attention *shape);
+
+/* ---- shared by the files of this folder ---- */
+
+/* Queues a plain entry, or the entry of a typed one that belongs to `dtype`. */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_run(struct aorta_stream *stream, enum aorta_ops_entry entry,
+                                              struct aorta_gpu_grid grid, const void *args, size_t bytes);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_run_typed(struct aorta_stream *stream, enum aorta_ops_entry entry,
+                                                    enum aorta_dtype dtype, struct aorta_gpu_grid grid,
+                                                    const void *args, size_t bytes);
+
+static inline uint32_t aorta_ops_blocks(int64_t count, int64_t per_block) {
+    return (uint32_t)((count + per_block - 1) / per_block);
+}
+
+/* Column sums of dy [rows, columns] into sums (+= when `accumulate`). */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
+                                                      const void *dy, int64_t rows, int64_t columns, float *sums,
+                                                      bool accumulate);
+/* The second stage alone: column sums of partial [rows, columns] into first[0 … split) and second. */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
+                                                        const struct aorta_gpu_column_finish_args *args);
+
+#endif

@@ -1,0 +1,134 @@
+/* Linear layers. Our matrices lie row by row, the vendor's column by column: what is y [rows, out] to us is its
+ * transpose to the library, and the operands change places. */
+#include "ops/gpu/blas.h"
+#include "ops/gpu/gpu.h"
+
+/* By a kernel of our own. The struct tells both ways to look at the product apart: here nothing is transposed. */
+static aorta_status multiply_plainly(struct aorta_stream *stream, enum aorta_dtype dtype,
+                                     const struct aorta_gpu_gemm_args *args) {
+    const struct aorta_gpu_grid grid = {
+        .blocks = {aorta_ops_blocks(args->m, AORTA_GEMM_TILE), aorta_ops_blocks(args->n, AORTA_GEMM_TILE)},
+        .threads = {AORTA_GEMM_THREADS}};
+    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, dtype, grid, args, sizeof *args);
+}
+
+/* c [m, n] by the library where it offers that, else by our kernel. */
+static aorta_status multiply(struct aorta_stream *stream, const struct aorta_ops_settings *settings,
+                             const struct aorta_blas_product *product, const struct aorta_blas_operands *operands,
+                             const struct aorta_gpu_gemm_args *plainly) {
+    bool done = false;
+    if (!settings->own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
+    return done ? NULL : multiply_plainly(stream, product->dtype, plainly);
+}
+
+aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = s->dtype,
+                                               .epilogue = a->bias ? AORTA_BLAS_BIAS : AORTA_BLAS_PLAIN,
+                                               .m = s->out,
+                                               .n = s->rows,
+                                               .k = s->in,
+                                               .a_stride = s->in,
+                                               .b_stride = s->in,
+                                               .c_stride = s->out,
+                                               .transpose_a = true};
+    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
+    const struct aorta_gpu_gemm_args plainly = {.a = a->x,
+                                                .b = a->weight,
+                                                .bias = a->bias,
+                                                .c = a->y,
+                                                .m = s->rows,
+                                                .n = s->out,
+                                                .k = s->in,
+                                                .a_row = s->in,
+                                                .a_column = 1,
+                                                .b_row = 1,
+                                                .b_column = s->in,
+                                                .c_row = s->out,
+                                                .c_is_fp32 = s->dtype == AORTA_F32};
+    return multiply(stream, &settings, &product, &operands, &plainly);
+}
+
+aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = s->dtype,
+                                               .m = s->in,
+                                               .n = s->rows,
+                                               .k = s->out,
+                                               .a_stride = s->in,
+                                               .b_stride = s->out,
+                                               .c_stride = s->in,
+                                               .accumulate = a->accumulate};
+    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->dy, .c = a->dx};
+    const struct aorta_gpu_gemm_args plainly = {.a = a->dy,
+                                                .b = a->weight,
+                                                .c = a->dx,
+                                                .m = s->rows,
+                                                .n = s->in,
+                                                .k = s->out,
+                                                .a_row = s->out,
+                                                .a_column = 1,
+                                                .b_row = s->in,
+                                                .b_column = 1,
+                                                .c_row = s->in,
+                                                .accumulate = a->accumulate,
+                                                .c_is_fp32 = s->dtype == AORTA_F32};
+    return multiply(stream, &settings, &product, &operands, &plainly);
+}
+
+/* dbias as a by-product of dweight, where the library can: then dy is read once. */
+static aorta_status try_with_bias(struct aorta_stream *stream, const struct aorta_linear_args *a,
+                                  struct aorta_blas_product product, bool *done) {
+    product.epilogue = AORTA_BLAS_BIAS_GRADIENT_B;
+    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight, .bias = a->dbias};
+    return aorta_blas_multiply(stream, &product, &operands, done);
+}
+
+aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = AORTA_F32,
+                                               .m = s->in,
+                                               .n = s->out,
+                                               .k = s->rows,
+                                               .a_stride = s->in,
+                                               .b_stride = s->out,
+                                               .c_stride = s->in,
+                                               .transpose_b = true,
+                                               .accumulate = a->accumulate};
+    if (s->rows > 0 && a->dbias && !a->accumulate && settings.fuse_bias_gradient && !settings.own_products) {
+        bool done;
+        AORTA_TRY(try_with_bias(stream, a, product, &done));
+        if (done) return NULL;
+    }
+    if (a->dbias)
+        AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, s->rows, s->out, a->dbias, a->accumulate));
+    if (s->rows == 0) /* a product over nothing is zero */
+        return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
+    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};
+    const struct aorta_gpu_gemm_args plainly = {.a = a->dy,
+                                                .b = a->x,
+                                                .c = a->dweight,
+                                                .m = s->out,
+                                                .n = s->in,
+                                                .k = s->rows,
+                                                .a_row = 1,
+                                                .a_column = s->out,
+                                                .b_row = s->in,
+                                                .b_column = 1,
+                                                .c_row = s->in,
+                                                .accumulate = a->accumulate,
+                                                .c_is_fp32 = true};
+    return multiply(stream, &settings, &product, &operands, &plainly);
+}

@@ -1,0 +1,23 @@
+/* Scratch memory of the operations, one piece for each stream: operations on a stream run one after the other, so all
+ * of them can use the same. It is allocated before the first capture and stays where it is, as graphs keep its address.
+ */
+#ifndef AORTA_OPS_GPU_WORKSPACE_H
+#define AORTA_OPS_GPU_WORKSPACE_H
+
+#include "device/gpu.h"
+#include "ops/kernels/arguments.h"
+
+#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20)
+
+struct aorta_ops_workspace {
+    void *memory;
+    size_t bytes;
+    struct aorta_gpu_fault *fault; /* pinned: where kernels say what they met */
+};
+
+/* The stream's workspace, of at least `bytes` and at least AORTA_WORKSPACE_BYTES. Inside a capture it must exist
+ * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
+AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
+                                                struct aorta_ops_workspace *workspace);
+
+#endif

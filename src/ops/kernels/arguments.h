@@ -1,0 +1,130 @@
+/* What GPU kernels take beside the structs of ops/kernels.h, and the sizes that host and kernel must agree on. Plain C:
+ * the host includes it, and it is part of the kernels' text. */
+#ifndef AORTA_OPS_KERNELS_ARGUMENTS_H
+#define AORTA_OPS_KERNELS_ARGUMENTS_H
+
+#include "ops/kernels.h"
+
+enum {
+    AORTA_POINTWISE_THREADS = 256, /* one takes eight elements */
+    AORTA_TILE = AORTA_POINTWISE_THREADS * 8,
+    AORTA_SUM_THREADS = 256,
+    AORTA_NORM_THREADS = 512, /* at most; short rows share a block */
+    AORTA_NORM_CHUNKS = 2,    /* of eight elements, held by one thread */
+    AORTA_COLUMN_LANES = 32,  /* threads side by side; each takes eight columns in the first stage, one in the second */
+    AORTA_COLUMN_ROWS = 8,    /* threads below each other */
+    AORTA_SORT_THREADS = 256,
+    AORTA_SORT_ITEMS = 8, /* of one thread */
+    AORTA_SORT_DIGITS = 256,
+    AORTA_SCAN_THREADS = 1024,
+    AORTA_GATHER_LANES = 32, /* threads that share a row of an embedding; each takes eight columns */
+    AORTA_GATHER_ROWS = 8,
+    AORTA_GEMM_TILE = 32,
+    AORTA_GEMM_THREADS = 256,
+};
+
+/* ---- sums ---- */
+
+/* *to += scale · Σ partial, in the order of the partial sums. */
+struct aorta_gpu_finish_args {
+    const double *partial;
+    int64_t count;
+    double scale;
+    float *to;
+};
+
+struct aorta_gpu_square_sum_args {
+    struct aorta_square_sum_args op;
+    double *partial; /* of each block */
+};
+
+struct aorta_gpu_bce_args {
+    struct aorta_bce_args op;
+    double *partial; /* of each block */
+};
+
+/* ---- sums over rows ---- */
+
+/* partial [splits, columns] = sums of x [rows, columns] over a share of the rows each. */
+struct aorta_gpu_column_args {
+    const void *x;
+    int64_t rows, columns, rows_per_split;
+    float *partial;
+};
+
+/* Column sums of partial [rows, columns] into first[0 … split) and second[0 … columns − split), += when `accumulate`.
+ */
+struct aorta_gpu_column_finish_args {
+    const float *partial;
+    int64_t rows, columns, split;
+    float *first, *second;
+    bool accumulate;
+};
+
+struct aorta_gpu_norm_backward_args {
+    struct aorta_norm_backward_args op;
+    float *partial; /* [blocks × rows of threads, 2·width]: dgamma, dbeta */
+};
+
+/* ---- embedding ---- */
+
+/* In pinned memory: the first id out of range that any thread met. */
+struct aorta_gpu_fault {
+    int32_t found;
+    int64_t id, row, feature, vocab;
+};
+
+struct aorta_gpu_embedding_args {
+    struct aorta_embedding_args op;
+    struct aorta_gpu_fault *fault;
+};
+
+/* One pass of a stable radix sort of (key, value) by eight bits of the key. */
+struct aorta_gpu_sort_args {
+    const uint32_t *keys, *values; /* keys NULL: the ids are the keys, their places the values */
+    uint32_t *keys_out, *values_out;
+    uint32_t *histogram; /* [digits, blocks], after the scan where each block's share begins */
+    int64_t count, blocks;
+    int32_t shift;
+    const int64_t *ids;
+    int64_t vocab, features;
+    struct aorta_gpu_fault *fault;
+};
+
+/* Adds rows of dy, sorted by id, into dtable: ranges of equal length side by side; sums of runs that cross the end of a
+ * range go through `head` (begun before the range, ended in it) and `tail` (goes on behind it). */
+struct aorta_gpu_gather_args {
+    struct aorta_embedding_args op;
+    const uint32_t *keys, *values;
+    int64_t count, range;
+    float *head, *tail; /* [ranges, dim] */
+};
+
+/* ---- matrix products ---- */
+
+/* c [m, n] = a·b + bias, or += without bias; element (i, j) of a lies at i·a_row + j·a_column. */
+struct aorta_gpu_gemm_args {
+    const void *a, *b, *bias;
+    void *c;
+    int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
+    bool accumulate, c_is_fp32;
+};
+
+/* ---- attention ---- */
+
+/* Widths of a head that kernels are made for; a head in between is padded with zeros. A block works on a tile of
+ * queries (or keys): 32 threads on 16 of them. The tiles of four matrices and one of weights fit into 48 KiB. */
+#define AORTA_ATTENTION_TILE(dim, element_bytes)                                                                       \
+    ((element_bytes) == 2 ? ((dim) <= 64 ? 64 : 32) : (dim) <= 64 ? 32 : 16)
+enum { AORTA_ATTENTION_THREADS = 128 }; /* at most */
+
+struct aorta_gpu_attention_args {
+    struct aorta_attention_args op;
+    float *logsum; /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
+    uint16_t
+        *kept; /* [batch, heads, positions, units]: one bit for each weight that dropout keeps, 16 keys in a unit */
+    int64_t units;
+    float *along; /* [batch, heads, positions]: Σ dout∘out; backward only */
+};
+
+#endif

@@ -1,0 +1,140 @@
+/* Element types, and eight elements at a time: 16 bytes of the 16-bit types, and one block of random numbers. */
+#ifndef AORTA_KERNELS_ELEMENT_H
+#define AORTA_KERNELS_ELEMENT_H
+
+#include "base/dtype.h"
+#include "ops/kernels/portable.h"
+
+struct fp16 {
+    uint16_t bits;
+};
+struct bf16 {
+    uint16_t bits;
+};
+
+DEVICE float float_of_bits(uint32_t bits) {
+    float value;
+    copy_bytes(&value, &bits, sizeof value);
+    return value;
+}
+DEVICE uint32_t bits_of_float(float value) {
+    uint32_t bits;
+    copy_bytes(&bits, &value, sizeof bits);
+    return bits;
+}
+
+DEVICE float to_float(float value) {
+    return value;
+}
+DEVICE float to_float(bf16 value) {
+    return float_of_bits((uint32_t)value.bits << 16);
+}
+
+/* Rounding to nearest even, as the processor does it or as src/ops/cpu/convert.c. */
+DEVICE void narrow(float value, float *to) {
+    *to = value;
+}
+
+#if defined(AORTA_EMULATOR)
+DEVICE float to_float(fp16 value) {
+    return emulated_from_half(value.bits);
+}
+DEVICE void narrow(float value, fp16 *to) {
+    to->bits = emulated_to_half(value);
+}
+#elif defined(AORTA_CUDA)
+DEVICE float to_float(fp16 value) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+    return wide;
+}
+DEVICE void narrow(float value, fp16 *to) {
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to->bits) : "f"(value));
+}
+#else
+DEVICE float to_float(fp16 value) {
+    return (float)__builtin_bit_cast(_Float16, value.bits);
+}
+DEVICE void narrow(float value, fp16 *to) {
+    to->bits = __builtin_bit_cast(uint16_t, (_Float16)value);
+}
+#endif
+
+#if defined(AORTA_CUDA)
+DEVICE void narrow(float value, bf16 *to) {
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to->bits) : "f"(value));
+}
+#else
+DEVICE void narrow(float value, bf16 *to) {
+    const uint32_t bits = bits_of_float(value);
+    const uint32_t nearest = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+    const uint32_t quiet = bits >> 16 | 0x40u;
+    to->bits = (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : nearest);
+}
+#endif
+
+template <typename T> DEVICE T from_float(float value) {
+    T element;
+    narrow(value, &element);
+    return element;
+}
+
+template <typename T> DEVICE float rounded(float value) {
+    return to_float(from_float<T>(value));
+}
+
+struct alignas(16) bytes16 {
+    uint32_t word[4];
+};
+
+DEVICE bool aligned16(const void *pointer) {
+    return ((size_t)pointer & 15u) == 0;
+}
+
+/* Eight elements from memory that is aligned to 16 bytes. */
+template <typename T> DEVICE void load_aligned(const T *from, float value[8]) {
+    T element[8];
+    for (size_t i = 0; i < sizeof element / 16; i++) {
+        const bytes16 part = reinterpret_cast<const bytes16 *>(from)[i];
+        copy_bytes(reinterpret_cast<char *>(element) + 16 * i, &part, 16);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) value[i] = to_float(element[i]);
+}
+template <typename T> DEVICE void store_aligned(T *to, const float value[8]) {
+    T element[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) element[i] = from_float<T>(value[i]);
+    for (size_t i = 0; i < sizeof element / 16; i++) {
+        bytes16 part;
+        copy_bytes(&part, reinterpret_cast<char *>(element) + 16 * i, 16);
+        reinterpret_cast<bytes16 *>(to)[i] = part;
+    }
+}
+
+/* The first `count` of eight elements, from memory aligned in any way; the others read as 0 and are not written. */
+template <typename T> DEVICE void load8(const T *from, int count, float value[8]) {
+    if (count == 8 && aligned16(from)) return load_aligned(from, value);
+#pragma unroll
+    for (int i = 0; i < 8; i++) value[i] = i < count ? to_float(from[i]) : 0.0f;
+}
+template <typename T> DEVICE void store8(T *to, int count, const float value[8]) {
+    if (count == 8 && aligned16(to)) return store_aligned(to, value);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i < count) to[i] = from_float<T>(value[i]);
+}
+
+/* The same with the type as data. */
+DEVICE void load8_any(const void *base, aorta_dtype dtype, int64_t first, int count, float value[8]) {
+    if (dtype == AORTA_F32) return load8((const float *)base + first, count, value);
+    if (dtype == AORTA_BF16) return load8((const bf16 *)base + first, count, value);
+    load8((const fp16 *)base + first, count, value);
+}
+DEVICE void store8_any(void *base, aorta_dtype dtype, int64_t first, int count, const float value[8]) {
+    if (dtype == AORTA_F32) return store8((float *)base + first, count, value);
+    if (dtype == AORTA_BF16) return store8((bf16 *)base + first, count, value);
+    store8((fp16 *)base + first, count, value);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* Embedding: gathering rows forward; backward a stable sort by id and sums of what belongs together, so that no two
+ * threads write to one row and the order of additions is always the same. */
+#include "ops/kernels/portable.h"
+
+#include "ops/kernels/arguments.h"
+#include "ops/kernels/element.h"
+
+/* Remembers the first id out of range that any thread meets. */
+DEVICE void report(aorta_gpu_fault *fault, int64_t place, int64_t id, int64_t features, int64_t vocab) {
+    if (atomicExch(&fault->found, 1) != 0) return;
+    fault->id = id;
+    fault->row = place / features;
+    fault->feature = place % features;
+    fault->vocab = vocab;
+}
+
+template <typename T> DEVICE void embedding_forward(const aorta_gpu_embedding_args &args) {
+    const aorta_embedding_args &a = args.op;
+    const int64_t features = a.shape.features, dim = a.shape.dim;
+    const int64_t row = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
+    const int64_t column = ((int64_t)blockIdx.y * AORTA_GATHER_LANES + threadIdx.x) * 8;
+    const int count = within(column, dim, 8);
+    if (row >= a.shape.rows) return;
+    const int64_t *ids = a.ids + row * features;
+    float sum[8] = {};
+#pragma unroll 4
+    for (int64_t f = 0; f < features; f++) {
+        const int64_t id = ids[f];
+        if (id < 0 || id >= a.shape.vocab) {
+            report(args.fault, row * features + f, id, features, a.shape.vocab);
+            continue;
+        }
+        float value[8];
+        load8((const T *)a.table + id * dim + column, count, value);
+        for (int i = 0; i < 8; i++) sum[i] += value[i];
+    }
+    const float scale = 1.0f / (float)features;
+    for (int i = 0; i < 8; i++) sum[i] *= scale;
+    store8((T *)a.y + row * dim + column, count, sum);
+}
+TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, embedding_forward, aorta_gpu_embedding_args)
+
+/* ---- sorting: counts of digits in each block, where each block's share of a digit begins, and the moves ---- */
+
+/* Ids out of range get the key behind all others and are added nowhere. */
+DEVICE uint32_t sort_key(const aorta_gpu_sort_args &a, int64_t place) {
+    if (a.keys) return a.keys[place];
+    const int64_t id = a.ids[place];
+    return (uint32_t)(id < 0 || id >= a.vocab ? a.vocab : id);
+}
+
+DEVICE int sort_digit(uint32_t key, int32_t shift) {
+    return (int)(key >> shift & (AORTA_SORT_DIGITS - 1));
+}
+
+DEVICE int64_t sort_place(int item) {
+    return ((int64_t)blockIdx.x * AORTA_SORT_ITEMS + item) * AORTA_SORT_THREADS + threadIdx.x;
+}
+
+KERNEL(AORTA_SORT_THREADS, sort_count, aorta_gpu_sort_args) {
+    __shared__ uint32_t counts[AORTA_SORT_DIGITS];
+    const int t = (int)threadIdx.x;
+    counts[t] = 0;
+    __syncthreads();
+    for (int item = 0; item < AORTA_SORT_ITEMS; item++) {
+        const int64_t place = sort_place(item);
+        if (place >= a.count) break;
+        const uint32_t key = sort_key(a, place);
+        if (!a.keys && key == (uint32_t)a.vocab) report(a.fault, place, a.ids[place], a.features, a.vocab);
+        atomicAdd(&counts[sort_digit(key, a.shift)], 1u);
+    }
+    __syncthreads();
+    a.histogram[t * a.blocks + blockIdx.x] = counts[t];
+}
+
+/* One block: every thread sums a piece, the sums become beginnings, and these run through the piece. */
+KERNEL(AORTA_SCAN_THREADS, sort_scan, aorta_gpu_sort_args) {
+    __shared__ uint32_t sums[AORTA_SCAN_THREADS];
+    const int t = (int)threadIdx.x;
+    const int64_t entries = AORTA_SORT_DIGITS * a.blocks, piece = divide_up(entries, AORTA_SCAN_THREADS);
+    const int64_t begin = least(t * piece, entries), end = least(begin + piece, entries);
+    uint32_t sum = 0;
+    for (int64_t i = begin; i < end; i++) sum += a.histogram[i];
+    sums[t] = sum;
+    __syncthreads();
+    for (int step = 1; step < AORTA_SCAN_THREADS; step *= 2) {
+        const uint32_t before = t >= step ? sums[t - step] : 0;
+        __syncthreads();
+        sums[t] += before;
+        __syncthreads();
+    }
+    sum = sums[t] - sum;
+    for (int64_t i = begin; i < end; i++) {
+        const uint32_t count = a.histogram[i];
+        a.histogram[i] = sum;
+        sum += count;
+    }
+}
+
+/* Equal digits keep their order: a thread's place among its round is the number of equal digits before it. */
+KERNEL(AORTA_SORT_THREADS, sort_move, aorta_gpu_sort_args) {
+    __shared__ uint32_t next[AORTA_SORT_DIGITS];
+    __shared__ int digits[AORTA_SORT_THREADS];
+    const int t = (int)threadIdx.x;
+    next[t] = a.histogram[t * a.blocks + blockIdx.x];
+    for (int item = 0; item < AORTA_SORT_ITEMS; item++) {
+        const int64_t place = sort_place(item);
+        const bool live = place < a.count;
+        const uint32_t key = live ? sort_key(a, place) : 0;
+        const int digit = live ? sort_digit(key, a.shift) : -1;
+        digits[t] = digit;
+        __syncthreads();
+        if (live) {
+            uint32_t to = next[digit];
+            for (int u = 0; u < t; u++) to += digits[u] == digit;
+            a.keys_out[to] = key;
+            a.values_out[to] = a.keys ? a.values[place] : (uint32_t)place;
+        }
+        __syncthreads();
+        if (live) atomicAdd(&next[digit], 1u);
+        __syncthreads();
+    }
+}
+
+/* ---- sums of runs of equal keys ---- */
+
+/* The range of one row of threads, and its run at the end. */
+struct gather {
+    int64_t begin, end;
+    int64_t column;
+    int count;
+};
+
+DEVICE gather gather_begin(const aorta_gpu_gather_args &a) {
+    const int64_t range = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
+    const int64_t column = ((int64_t)blockIdx.y * AORTA_GATHER_LANES + threadIdx.x) * 8;
+    const int64_t begin = least(range * a.range, a.count);
+    return gather{begin, least(begin + a.range, a.count), column, within(column, a.op.shape.dim, 8)};
+}
+
+DEVICE void add_row(const aorta_gpu_gather_args &a, uint32_t key, int64_t column, int count, const float sum[8]) {
+    if (key == (uint32_t)a.op.shape.vocab) return;
+    float *to = a.op.dtable + (int64_t)key * a.op.shape.dim + column;
+    const float scale = 1.0f / (float)a.op.shape.features;
+    float value[8];
+    load8(to, count, value);
+    for (int i = 0; i < 8; i++) value[i] += sum[i] * scale;
+    store8(to, count, value);
+}
+
+template <typename T> DEVICE void gather_ranges(const aorta_gpu_gather_args &a) {
+    const gather g = gather_begin(a);
+    if (g.begin >= g.end) return;
+    const int64_t dim = a.op.shape.dim, features = a.op.shape.features, slot = g.begin / a.range * dim + g.column;
+    uint32_t current = a.keys[g.begin];
+    bool open = g.begin > 0 && a.keys[g.begin - 1] == current; /* the run began before this range */
+    float sum[8] = {};
+#pragma unroll 4
+    for (int64_t i = g.begin; i < g.end; i++) {
+        const uint32_t key = a.keys[i];
+        float value[8];
+        load8((const T *)a.op.dy + a.values[i] / features * dim + g.column, g.count, value);
+        if (key != current) {
+            if (open)
+                store8(a.head + slot, g.count, sum);
+            else
+                add_row(a, current, g.column, g.count, sum);
+            open = false;
+            current = key;
+            for (int j = 0; j < 8; j++) sum[j] = 0.0f;
+        }
+        for (int j = 0; j < 8; j++) sum[j] += value[j];
+    }
+    if (g.end < a.count && a.keys[g.end] == current)
+        store8(a.tail + slot, g.count, sum);
+    else if (open)
+        store8(a.head + slot, g.count, sum);
+    else
+        add_row(a, current, g.column, g.count, sum);
+}
+TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_ranges, aorta_gpu_gather_args)
+
+/* A run that crosses ranges is summed by the threads of the range it begins in. */
+KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_runs, aorta_gpu_gather_args) {
+    const gather g = gather_begin(a);
+    if (g.begin >= g.end || g.end >= a.count) return;
+    const uint32_t key = a.keys[g.end - 1];
+    if (a.keys[g.end] != key) return; /* ends here */
+    if (a.keys[g.begin] == key && g.begin > 0 && a.keys[g.begin - 1] == key) return; /* began earlier */
+    const int64_t dim = a.op.shape.dim;
+    float sum[8], more[8];
+    load8(a.tail + g.begin / a.range * dim + g.column, g.count, sum);
+    for (int64_t begin = g.end;; begin += a.range) {
+        const int64_t end = least(begin + a.range, a.count);
+        const bool through = end < a.count && a.keys[end - 1] == key && a.keys[end] == key;
+        load8((through ? a.tail : a.head) + begin / a.range * dim + g.column, g.count, more);
+        for (int i = 0; i < 8; i++) sum[i] += more[i];
+        if (!through) break;
+    }
+    add_row(a, key, g.column, g.count, sum);
+}

@@ -1,0 +1,152 @@
+/* Products of small matrices in shared memory, made by 32 threads together.
+ *
+ * The result has 16 rows; a thread holds four elements of every eight columns: of rows lane / 4 and lane / 4 + 8 the
+ * columns 2·(lane % 4) and the one behind it. That is how NVIDIA's tensor cores leave it (PTX ISA, mma.m16n8k16); the
+ * plain version, for fp32 and for other processors, keeps to it. */
+#ifndef AORTA_KERNELS_MATRIX_H
+#define AORTA_KERNELS_MATRIX_H
+
+#include "ops/kernels/element.h"
+
+template <int COLUMNS> struct product { float part[COLUMNS / 8][4]; };
+
+DEVICE int lane_index() {
+    return (int)(threadIdx.x % 32);
+}
+/* Row (0 … 7, or 8 … 15 for the last two) and column of part i among its eight columns. */
+DEVICE int part_row(int i) {
+    return lane_index() / 4 + i / 2 * 8;
+}
+DEVICE int part_column(int i) {
+    return lane_index() % 4 * 2 + i % 2;
+}
+
+template <int COLUMNS> DEVICE void clear(product<COLUMNS> &c) {
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n++)
+        for (int i = 0; i < 4; i++) c.part[n][i] = 0.0f;
+}
+
+/* c += a·bᵀ: a [16, DEPTH] and b [COLUMNS, DEPTH], rows `a_stride` and `b_stride` elements apart. */
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void add_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    const T *row = a + part_row(0) * a_stride, *lower = row + 8 * a_stride, *columns = b + part_column(0) * b_stride;
+#pragma unroll 4
+    for (int k = 0; k < DEPTH; k++) {
+        const float left = to_float(row[k]), below = to_float(lower[k]);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n++) {
+            const float right = to_float(columns[n * 8 * b_stride + k]);
+            const float next = to_float(columns[(n * 8 + 1) * b_stride + k]);
+            c.part[n][0] += left * right;
+            c.part[n][1] += left * next;
+            c.part[n][2] += below * right;
+            c.part[n][3] += below * next;
+        }
+    }
+}
+
+/* c += a·b: a [16, DEPTH], b [DEPTH, COLUMNS]. */
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void add_product(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    const T *row = a + part_row(0) * a_stride, *lower = row + 8 * a_stride, *columns = b + part_column(0);
+#pragma unroll 4
+    for (int k = 0; k < DEPTH; k++) {
+        const float left = to_float(row[k]), below = to_float(lower[k]);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n++) {
+            const float right = to_float(columns[k * b_stride + n * 8]);
+            const float next = to_float(columns[k * b_stride + n * 8 + 1]);
+            c.part[n][0] += left * right;
+            c.part[n][1] += left * next;
+            c.part[n][2] += below * right;
+            c.part[n][3] += below * next;
+        }
+    }
+}
+
+#ifdef AORTA_CUDA
+/* Tensor cores for the 16-bit types. ldmatrix brings four 8×8 pieces at once: thread i of each eight gives the address
+ * of row i % 8 of piece i / 8. */
+DEVICE void load_pieces(uint32_t piece[4], const void *address) {
+    const uint32_t shared = (uint32_t)__cvta_generic_to_shared(address);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                 : "r"(shared)
+                 : "memory");
+}
+DEVICE void load_pieces_transposed(uint32_t piece[4], const void *address) {
+    const uint32_t shared = (uint32_t)__cvta_generic_to_shared(address);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                 : "r"(shared)
+                 : "memory");
+}
+DEVICE void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2], bf16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+DEVICE void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2], fp16) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void tensor_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    const int lane = lane_index();
+    a += lane % 16 * a_stride + lane / 16 * 8;
+    b += (lane % 8 + lane / 16 * 8) * b_stride + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+        uint32_t left[4], right[4];
+        load_pieces(left, a + k);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n += 2) {
+            load_pieces(right, b + n * 8 * b_stride + k);
+            tensor_product(c.part[n], left, right, T());
+            tensor_product(c.part[n + 1], left, right + 2, T());
+        }
+    }
+}
+template <int DEPTH, int COLUMNS, typename T>
+DEVICE void tensor_product_plain(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
+    const int lane = lane_index();
+    a += lane % 16 * a_stride + lane / 16 * 8;
+    b += lane % 16 * b_stride + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+        uint32_t left[4], right[4];
+        load_pieces(left, a + k);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 8; n += 2) {
+            load_pieces_transposed(right, b + k * b_stride + n * 8);
+            tensor_product(c.part[n], left, right, T());
+            tensor_product(c.part[n + 1], left, right + 2, T());
+        }
+    }
+}
+
+/* More specialised than the plain versions above, so that these are taken for the 16-bit types. */
+template <int DEPTH, int COLUMNS>
+DEVICE void add_product_of_rows(product<COLUMNS> &c, const bf16 *a, int a_stride, const bf16 *b, int b_stride) {
+    tensor_product_of_rows<DEPTH>(c, a, a_stride, b, b_stride);
+}
+template <int DEPTH, int COLUMNS>
+DEVICE void add_product_of_rows(product<COLUMNS> &c, const fp16 *a, int a_stride, const fp16 *b, int b_stride) {
+    tensor_product_of_rows<DEPTH>(c, a, a_stride, b, b_stride);
+}
+template <int DEPTH, int COLUMNS>
+DEVICE void add_product(product<COLUMNS> &c, const bf16 *a, int a_stride, const bf16 *b, int b_stride) {
+    tensor_product_plain<DEPTH>(c, a, a_stride, b, b_stride);
+}
+template <int DEPTH, int COLUMNS>
+DEVICE void add_product(product<COLUMNS> &c, const fp16 *a, int a_stride, const fp16 *b, int b_stride) {
+    tensor_product_plain<DEPTH>(c, a, a_stride, b, b_stride);
+}
+#endif
+
+#endif

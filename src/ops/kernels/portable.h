@@ -1,0 +1,101 @@
+/* The dialect that kernels are written in: the C++ that NVRTC and hipRTC agree on. Differences between the compilers
+ * live here and in element.h and matrix.h, nowhere else. A host compiler takes kernels too: tests/ops/emulator defines
+ * AORTA_EMULATOR and provides what follows "emulated". */
+#ifndef AORTA_KERNELS_PORTABLE_H
+#define AORTA_KERNELS_PORTABLE_H
+
+#ifndef AORTA_EMULATOR
+
+/* The runtime compilers have no headers, and differ in which of these names they know already. */
+typedef decltype(sizeof(0)) size_t;
+typedef unsigned short aorta_uint16;
+typedef int aorta_int32;
+typedef unsigned int aorta_uint32;
+typedef long long aorta_int64;
+typedef unsigned long long aorta_uint64;
+#define uint16_t aorta_uint16
+#define int32_t aorta_int32
+#define uint32_t aorta_uint32
+#define int64_t aorta_int64
+#define uint64_t aorta_uint64
+#define UINT32_MAX 0xFFFFFFFFu
+
+#define DEVICE __device__ __forceinline__
+/* KERNEL(threads, name, struct) { … } is an entry that takes the struct by value as `a` and is never launched with more
+ * threads in a block. */
+#define KERNEL(threads, name, type) extern "C" __global__ void __launch_bounds__(threads) name(type a)
+
+#if defined(__CUDACC__) && !defined(__HIP__)
+#define AORTA_CUDA
+#define copy_bytes memcpy
+/* Among the 32 threads of consecutive index that this one belongs to: the value of the thread at index ^ mask. */
+DEVICE float shuffle_xor(float value, int mask) {
+    return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
+}
+DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
+    return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
+}
+/* What these 32 threads have written to shared memory is seen by all of them. */
+DEVICE void group_sync() {
+    __syncwarp();
+}
+DEVICE float fast_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+DEVICE float fast_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else /* HIP, where a wavefront may be 64 threads: 32 of them never straddle two */
+#define copy_bytes __builtin_memcpy
+DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
+    const int lane = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+    return (uint32_t)__builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, (int)value);
+}
+DEVICE float shuffle_xor(float value, int mask) {
+    return __builtin_bit_cast(float, shuffle_xor(__builtin_bit_cast(uint32_t, value), mask));
+}
+DEVICE void group_sync() {
+    __syncthreads(); /* all groups of a block call it equally often */
+}
+DEVICE float fast_exp2(float x) {
+    return __builtin_amdgcn_exp2f(x);
+}
+DEVICE float fast_reciprocal(float x) {
+    return __builtin_amdgcn_rcpf(x);
+}
+#endif
+
+#endif /* emulated: the above, __shared__, threadIdx and its kin, __syncthreads, atomicAdd, atomicExch, copy_bytes */
+
+/* One entry for each element type: name_fp32, name_fp16, name_bf16, made of the function template `name`. */
+#define TYPED_KERNELS(threads, name, type)                                                                             \
+    KERNEL(threads, name##_fp32, type) {                                                                               \
+        name<float>(a);                                                                                                \
+    }                                                                                                                  \
+    KERNEL(threads, name##_fp16, type) {                                                                               \
+        name<fp16>(a);                                                                                                 \
+    }                                                                                                                  \
+    KERNEL(threads, name##_bf16, type) {                                                                               \
+        name<bf16>(a);                                                                                                 \
+    }
+
+DEVICE int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+DEVICE int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+/* How many of `size` elements from `first` on lie below `end`: 0 … size. */
+DEVICE int within(int64_t first, int64_t end, int size) {
+    return first >= end ? 0 : (int)least(end - first, size);
+}
+/* The thread's index in its block. */
+DEVICE int thread_index() {
+    return (int)(threadIdx.y * blockDim.x + threadIdx.x);
+}
+
+#endif

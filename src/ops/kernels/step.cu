@@ -1,0 +1,129 @@
+/* The state of a step, the loss, and what the optimizer does. */
+#include "ops/kernels/portable.h"
+
+#include "ops/kernels/arguments.h"
+#include "ops/kernels/element.h"
+#include "ops/kernels/sum.h"
+
+/* ---- one thread: as src/ops/step_state.c ---- */
+
+DEVICE double schedule_lr(const aorta_schedule &schedule, int64_t step) {
+    const double lr = (double)schedule.lr;
+    if (step < schedule.warmup_steps) return lr * (double)(step + 1) / (double)schedule.warmup_steps;
+    if (schedule.total_steps <= 0) return lr;
+    if (step >= schedule.total_steps) return 0.0;
+    return lr * (double)(schedule.total_steps - step) / (double)(schedule.total_steps - schedule.warmup_steps);
+}
+
+KERNEL(1, step_begin, aorta_step_begin_args) {
+    a.state->lr = (float)schedule_lr(a.schedule, a.state->step);
+    a.state->loss = 0.0f;
+    a.state->grad_norm = 0.0f;
+}
+
+DEVICE bool is_finite(double value) {
+    return value - value == 0.0;
+}
+
+DEVICE void update_loss_scale(aorta_step_state *state, int32_t growth_interval) {
+    if (!state->finite) {
+        state->loss_scale *= 0.5f;
+        state->growth_tracker = 0;
+        return;
+    }
+    if (++state->growth_tracker < growth_interval) return;
+    if (is_finite((double)(state->loss_scale * 2.0f))) state->loss_scale *= 2.0f;
+    state->growth_tracker = 0;
+}
+
+KERNEL(1, step_update, aorta_step_update_args) {
+    aorta_step_state *state = a.state;
+    const double norm = sqrt((double)*a.square_sum) / (double)state->loss_scale;
+    state->grad_norm = (float)norm;
+    state->finite = is_finite(norm) ? 1 : 0;
+    if (state->finite) {
+        const double ratio = (double)a.max_norm / (norm + 1e-6);
+        const double clip = a.max_norm > 0.0f && ratio < 1.0 ? ratio : 1.0;
+        state->grad_factor = (float)(clip / (double)state->loss_scale);
+        state->updates++;
+        state->bias_correction1 = (float)(1.0 - pow((double)a.beta1, (double)state->updates));
+        state->bias_correction2 = (float)(1.0 - pow((double)a.beta2, (double)state->updates));
+    } else {
+        state->grad_factor = 0.0f;
+        state->skipped++;
+    }
+    if (a.dynamic_scale) update_loss_scale(state, a.growth_interval);
+}
+
+KERNEL(1, step_end, aorta_step_end_args) {
+    a.state->step++;
+}
+
+/* ---- sums in two stages: blocks, then one block over their sums ---- */
+
+KERNEL(AORTA_SUM_THREADS, sum_finish, aorta_gpu_finish_args) {
+    double sum = 0.0;
+    for (int64_t i = threadIdx.x; i < a.count; i += AORTA_SUM_THREADS) sum += a.partial[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) *a.to = (float)((double)*a.to + a.scale * sum);
+}
+
+template <typename T> DEVICE void bce(const aorta_gpu_bce_args &a) {
+    const aorta_bce_args &op = a.op;
+    const int64_t i = (int64_t)blockIdx.x * AORTA_SUM_THREADS + threadIdx.x;
+    double loss = 0.0;
+    if (i < op.shape.count) {
+        const double share =
+            (double)op.shape.gradient_weight / (double)op.shape.count * (double)op.state->loss_scale;
+        const double s = (double)to_float(((const T *)op.scores)[i]);
+        const double t = (double)op.target[i], weight = (double)op.importance[i];
+        const double e = exp(s < 0.0 ? s : -s); /* in [0, 1]: never overflows */
+        const double sigmoid = s >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+        loss = weight * ((s > 0.0 ? s : 0.0) - s * t + log1p(e));
+        ((T *)op.dscores)[i] = from_float<T>((float)(share * weight * (sigmoid - t)));
+    }
+    loss = block_sum(loss);
+    if (threadIdx.x == 0) a.partial[blockIdx.x] = loss;
+}
+TYPED_KERNELS(AORTA_SUM_THREADS, bce, aorta_gpu_bce_args)
+
+KERNEL(AORTA_SUM_THREADS, square_sum, aorta_gpu_square_sum_args) {
+    double sum = 0.0;
+    const int64_t stride = (int64_t)gridDim.x * AORTA_SUM_THREADS * 8;
+    for (int64_t i = ((int64_t)blockIdx.x * AORTA_SUM_THREADS + threadIdx.x) * 8; i < a.op.count; i += stride) {
+        float value[8];
+        load8(a.op.gradient + i, within(i, a.op.count, 8), value);
+        for (int j = 0; j < 8; j++) sum += (double)value[j] * (double)value[j];
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) a.partial[blockIdx.x] = sum;
+}
+
+/* ---- AdamW: as src/ops/cpu/adamw.c ---- */
+
+KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
+    const aorta_step_state *state = a.shape.state;
+    const int64_t first = ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
+    const int count = within(first, a.shape.count, 8);
+    if (!state->finite || count == 0) return;
+    const float factor = state->grad_factor, keep = 1.0f - state->lr * a.shape.weight_decay;
+    const float beta1 = a.shape.beta1, beta2 = a.shape.beta2, eps = a.shape.eps;
+    const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
+    const float rate = state->lr / state->bias_correction1;
+    const float root = 1.0f / sqrtf(state->bias_correction2);
+    float parameter[8], gradient[8], m[8], v[8];
+    load8(a.parameter + first, count, parameter);
+    load8(a.gradient + first, count, gradient);
+    load8(a.m + first, count, m);
+    load8(a.v + first, count, v);
+    for (int i = 0; i < 8; i++) {
+        const float g = gradient[i] * factor;
+        m[i] = beta1 * m[i] + rest1 * g;
+        v[i] = beta2 * v[i] + rest2 * g * g;
+        parameter[i] = parameter[i] * keep - rate * m[i] / (sqrtf(v[i]) * root + eps);
+    }
+    store8(a.parameter + first, count, parameter);
+    store8(a.m + first, count, m);
+    store8(a.v + first, count, v);
+    if (a.copy) store8_any(a.copy, a.shape.copy_dtype, first, count, parameter);
+}

@@ -1,0 +1,109 @@
+/* What operations are told: plain structs and numbers, the same on the host and inside kernels (the text of this header
+ * is part of every GPU kernel's source). ops.h says what the operations do with them. */
+#ifndef AORTA_OPS_TYPES_H
+#define AORTA_OPS_TYPES_H
+
+#include "base/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One per training run, in device memory. Advanced by aorta_step_begin and aorta_step_update, read by dropout, loss and
+ * AdamW; the host reads copies of it. Plain floats and integers, the same layout on host and device. */
+struct aorta_step_state {
+    int64_t step;           /* index of the current step from 0; counts skipped ones too */
+    int64_t updates;        /* optimizer updates applied so far (Adam's t) */
+    int64_t skipped;        /* steps skipped because a gradient was not finite */
+    float lr;               /* of the current step */
+    float loss_scale;       /* the loss is multiplied by it; 1 without fp16 */
+    int32_t growth_tracker; /* finite steps since the loss scale last changed */
+    int32_t finite;         /* 1: the gradients of the current step are finite */
+    float grad_norm;        /* global L2 norm of the unscaled gradients, before clipping */
+    float grad_factor;      /* what AdamW multiplies gradients with: clip / loss scale, 0 when skipped */
+    float loss;             /* mean loss of this rank over the micro-batches of the step */
+    float bias_correction1; /* 1 − β1^t and 1 − β2^t for the update at hand */
+    float bias_correction2;
+    float reserved;
+};
+
+struct aorta_schedule {
+    float lr;             /* the peak */
+    int64_t warmup_steps; /* lr·(s+1)/warmup while s < warmup */
+    int64_t total_steps;  /* then linearly to 0 at total; ≤ 0: constant lr */
+};
+
+struct aorta_step_update_args {
+    struct aorta_step_state *state;
+    const float *square_sum; /* Σ g² over all shards of the scaled gradients, one float in device memory */
+    float max_norm;          /* clip threshold; ≤ 0: no clipping */
+    float beta1, beta2;
+    bool dynamic_scale;      /* fp16: halve on overflow, double after growth_interval finite steps */
+    int32_t growth_interval; /* 2000 as in torch.amp.GradScaler */
+};
+
+/* Counter-based: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11). A mask depends on
+ * nothing but these values and the element's index, so it is the same on every device and can be made again in the
+ * backward pass instead of being kept. */
+struct aorta_rng {
+    uint64_t seed;
+    uint32_t site; /* which dropout of which layer, e.g. layer × 8 + place */
+    uint32_t rank;
+    uint32_t micro;                       /* micro-batch within the step */
+    const struct aorta_step_state *state; /* the step number is read on the device; NULL: step 0 */
+};
+
+struct aorta_linear {
+    enum aorta_dtype dtype;
+    int64_t rows, in, out; /* x [rows, in], weight [out, in] (PyTorch's layout), y [rows, out] */
+};
+
+struct aorta_attention {
+    enum aorta_dtype dtype;
+    int64_t batch, positions, heads, head_dim; /* width E = heads × head_dim */
+    float dropout;                             /* on the attention weights; 0: none */
+    struct aorta_rng rng;
+};
+
+struct aorta_norm {
+    enum aorta_dtype dtype;
+    int64_t rows, width;
+    float eps;     /* 1e-5 */
+    float dropout; /* applied to `x` before it is added to the residual; 0: none */
+    struct aorta_rng rng;
+};
+
+struct aorta_gelu {
+    enum aorta_dtype dtype;
+    int64_t count;
+    float dropout; /* on the output; 0: none */
+    struct aorta_rng rng;
+};
+
+struct aorta_embedding {
+    enum aorta_dtype dtype;
+    int64_t rows, features, vocab, dim; /* ids [rows, features] int64 in [0, vocab), table [vocab, dim] */
+};
+
+struct aorta_bce {
+    enum aorta_dtype dtype; /* of scores and dscores */
+    int64_t count;
+    float weight;          /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
+    float gradient_weight; /* the same in the gradient: weight / number of ranks whose gradients are summed */
+};
+
+struct aorta_adamw {
+    int64_t count;
+    float beta1, beta2, eps, weight_decay;
+    const struct aorta_step_state *state; /* lr, grad_factor, bias corrections; nothing is written when !finite */
+    enum aorta_dtype copy_dtype;          /* type of `copy` */
+};
+
+/* Several pieces at once: for packing parameters into communication buffers and back, in one launch. */
+struct aorta_piece {
+    const void *from;
+    void *to;
+    int64_t count; /* elements */
+};
+
+#endif

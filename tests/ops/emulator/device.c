@@ -1,0 +1,71 @@
+/* The CPU device passes for a GPU whose kernels are emulated: the linker sends these calls here (--wrap). Matrix
+ * products of the vendor's library do not exist, so the plain kernel is used for all. */
+#include "check.h"
+#include "ops/gpu/blas.h"
+#include "ops/gpu/gpu.h"
+#include "run.h"
+
+#include <dlfcn.h>
+
+aorta_status __real_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                 size_t bytes);
+aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                 size_t bytes);
+aorta_status __wrap_aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
+                                     struct aorta_gpu_grid grid, const void *args, size_t bytes);
+const struct aorta_gpu_properties *__wrap_aorta_gpu_get_properties(const struct aorta_device *device);
+bool __wrap_aorta_device_is_gpu(const struct aorta_device *device);
+aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
+                                        const struct aorta_blas_operands *operands, bool *done);
+
+aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                 size_t bytes) {
+    if (!kernel->gpu) return __real_aorta_launch(stream, kernel, args, bytes);
+    return kernel->gpu(stream, args);
+}
+
+/* Runs at once, behind what is queued. */
+aorta_status __wrap_aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
+                                     struct aorta_gpu_grid grid, const void *args, size_t bytes) {
+    (void)bytes;
+    AORTA_TRY(aorta_stream_synchronize(stream));
+    if (grid.blocks[0] == 0) return NULL;
+    for (int i = 0; i < 3; i++) {
+        if (grid.blocks[i] == 0) grid.blocks[i] = 1;
+        if (grid.threads[i] == 0) grid.threads[i] = 1;
+    }
+    char name[128];
+    snprintf(name, sizeof name, "%s_threads", entry->name);
+    void (*function)(const void *);
+    *(void **)&function = dlsym(RTLD_DEFAULT, entry->name);
+    const int *most = dlsym(RTLD_DEFAULT, name);
+    if (!function || !most) return AORTA_ERROR(AORTA_DEVICE, "no kernel %s in the emulator", entry->name);
+    if (grid.threads[0] * grid.threads[1] * grid.threads[2] > (unsigned)*most)
+        return AORTA_ERROR(AORTA_DEVICE, "kernel %s: %u x %u x %u threads, at most %d", entry->name, grid.threads[0],
+                           grid.threads[1], grid.threads[2], *most);
+    emulated_run(function, args, grid.blocks, grid.threads);
+    return NULL;
+}
+
+const struct aorta_gpu_properties *__wrap_aorta_gpu_get_properties(const struct aorta_device *device) {
+    static const struct aorta_gpu_properties properties = {.multiprocessors = 3,
+                                                           .warp_size = 32,
+                                                           .max_threads_per_block = 1024,
+                                                           .max_threads_per_multiprocessor = 512,
+                                                           .shared_bytes_per_block = 48 << 10,
+                                                           .architecture = "emulated"};
+    (void)device;
+    return &properties;
+}
+
+bool __wrap_aorta_device_is_gpu(const struct aorta_device *device) {
+    (void)device;
+    return true;
+}
+
+aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
+                                        const struct aorta_blas_operands *operands, bool *done) {
+    (void)stream, (void)product, (void)operands;
+    *done = false;
+    return NULL;
+}

@@ -1,0 +1,87 @@
+/* The GPU's dialect for a host compiler: kernels of src/ops/kernels/ run block by block on the CPU, every thread of a
+ * block a fiber of its own, so that barriers and shuffles mean what they mean on a GPU. For tests: it is slow, and says
+ * nothing of races between blocks. */
+#ifndef AORTA_TESTS_OPS_EMULATOR_H
+#define AORTA_TESTS_OPS_EMULATOR_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define AORTA_EMULATOR
+
+struct emulated_index {
+    unsigned x, y, z;
+};
+extern struct emulated_index threadIdx, blockIdx, blockDim, gridDim;
+
+extern "C" {
+void emulated_block_barrier(void);
+void emulated_group_barrier(void);
+uint32_t emulated_shuffle(uint32_t value, int mask);
+}
+
+#define DEVICE static inline
+#define __shared__ static
+/* An entry takes the address of its arguments, and says with how many threads it may be launched. */
+#define KERNEL(threads, name, type)                                                                                    \
+    static void name##_body(type a);                                                                                   \
+    extern "C" void name(const void *args);                                                                            \
+    extern "C" const int name##_threads;                                                                               \
+    const int name##_threads = threads;                                                                                \
+    extern "C" void name(const void *args) {                                                                           \
+        name##_body(*static_cast<const type *>(args));                                                                 \
+    }                                                                                                                  \
+    static void name##_body(type a)
+#define copy_bytes memcpy
+#define __syncthreads emulated_block_barrier
+#define group_sync emulated_group_barrier
+
+static inline uint32_t shuffle_xor(uint32_t value, int mask) {
+    return emulated_shuffle(value, mask);
+}
+static inline float shuffle_xor(float value, int mask) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = emulated_shuffle(bits, mask);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline float fast_exp2(float x) {
+    return exp2f(x);
+}
+static inline float fast_reciprocal(float x) {
+    return 1.0f / x;
+}
+static inline uint32_t atomicAdd(uint32_t *to, uint32_t value) {
+    const uint32_t before = *to;
+    *to += value;
+    return before;
+}
+static inline int32_t atomicExch(int32_t *to, int32_t value) {
+    const int32_t before = *to;
+    *to = value;
+    return before;
+}
+
+/* IEEE 754 binary16 by its definition. */
+static inline float emulated_from_half(uint16_t half) {
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    const double magnitude = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
+                             : exponent == 0 ? ldexp(fraction, -24)
+                                             : ldexp(1024 + fraction, exponent - 25);
+    return (float)(half & 0x8000 ? -magnitude : magnitude);
+}
+static inline uint16_t emulated_to_half(float value) {
+    const uint16_t sign = signbit(value) ? 0x8000 : 0;
+    const double magnitude = fabs((double)value);
+    if (isnan(value)) return (uint16_t)(sign | 0x7E00);
+    if (magnitude >= 65520.0) return (uint16_t)(sign | 0x7C00);
+    int exponent = -14;
+    if (magnitude >= 0x1p-14) exponent = ilogb(magnitude);
+    const int steps = (int)nearbyint(ldexp(magnitude, 10 - exponent)); /* of the last place; may carry over */
+    return (uint16_t)(sign | (uint16_t)(((exponent + 14) << 10) + steps));
+}
+
+#endif

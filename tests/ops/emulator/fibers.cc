@@ -1,0 +1,161 @@
+/* Threads of a block as fibers: each runs until it waits or ends; when all have, those whose wait is over go on. */
+#include "emulator.h"
+#include "run.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+struct emulated_index threadIdx, blockIdx, blockDim, gridDim;
+
+namespace {
+
+enum { MOST_THREADS = 1024, GROUP = 32, STACK_BYTES = 256 * 1024 };
+enum state { READY, WAITS_FOR_GROUP, WAITS_FOR_BLOCK, DONE };
+
+struct fiber {
+    ucontext_t context;
+    state now;
+    emulated_index index;
+    char *stack;
+};
+
+fiber fibers[MOST_THREADS];
+uint32_t shuffled[MOST_THREADS];
+ucontext_t scheduler;
+int count, current;
+void (*entry)(const void *args);
+const void *entry_args;
+
+/* The address sanitizer has to be told whose stack is in use. */
+#if defined(__SANITIZE_ADDRESS__)
+const void *scheduler_stack;
+size_t scheduler_bytes;
+void *scheduler_fake;
+void leave(void **fake, const void *stack, size_t bytes) {
+    __sanitizer_start_switch_fiber(fake, stack, bytes);
+}
+void enter(void *fake, const void **stack, size_t *bytes) {
+    __sanitizer_finish_switch_fiber(fake, stack, bytes);
+}
+#else
+const void *scheduler_stack;
+size_t scheduler_bytes;
+void *scheduler_fake;
+void leave(void **, const void *, size_t) {
+}
+void enter(void *, const void **, size_t *) {
+}
+#endif
+
+void fail(const char *what) {
+    std::fprintf(stderr, "emulator: %s\n", what);
+    std::abort();
+}
+
+void fiber_main() {
+    enter(nullptr, &scheduler_stack, &scheduler_bytes);
+    entry(entry_args);
+    fibers[current].now = DONE;
+    leave(nullptr, scheduler_stack, scheduler_bytes);
+    swapcontext(&fibers[current].context, &scheduler);
+}
+
+void wait_for(state what) {
+    fiber &self = fibers[current];
+    self.now = what;
+    void *fake = nullptr;
+    leave(&fake, scheduler_stack, scheduler_bytes);
+    swapcontext(&self.context, &scheduler);
+    enter(fake, &scheduler_stack, &scheduler_bytes);
+}
+
+void run_ready() {
+    for (int i = 0; i < count; i++) {
+        if (fibers[i].now != READY) continue;
+        current = i;
+        threadIdx = fibers[i].index;
+        leave(&scheduler_fake, fibers[i].stack, STACK_BYTES);
+        swapcontext(&scheduler, &fibers[i].context);
+        enter(scheduler_fake, nullptr, nullptr);
+    }
+}
+
+/* Makes ready what waited for `what` among [first, last), if all that still run there do; false when none waits. */
+bool release(int first, int last, state what) {
+    int waiting = 0, other = 0;
+    for (int i = first; i < last; i++) {
+        waiting += fibers[i].now == what;
+        other += fibers[i].now != what && fibers[i].now != DONE;
+    }
+    if (waiting == 0 || other > 0) return false;
+    for (int i = first; i < last; i++)
+        if (fibers[i].now == what) fibers[i].now = READY;
+    return true;
+}
+
+bool all_done() {
+    for (int i = 0; i < count; i++)
+        if (fibers[i].now != DONE) return false;
+    return true;
+}
+
+void begin(fiber &self, unsigned place) {
+    if (!self.stack) self.stack = static_cast<char *>(std::malloc(STACK_BYTES));
+    if (!self.stack || getcontext(&self.context) != 0) fail("no memory for stacks");
+    self.context.uc_stack.ss_sp = self.stack;
+    self.context.uc_stack.ss_size = STACK_BYTES;
+    self.context.uc_link = nullptr;
+    makecontext(&self.context, fiber_main, 0);
+    self.index = emulated_index{place % blockDim.x, place / blockDim.x % blockDim.y, place / blockDim.x / blockDim.y};
+    self.now = READY;
+}
+
+void run_block() {
+    for (int i = 0; i < count; i++) begin(fibers[i], static_cast<unsigned>(i));
+    for (;;) {
+        run_ready();
+        if (all_done()) return;
+        bool released = false;
+        for (int first = 0; first < count; first += GROUP)
+            released = release(first, first + GROUP < count ? first + GROUP : count, WAITS_FOR_GROUP) || released;
+        if (!released && !release(0, count, WAITS_FOR_BLOCK))
+            fail("some threads wait for the whole block, others of the same group for the group");
+    }
+}
+
+} // namespace
+
+void emulated_block_barrier(void) {
+    wait_for(WAITS_FOR_BLOCK);
+}
+
+void emulated_group_barrier(void) {
+    wait_for(WAITS_FOR_GROUP);
+}
+
+uint32_t emulated_shuffle(uint32_t value, int mask) {
+    const int self = current;
+    shuffled[self] = value;
+    wait_for(WAITS_FOR_GROUP);
+    const uint32_t other = shuffled[self ^ mask];
+    wait_for(WAITS_FOR_GROUP);
+    return other;
+}
+
+void emulated_run(void (*function)(const void *args), const void *args, const unsigned blocks[3],
+                  const unsigned threads[3]) {
+    gridDim = emulated_index{blocks[0], blocks[1], blocks[2]};
+    blockDim = emulated_index{threads[0], threads[1], threads[2]};
+    count = static_cast<int>(threads[0] * threads[1] * threads[2]);
+    if (count > MOST_THREADS) fail("more than 1024 threads in a block");
+    entry = function;
+    entry_args = args;
+    for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < gridDim.y; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) run_block();
+}
