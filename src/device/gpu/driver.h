@@ -84,11 +84,10 @@ struct gpu_clock {
     struct gpu_mailbox *mailbox; /* pinned */
     void *stream;
     struct gpu_clock_line line;
-    double nominal;                   /* ns per tick by the vendor's word */
-    int64_t first_timer, first_ns;    /* the measurement that the rate is taken from */
-    _Atomic int64_t next_ns;          /* when to measure again */
-    int64_t interval_ns, residual_ns; /* between measurements; by how much the line was off at the last one */
-    int64_t tick_ns, round_trip_ns;
+    int64_t first_timer, first_ns;           /* the measurement that the rate is taken from */
+    _Atomic int64_t next_ns;                 /* when to measure again */
+    int64_t interval_ns, residual_ns;        /* between measurements; by how much the line was off at the last one */
+    int64_t tick_ns, round_trip_ns, good_ns; /* the last exchange, and the first one */
 };
 aorta_status aorta_gpu_clock_open(struct gpu_device *device);
 void aorta_gpu_clock_close(struct gpu_device *device);
