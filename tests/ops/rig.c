@@ -5,29 +5,46 @@
 
 const enum aorta_dtype rig_dtypes[3] = {AORTA_F32, AORTA_BF16, AORTA_F16};
 
-/* AORTA_TEST_DEVICE names the kind of device; without such a device the test is skipped. */
-static struct aorta_device *open_device(void) {
+/* Opened once for all tests: on a GPU that takes a second, and loading its kernels another. */
+static struct aorta_device *opened;
+
+/* AORTA_TEST_DEVICE names the kind of device. */
+static aorta_status open_device(void) {
     const char *wanted = getenv("AORTA_TEST_DEVICE");
     enum aorta_device_kind kind = AORTA_DEVICE_CPU;
     while (wanted && kind <= AORTA_DEVICE_HIP && strcmp(wanted, aorta_device_kind_name(kind)) != 0) kind++;
-    if (kind > AORTA_DEVICE_HIP) fail_msg("AORTA_TEST_DEVICE is %s; it can be cpu, cuda or hip", wanted);
-    struct aorta_device *device = NULL;
-    aorta_status status = aorta_device_open(kind, 0, &device);
-    if (status && kind != AORTA_DEVICE_CPU && aorta_status_code(status) == AORTA_UNSUPPORTED) {
-        print_message("skipped: %s\n", aorta_status_message(status));
-        aorta_status_free(status);
-        skip();
-    }
-    check_ok(status);
-    return device;
+    if (kind <= AORTA_DEVICE_HIP) return aorta_device_open(kind, 0, &opened);
+    return AORTA_ERROR(AORTA_USAGE, "AORTA_TEST_DEVICE is %s; it can be cpu, cuda or hip", wanted);
+}
+
+static void skip_test(void **state) {
+    (void)state;
+    skip();
+}
+
+int rig_run(const char *name, const struct CMUnitTest *tests, size_t count) {
+    struct CMUnitTest own[16];
+    if (count > sizeof own / sizeof *own) return 1;
+    memcpy(own, tests, count * sizeof *own);
+    aorta_status status = open_device();
+    if (status) print_message("%s: %s\n", name, aorta_status_message(status));
+    const bool absent = aorta_status_code(status) == AORTA_UNSUPPORTED;
+    const bool broken = status && !absent;
+    aorta_status_free(status);
+    if (broken) return 1;
+    for (size_t i = 0; i < count && absent; i++)
+        if (own[i].setup_func == rig_open) own[i] = (struct CMUnitTest){.name = own[i].name, .test_func = skip_test};
+    int failed = _cmocka_run_group_tests(name, own, count, NULL, NULL);
+    aorta_device_close(opened);
+    opened = NULL;
+    return failed;
 }
 
 int rig_open(void **state) {
-    struct aorta_device *device = open_device();
     struct rig *rig = calloc(1, sizeof *rig);
     assert_non_null(rig);
     rig->random = 88172645463325252u;
-    rig->device = device;
+    rig->device = opened;
     check_ok(aorta_stream_create(rig->device, "test", AORTA_PRIORITY_NORMAL, &rig->stream));
     *state = rig;
     return 0;
@@ -38,7 +55,6 @@ int rig_close(void **state) {
     aorta_stream_destroy(rig->stream);
     for (int i = 0; i < rig->device_count; i++) aorta_device_free(rig->device, rig->device_memory[i]);
     for (int i = 0; i < rig->host_count; i++) free(rig->host_memory[i]);
-    aorta_device_close(rig->device);
     free(rig);
     return 0;
 }

@@ -19,6 +19,9 @@ int rig_open(void **state);
 int rig_close(void **state);
 void rig_reset(void **state); /* a new rig, between the cases of one test */
 #define rig_test(function) cmocka_unit_test_setup_teardown(function, rig_open, rig_close)
+/* Runs all tests of a program on one device; those with a rig are skipped when there is no such device. */
+int rig_run(const char *name, const struct CMUnitTest *tests, size_t count);
+#define rig_run_tests(name, tests) rig_run(name, tests, sizeof(tests) / sizeof *(tests))
 
 extern const enum aorta_dtype rig_dtypes[3]; /* fp32, bf16, fp16 */
 double rig_unit(enum aorta_dtype dtype);     /* relative rounding error of the type: 2^-24, 2^-8, 2^-11 */

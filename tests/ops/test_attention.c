@@ -115,5 +115,5 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {rig_test(conformance), rig_test(large_scores), rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: attention", tests, NULL, NULL);
+    return rig_run_tests("ops: attention", tests);
 }

@@ -178,5 +178,5 @@ int main(void) {
                                        rig_test(fills_and_adds),
                                        rig_test(pieces),
                                        rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: cast", tests, NULL, NULL);
+    return rig_run_tests("ops: cast", tests);
 }

@@ -80,5 +80,5 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {rig_test(conformance), rig_test(ids_out_of_range), rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: embedding", tests, NULL, NULL);
+    return rig_run_tests("ops: embedding", tests);
 }

@@ -87,5 +87,5 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), rig_test(conformance), rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: gelu", tests, NULL, NULL);
+    return rig_run_tests("ops: gelu", tests);
 }

@@ -141,5 +141,5 @@ static void wrong_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {rig_test(forward), rig_test(backward), rig_test(plain_gemm),
                                        cmocka_unit_test(gemm_library_is_named), rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: linear", tests, NULL, NULL);
+    return rig_run_tests("ops: linear", tests);
 }

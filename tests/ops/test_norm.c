@@ -160,5 +160,5 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {rig_test(conformance), rig_test(plain_layernorm), rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: norm", tests, NULL, NULL);
+    return rig_run_tests("ops: norm", tests);
 }

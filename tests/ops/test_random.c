@@ -113,5 +113,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(known_answers), cmocka_unit_test(lanes_count_on),
                                        rig_test(masks_follow_the_definition),
                                        rig_test(masks_depend_on_all_of_their_names)};
-    return cmocka_run_group_tests_name("ops: random numbers", tests, NULL, NULL);
+    return rig_run_tests("ops: random numbers", tests);
 }

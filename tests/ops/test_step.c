@@ -228,5 +228,5 @@ int main(void) {
                                        rig_test(square_sum),     rig_test(learning_rate),
                                        rig_test(step_update),    rig_test(adamw),
                                        rig_test(wrong_arguments)};
-    return cmocka_run_group_tests_name("ops: step", tests, NULL, NULL);
+    return rig_run_tests("ops: step", tests);
 }
