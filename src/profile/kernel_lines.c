@@ -1,6 +1,10 @@
+/* Views and lines are made on a thread of their own: a step of a thousand kernels takes it milliseconds, which the
+ * thread that launches the next step must not spend. */
 #include "profile/kernel_lines.h"
 #include "profile/kernels.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,46 +19,36 @@ struct line {
 struct aorta_kernel_lines {
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
-    struct line lines[AORTA_KERNEL_LINES]; /* a ring */
+    pthread_t thread;
+    /* Of the kernel view before; the thread's. */
+    int64_t last_end_ns; /* INT64_MIN: none */
+    int64_t clock_offset_ns;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct line lines[AORTA_KERNEL_LINES]; /* a ring; the first is the thread's while it works on it */
     int first, count;
-    int64_t last_end_ns; /* of the kernel view before; INT64_MIN: none */
+    int64_t added;       /* lines in all */
+    bool finish, ending; /* all are to be written; the thread is to end */
+    aorta_status status; /* the first failure; nothing is written after it */
 };
 
-aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
-                                     struct aorta_kernel_lines **lines) {
-    *lines = calloc(1, sizeof **lines);
-    if (!*lines) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of traced steps");
-    (*lines)->tracer = tracer;
-    (*lines)->writer = writer;
-    (*lines)->last_end_ns = INT64_MIN;
-    return NULL;
-}
-
-static void drop_first(struct aorta_kernel_lines *lines) {
-    struct line *line = &lines->lines[lines->first];
-    aorta_overlap_free(&line->overlap);
-    aorta_profile_free(&line->profile);
-    lines->first = (lines->first + 1) % AORTA_KERNEL_LINES;
-    lines->count--;
-}
-
-void aorta_kernel_lines_close(struct aorta_kernel_lines *lines) {
-    if (!lines) return;
-    while (lines->count) drop_first(lines);
-    free(lines);
-}
+/* ---- the thread ---- */
 
 static aorta_status make_view(struct aorta_kernel_lines *lines, const struct line *line, struct aorta_profile *kernels,
                               struct aorta_overlap *overlap) {
-    AORTA_TRY(aorta_tracer_take(lines->tracer, line->profile.start_ns, line->profile.end_ns, kernels));
+    /* The window in the library's time: by the view before, since this one's offset is not known yet. */
+    int64_t offset_ns = lines->clock_offset_ns;
+    AORTA_TRY(aorta_tracer_take(lines->tracer, line->profile.start_ns - offset_ns, line->profile.end_ns - offset_ns,
+                                kernels));
     AORTA_TRY(aorta_kernels_attribute(kernels, &line->profile));
+    lines->clock_offset_ns = kernels->kernels.clock_offset_ns;
     AORTA_TRY(aorta_overlap_compute(kernels, lines->last_end_ns, overlap));
     if (kernels->range_count) lines->last_end_ns = kernels->end_ns;
     return NULL;
 }
 
-static aorta_status write_first(struct aorta_kernel_lines *lines) {
-    struct line *line = &lines->lines[lines->first];
+static aorta_status write_line(struct aorta_kernel_lines *lines, const struct line *line) {
     struct aorta_profile kernels = {0};
     struct aorta_overlap overlap = {0};
     struct aorta_step_metrics metrics = line->metrics;
@@ -67,35 +61,137 @@ static aorta_status write_first(struct aorta_kernel_lines *lines) {
     if (!status) status = aorta_metrics_write(lines->writer, &metrics);
     aorta_overlap_free(&overlap);
     aorta_profile_free(&kernels);
-    drop_first(lines);
     return status;
 }
 
-/* Writes the lines whose records have arrived, and the oldest when there is no room for another. */
-static aorta_status write_reached(struct aorta_kernel_lines *lines) {
-    while (lines->count) {
-        bool reached = false;
-        AORTA_TRY(aorta_tracer_reached(lines->tracer, lines->lines[lines->first].profile.end_ns, &reached));
-        if (!reached && lines->count < AORTA_KERNEL_LINES) return NULL;
-        AORTA_TRY(write_first(lines));
+static void drop_first(struct aorta_kernel_lines *lines) {
+    struct line *line = &lines->lines[lines->first];
+    aorta_overlap_free(&line->overlap);
+    aorta_profile_free(&line->profile);
+    lines->first = (lines->first + 1) % AORTA_KERNEL_LINES;
+    lines->count--;
+}
+
+/* With the lock held, which is let go meanwhile. *written: the first line is; else its records have not come. */
+static aorta_status try_first(struct aorta_kernel_lines *lines, bool at_once, bool *written) {
+    const struct line *line = &lines->lines[lines->first];
+    aorta_status status = NULL;
+    bool finish = lines->finish;
+    *written = at_once;
+    pthread_mutex_unlock(&lines->lock);
+    if (finish) status = aorta_tracer_flush(lines->tracer, true);
+    if (!status && !at_once) status = aorta_tracer_reached(lines->tracer, line->profile.end_ns, written);
+    if (!status && *written) status = write_line(lines, line);
+    pthread_mutex_lock(&lines->lock);
+    return status;
+}
+
+static void *run(void *argument) {
+    struct aorta_kernel_lines *lines = argument;
+    int64_t seen = 0; /* lines added when the first was found to wait */
+    pthread_mutex_lock(&lines->lock);
+    while (!lines->ending) {
+        bool full = lines->count == AORTA_KERNEL_LINES, written = false;
+        if (!lines->count || lines->status || (lines->added == seen && !full && !lines->finish)) {
+            pthread_cond_wait(&lines->changed, &lines->lock);
+            continue;
+        }
+        int64_t added = lines->added;
+        lines->status = try_first(lines, full || lines->finish, &written);
+        if (written)
+            drop_first(lines);
+        else
+            seen = added;
+        pthread_cond_broadcast(&lines->changed);
     }
+    pthread_mutex_unlock(&lines->lock);
     return NULL;
+}
+
+/* ---- the caller's side ---- */
+
+/* Signals are the other threads' business. */
+static int start_thread(struct aorta_kernel_lines *lines) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = pthread_create(&lines->thread, NULL, run, lines);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
+                                     struct aorta_kernel_lines **lines) {
+    *lines = NULL;
+    struct aorta_kernel_lines *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of traced steps");
+    made->tracer = tracer;
+    made->writer = writer;
+    made->last_end_ns = INT64_MIN;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    int error = start_thread(made);
+    if (error) {
+        pthread_cond_destroy(&made->changed);
+        pthread_mutex_destroy(&made->lock);
+        free(made);
+        return AORTA_ERROR(AORTA_MEMORY, "no thread for the lines of traced steps: %s", strerror(error));
+    }
+    *lines = made;
+    return NULL;
+}
+
+void aorta_kernel_lines_close(struct aorta_kernel_lines *lines) {
+    if (!lines) return;
+    pthread_mutex_lock(&lines->lock);
+    lines->ending = true;
+    pthread_cond_broadcast(&lines->changed);
+    pthread_mutex_unlock(&lines->lock);
+    pthread_join(lines->thread, NULL);
+    while (lines->count) drop_first(lines);
+    aorta_status_free(lines->status);
+    pthread_cond_destroy(&lines->changed);
+    pthread_mutex_destroy(&lines->lock);
+    free(lines);
+}
+
+/* The thread's failure, told once; with the lock held. What waits after it is dropped. */
+static aorta_status failure_of(struct aorta_kernel_lines *lines) {
+    aorta_status status = lines->status;
+    while (status && lines->count) drop_first(lines);
+    lines->status = NULL;
+    return status;
 }
 
 aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, const struct aorta_step_metrics *metrics,
                                     struct aorta_profile *profile, struct aorta_overlap *overlap) {
-    struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_KERNEL_LINES];
-    *line = (struct line){.metrics = *metrics, .profile = *profile, .overlap = *overlap};
-    if (metrics->memory) line->memory = *metrics->memory;
-    memset(profile, 0, sizeof *profile);
-    memset(overlap, 0, sizeof *overlap);
-    lines->count++;
-    return write_reached(lines);
+    pthread_mutex_lock(&lines->lock);
+    while (lines->count == AORTA_KERNEL_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
+    aorta_status status = failure_of(lines);
+    if (status) {
+        aorta_profile_free(profile);
+        aorta_overlap_free(overlap);
+    } else {
+        struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_KERNEL_LINES];
+        *line = (struct line){.metrics = *metrics, .profile = *profile, .overlap = *overlap};
+        if (metrics->memory) line->memory = *metrics->memory;
+        memset(profile, 0, sizeof *profile);
+        memset(overlap, 0, sizeof *overlap);
+        lines->count++;
+        lines->added++;
+        pthread_cond_broadcast(&lines->changed);
+    }
+    pthread_mutex_unlock(&lines->lock);
+    return status;
 }
 
 aorta_status aorta_kernel_lines_finish(struct aorta_kernel_lines *lines) {
-    if (!lines->count) return NULL;
-    AORTA_TRY(aorta_tracer_flush(lines->tracer, true));
-    while (lines->count) AORTA_TRY(write_first(lines));
-    return NULL;
+    pthread_mutex_lock(&lines->lock);
+    lines->finish = true;
+    pthread_cond_broadcast(&lines->changed);
+    while (lines->count && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
+    lines->finish = false;
+    aorta_status status = failure_of(lines);
+    pthread_mutex_unlock(&lines->lock);
+    return status;
 }

@@ -1,5 +1,6 @@
-/* Writes the metrics lines of a traced run. A step's line is held back until its kernel records have arrived, at most
- * `AORTA_KERNEL_LINES` steps long; then the kernel view, its overlap and the line are made. */
+/* Writes the metrics lines of a traced run, on a thread of its own. A step's line is held back until its kernel records
+ * have arrived; then the kernel view, its overlap and the line are made. When AORTA_KERNEL_LINES steps wait, the oldest
+ * is written with what there is of it. */
 #ifndef AORTA_PROFILE_KERNEL_LINES_H
 #define AORTA_PROFILE_KERNEL_LINES_H
 
@@ -10,15 +11,16 @@ enum { AORTA_KERNEL_LINES = 64 };
 
 struct aorta_kernel_lines;
 
-/* Borrows both. */
+/* Borrows both; the writer belongs to the thread until finish or close has returned. */
 AORTA_MUST_USE aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
                                                     struct aorta_kernel_lines **lines);
-/* Takes over *profile and *overlap (they are empty afterwards, also on failure), copies the rest, writes the lines that
- * have become whole. metrics->profile, overlap and kernel_* are not read. */
+/* Takes over *profile and *overlap (they are empty afterwards, also on failure) and copies the rest; waits only when
+ * the thread lags so far behind that there is no room. metrics->profile, overlap and kernel_* are not read. A failure
+ * is that of an earlier line. */
 AORTA_MUST_USE aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines,
                                                    const struct aorta_step_metrics *metrics,
                                                    struct aorta_profile *profile, struct aorta_overlap *overlap);
-/* When the device is idle: writes all that is left. */
+/* When the device is idle: writes all that is left, before it returns. */
 AORTA_MUST_USE aorta_status aorta_kernel_lines_finish(struct aorta_kernel_lines *lines);
 /* Lines not written are lost: call finish first. NULL is fine. */
 void aorta_kernel_lines_close(struct aorta_kernel_lines *lines);

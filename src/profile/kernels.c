@@ -44,6 +44,21 @@ static struct aorta_range range_of(const struct aorta_trace_record *record, stru
     return range;
 }
 
+/* A step has thousands of kernels of a few dozen names, each kept once: names are told apart by their address. */
+enum { CACHE_NAMES = 256 };
+struct names {
+    const struct aorta_kernel_patterns *patterns; /* may be NULL */
+    const char *name[CACHE_NAMES];
+    struct aorta_kernel_kind kind[CACHE_NAMES];
+};
+
+static struct aorta_kernel_kind kind_of(struct names *names, const char *name) {
+    size_t at = ((uintptr_t)name >> 4) % CACHE_NAMES;
+    if (names->name[at] == name) return names->kind[at];
+    names->name[at] = name;
+    return names->kind[at] = aorta_kernel_classify(name, names->patterns);
+}
+
 /* Numbers of the library's streams in order of first use. */
 struct streams {
     uint32_t *ids;
@@ -57,10 +72,10 @@ static int stream_number(struct streams *streams, uint32_t id) {
     return at;
 }
 
-static void add_record(const struct aorta_trace_record *record, const struct aorta_kernel_patterns *patterns,
-                       struct streams *streams, struct aorta_profile *profile) {
+static void add_record(const struct aorta_trace_record *record, struct names *names, struct streams *streams,
+                       struct aorta_profile *profile) {
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
-    if (record->kind == AORTA_TRACE_KERNEL) kind = aorta_kernel_classify(record->name, patterns);
+    if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(names, record->name);
     if (kind.class == AORTA_KERNEL_STAMP || kind.class == AORTA_KERNEL_CLOCK) {
         struct aorta_kernel_facts *facts = &profile->kernels;
         facts->stamp_count++;
@@ -96,6 +111,7 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
                                    const struct aorta_kernel_patterns *patterns, struct aorta_profile *profile) {
     *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL};
     struct aorta_trace_record *sorted = malloc((count + 1) * sizeof *sorted);
+    struct names names = {.patterns = patterns};
     struct streams streams = {.ids = malloc((count + 1) * sizeof *streams.ids)};
     profile->ranges = malloc((count + 1) * sizeof *profile->ranges);
     profile->host = malloc(sizeof *profile->host);
@@ -107,7 +123,7 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
     if (!status && count) {
         memcpy(sorted, records, count * sizeof *sorted);
         qsort(sorted, count, sizeof *sorted, records_by_start);
-        for (size_t i = 0; i < count; i++) add_record(&sorted[i], patterns, &streams, profile);
+        for (size_t i = 0; i < count; i++) add_record(&sorted[i], &names, &streams, profile);
         qsort(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept, sizeof(int64_t), times_ascending);
         number_collectives(profile);
     }
@@ -330,11 +346,12 @@ static void learn_streams(struct attribution *a) {
 }
 
 static void prepare(struct attribution *a) {
+    struct names names = {0};
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         const struct aorta_range *kernel = &a->kernels->ranges[i];
         a->sights[i] = (struct sight){.middle_ns = kernel->start_ns + (kernel->end_ns - kernel->start_ns) / 2,
                                       .kernel = i,
-                                      .named = aorta_kernel_classify(kernel->info.tag, NULL).named};
+                                      .named = kind_of(&names, kernel->info.tag).named};
     }
     qsort(a->sights, a->kernels->range_count, sizeof *a->sights, sights_by_middle);
     for (size_t i = 0; i < a->ranges->range_count; i++) a->by_start[i] = i;

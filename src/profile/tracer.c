@@ -5,12 +5,14 @@
 #include "profile/kernels.h"
 #include "profile/tracer_backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
 
 struct aorta_tracer {
+    pthread_mutex_t lock;
     const struct aorta_tracer_backend *backend;
     void *state;
     struct aorta_tracer_facts facts;              /* without what the backend drops */
@@ -51,6 +53,7 @@ aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backen
     *tracer = NULL;
     struct aorta_tracer *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
+    pthread_mutex_init(&made->lock, NULL);
     made->latest_start_ns = made->complete_ns = INT64_MIN;
     aorta_status status = backend->open(&made->state, &made->facts);
     if (!status) {
@@ -72,6 +75,7 @@ void aorta_tracer_close(struct aorta_tracer *tracer) {
         tracer->backend->close(tracer->state);
     }
     aorta_intern_free(&tracer->names);
+    pthread_mutex_destroy(&tracer->lock);
     free(tracer->records);
     free(tracer);
 }
@@ -81,16 +85,19 @@ void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_k
 }
 
 aorta_status aorta_tracer_start(struct aorta_tracer *tracer) {
-    if (tracer->running) return NULL;
-    AORTA_TRY(tracer->backend->start(tracer->state));
-    tracer->running = true;
-    return NULL;
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->running ? NULL : tracer->backend->start(tracer->state);
+    if (!status) tracer->running = true;
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
 }
 
 aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
-    if (!tracer->running) return NULL;
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->running ? tracer->backend->stop(tracer->state) : NULL;
     tracer->running = false;
-    return tracer->backend->stop(tracer->state);
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
 }
 
 /* ---- records that have arrived ---- */
@@ -124,7 +131,7 @@ aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aort
     return NULL;
 }
 
-aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all) {
+static aorta_status fetch(struct aorta_tracer *tracer, bool all) {
     AORTA_TRY(tracer->backend->fetch(tracer->state, all, tracer));
     /* Libraries deliver in the order of launches, so that with a record all that ended before it began has come. */
     int64_t complete_ns = all ? aorta_clock_ns() : tracer->latest_start_ns;
@@ -132,10 +139,19 @@ aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all) {
     return NULL;
 }
 
+aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = fetch(tracer, all);
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
+}
+
 aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached) {
-    if (tracer->complete_ns < to_ns) AORTA_TRY(aorta_tracer_flush(tracer, false));
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->complete_ns < to_ns ? fetch(tracer, false) : NULL;
     *reached = tracer->complete_ns >= to_ns;
-    return NULL;
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
 }
 
 /* ---- handing them out ---- */
@@ -150,8 +166,8 @@ static int64_t middle_of(const struct aorta_trace_record *record) {
     return record->start_ns + (record->end_ns - record->start_ns) / 2;
 }
 
-aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                  struct aorta_trace_record **records, size_t *count) {
+static aorta_status take_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                 struct aorta_trace_record **records, size_t *count) {
     *count = 0;
     for (size_t i = 0; i < tracer->count; i++) {
         int64_t middle = middle_of(&tracer->records[i]);
@@ -168,8 +184,16 @@ aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, 
             (*records)[taken++] = tracer->records[i];
     }
     tracer->count = left;
-    qsort(*records, *count, sizeof **records, by_start);
     return NULL;
+}
+
+aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                  struct aorta_trace_record **records, size_t *count) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = take_records(tracer, from_ns, to_ns, records, count);
+    pthread_mutex_unlock(&tracer->lock);
+    if (!status) qsort(*records, *count, sizeof **records, by_start);
+    return status;
 }
 
 aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
@@ -182,13 +206,17 @@ aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int
     free(records);
     if (status) return status;
     int64_t dropped = aorta_tracer_get_facts(tracer).dropped;
+    pthread_mutex_lock(&tracer->lock);
     profile->kernels.dropped = dropped - tracer->dropped_reported;
     tracer->dropped_reported = dropped;
+    pthread_mutex_unlock(&tracer->lock);
     return NULL;
 }
 
-struct aorta_tracer_facts aorta_tracer_get_facts(const struct aorta_tracer *tracer) {
+struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer) {
+    pthread_mutex_lock(&tracer->lock);
     struct aorta_tracer_facts facts = tracer->facts;
     facts.dropped += tracer->backend->dropped(tracer->state);
+    pthread_mutex_unlock(&tracer->lock);
     return facts;
 }

@@ -4,9 +4,8 @@
  * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
  * aorta_tracer_reached says so (kernel_lines.h holds the lines of finished steps back until then).
  *
- * One tracer per process, because the vendors' libraries serve one. One host thread calls these functions; the
- * library's own threads hand records in beside it. Memory is bounded: what is not taken in time is dropped, oldest
- * first, and counted. */
+ * One tracer per process, because the vendors' libraries serve one. Thread-safe from open to close. Memory is bounded:
+ * what is not taken in time is dropped, oldest first, and counted. */
 #ifndef AORTA_PROFILE_TRACER_H
 #define AORTA_PROFILE_TRACER_H
 
@@ -69,6 +68,6 @@ AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, in
 AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                               struct aorta_profile *profile);
 
-struct aorta_tracer_facts aorta_tracer_get_facts(const struct aorta_tracer *tracer);
+struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);
 
 #endif

@@ -6,6 +6,7 @@
 #include "sample.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,10 +15,11 @@ enum { QUEUE = 4096 };
 /* A library that hands out what `released` allows, in order. */
 struct slow_library {
     struct aorta_trace_record records[QUEUE];
-    int queued, given, released;
+    int queued, given, released, fetches;
     bool fails;
 };
 static struct slow_library library;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* lines are made on another thread */
 
 static aorta_status slow_open(void **state, struct aorta_tracer_facts *facts) {
     memset(&library, 0, sizeof library);
@@ -38,10 +40,14 @@ static aorta_status slow_switch(void *state) {
 
 static aorta_status slow_fetch(void *state, bool all, struct aorta_tracer *tracer) {
     struct slow_library *slow = state;
-    if (slow->fails) return AORTA_ERROR(AORTA_DEVICE, "the library fell over");
-    while (slow->given < (all ? slow->queued : slow->released))
-        AORTA_TRY(aorta_tracer_receive(tracer, &slow->records[slow->given++]));
-    return NULL;
+    aorta_status status = NULL;
+    pthread_mutex_lock(&lock);
+    slow->fetches++;
+    if (slow->fails) status = AORTA_ERROR(AORTA_DEVICE, "the library fell over");
+    while (!status && slow->given < (all ? slow->queued : slow->released))
+        status = aorta_tracer_receive(tracer, &slow->records[slow->given++]);
+    pthread_mutex_unlock(&lock);
+    return status;
 }
 
 static int64_t slow_dropped(void *state) {
@@ -88,6 +94,24 @@ static int lines_written(const struct run *run) {
     return count;
 }
 
+static void wait_for_lines(const struct run *run, int count) {
+    for (int i = 0; i < 5000 && lines_written(run) < count; i++) usleep(1000);
+    assert_int_equal(lines_written(run), count);
+}
+
+static void release(int records) {
+    pthread_mutex_lock(&lock);
+    library.released = records;
+    pthread_mutex_unlock(&lock);
+}
+
+static int fetches(void) {
+    pthread_mutex_lock(&lock);
+    int count = library.fetches;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 /* One compute range from 1000·(step + 1) on, one kernel in it. */
 static void launch(int step) {
     int64_t t = 1000 * (int64_t)(step + 1);
@@ -115,14 +139,19 @@ static void waits_for_records(void **state) {
     struct run run;
     run_begin(&run);
     for (int step = 0; step < 6; step++) launch(step);
-    library.released = 1;
+    release(1);
     check_ok(finish_step(&run, 0));
+    for (int i = 0; i < 5000 && fetches() < 1; i++) usleep(1000);
+    usleep(20000);
     assert_int_equal(lines_written(&run), 0); /* its kernel has come, but nothing later */
-    library.released = 3;
+    release(3);
     check_ok(finish_step(&run, 1));
-    assert_int_equal(lines_written(&run), 2);
+    wait_for_lines(&run, 2);
+    int before = fetches();
     check_ok(finish_step(&run, 2));
     check_ok(finish_step(&run, 3));
+    for (int i = 0; i < 5000 && fetches() == before; i++) usleep(1000);
+    usleep(20000);
     assert_int_equal(lines_written(&run), 2);
     check_ok(aorta_kernel_lines_finish(run.lines));
     check_ok(aorta_kernel_lines_finish(run.lines));
@@ -151,7 +180,7 @@ static void bounded(void **state) {
     struct run run;
     run_begin(&run);
     for (int step = 0; step < AORTA_KERNEL_LINES + 10; step++) check_ok(finish_step(&run, step));
-    assert_int_equal(lines_written(&run), 11);
+    wait_for_lines(&run, 11);
     check_ok(aorta_kernel_lines_finish(run.lines));
     assert_int_equal(lines_written(&run), AORTA_KERNEL_LINES + 10);
     run_end(&run);
@@ -161,9 +190,15 @@ static void failures(void **state) {
     (void)state;
     struct run run;
     run_begin(&run);
-    library.fails = true;
-    check_fails(finish_step(&run, 0), AORTA_DEVICE, "fell over");
+    library.fails = true; /* nothing runs yet */
+    check_ok(finish_step(&run, 0));
     check_fails(aorta_kernel_lines_finish(run.lines), AORTA_DEVICE, "fell over");
+    check_ok(aorta_kernel_lines_finish(run.lines)); /* told once */
+    check_ok(finish_step(&run, 1));
+    aorta_status status = NULL;
+    for (int step = 2; step < 5000 && !status; step++, usleep(1000)) status = finish_step(&run, step);
+    check_fails(status, AORTA_DEVICE, "fell over"); /* also told by the next line */
+    check_ok(finish_step(&run, 5000));
     run_end(&run); /* what was held back is released */
     aorta_kernel_lines_close(NULL);
 }
