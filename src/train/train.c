@@ -491,8 +491,11 @@ static aorta_status interrupted(const struct trainer *t) {
 }
 
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {
-    const struct timespec a_while = {.tv_sec = 3};
-    if (status && ranks->rank > 0 && aorta_code_exit(aorta_status_code(status)) == 2) nanosleep(&a_while, NULL);
+    const struct timespec a_while = {.tv_sec = 5};
+    if (!status || ranks->rank == 0 || aorta_code_exit(aorta_status_code(status)) != 2) return;
+    sigset_t set = ending_signals(); /* blocked while training */
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    nanosleep(&a_while, NULL);
 }
 
 /* The other ranks may wait in a collective for this one: no orderly end is possible. */
