@@ -397,9 +397,10 @@ static void count_shares(const struct attribution *a, struct share *shares) {
 
 /* The range's bytes, in equal parts that add up to them. */
 static int64_t next_part(int64_t bytes, struct share *share) {
-    int64_t before = bytes * share->handed / share->parts;
+    int parts = share->parts > 0 ? share->parts : 1;
+    int64_t before = bytes * share->handed / parts;
     share->handed++;
-    return bytes * share->handed / share->parts - before;
+    return bytes * share->handed / parts - before;
 }
 
 /* Launch times are known of ranges. The kernels of one are taken to be launched at even distances until the next. */

@@ -42,6 +42,11 @@ aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
     return NULL;
 }
 
+aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library) {
+    AORTA_TRY(aorta_tracer_check(kind));
+    return backend_of(kind)->probe(library);
+}
+
 aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer) {
     *tracer = NULL;
     enum aorta_device_kind kind = aorta_device_get_info(device)->kind;

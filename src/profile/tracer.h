@@ -42,6 +42,14 @@ struct aorta_tracer;
  * ranges are the operations. */
 AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
 
+/* What `aorta info` shows: whether the library for devices of this kind loads and is new enough, without touching the
+ * device or claiming anything. Fails as open does. */
+struct aorta_tracer_library {
+    char version[32]; /* "CUPTI 13.0.1" */
+    char path[256];
+};
+AORTA_MUST_USE aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library);
+
 /* Opens the library and starts tracing. AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old
  * or refused, with what to do about it; AORTA_USAGE: the process has a tracer already. */
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);

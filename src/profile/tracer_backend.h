@@ -5,6 +5,7 @@
 #include "profile/tracer.h"
 
 struct aorta_tracer_backend {
+    aorta_status (*probe)(struct aorta_tracer_library *library);
     /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
      * long as the state). */
     aorta_status (*open)(void **state, struct aorta_tracer_facts *facts);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct cupti {
     struct aorta_cupti_api api;
@@ -15,7 +16,7 @@ struct cupti {
     void *subscriber; /* held so that a second profiler is noticed; no callback is enabled */
     struct aorta_cupti_buffers buffers;
     _Atomic int64_t dropped;
-    char version[32];
+    char version[32]; /* "CUPTI 13.0.1" */
 };
 
 /* CUPTI's callbacks carry no argument of ours, and it serves one client in a process: the one place where the program
@@ -309,6 +310,20 @@ static aorta_status check_version(struct cupti *cupti) {
     return NULL;
 }
 
+static aorta_status load(struct cupti *cupti) {
+    AORTA_TRY(aorta_library_open(&description, &cupti->api, &cupti->library));
+    return check_version(cupti);
+}
+
+static aorta_status cupti_probe(struct aorta_tracer_library *library) {
+    struct cupti cupti = {0};
+    AORTA_TRY(load(&cupti));
+    *library = (struct aorta_tracer_library){0};
+    memcpy(library->version, cupti.version, sizeof library->version);
+    memcpy(library->path, cupti.library.path, sizeof library->path);
+    return NULL;
+}
+
 static aorta_status claim(struct cupti *cupti) {
     pthread_mutex_lock(&active_lock);
     bool taken = active != NULL;
@@ -339,8 +354,7 @@ static aorta_status prepare(struct cupti *cupti) {
 static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
     struct cupti *cupti = calloc(1, sizeof *cupti);
     if (!cupti) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
-    aorta_status status = aorta_library_open(&description, &cupti->api, &cupti->library);
-    if (!status) status = check_version(cupti);
+    aorta_status status = load(cupti);
     aorta_cupti_buffers_init(&cupti->buffers);
     if (!status) status = claim(cupti);
     if (status) {
@@ -360,6 +374,7 @@ static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
 }
 
 const struct aorta_tracer_backend aorta_tracer_cupti = {
+    .probe = cupti_probe,
     .open = cupti_open,
     .close = cupti_close,
     .start = cupti_start,

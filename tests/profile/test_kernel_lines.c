@@ -55,8 +55,12 @@ static int64_t slow_dropped(void *state) {
     return 0;
 }
 
-static const struct aorta_tracer_backend backend = {slow_open,   slow_close, slow_switch,
-                                                    slow_switch, slow_fetch, slow_dropped};
+static const struct aorta_tracer_backend backend = {.open = slow_open,
+                                                    .close = slow_close,
+                                                    .start = slow_switch,
+                                                    .stop = slow_switch,
+                                                    .fetch = slow_fetch,
+                                                    .dropped = slow_dropped};
 
 /* ---- a run ---- */
 

@@ -285,6 +285,22 @@ static void not_on_a_cpu(void **state) {
     aorta_tracer_close(NULL);
 }
 
+/* Asking for the library neither claims nor subscribes. */
+static void probe(void **state) {
+    (void)state;
+    struct aorta_tracer *tracer = open_tracer();
+    struct aorta_tracer_library library;
+    check_ok(aorta_tracer_probe(AORTA_DEVICE_CUDA, &library));
+    assert_string_equal(library.version, "CUPTI 13.0.1");
+    assert_non_null(strstr(library.path, "libcupti.so"));
+    assert_int_equal(fake->subscribers(), 1); /* the tracer's own */
+    fake->set_version(22);
+    check_ok(aorta_tracer_probe(AORTA_DEVICE_CUDA, &library));
+    assert_string_equal(library.version, "CUPTI 12 (interface 22)");
+    check_fails(aorta_tracer_probe(AORTA_DEVICE_CPU, &library), AORTA_CONFIG, "CPU");
+    aorta_tracer_close(tracer);
+}
+
 static void *launch(void *unused) {
     (void)unused;
     for (int i = 0; i < 20000; i++) add_kernel(i % 2 ? "even" : "odd", 100 + (uint64_t)i, 101 + (uint64_t)i, 1);
@@ -322,7 +338,7 @@ int main(void) {
         cmocka_unit_test(bounded),        cmocka_unit_test(without_times),
         cmocka_unit_test(stop_and_start), cmocka_unit_test(one_per_process),
         cmocka_unit_test(refusals),       cmocka_unit_test(not_on_a_cpu),
-        cmocka_unit_test(side_by_side),
+        cmocka_unit_test(side_by_side),   cmocka_unit_test(probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
