@@ -50,8 +50,9 @@ struct aorta_tracer_library {
 };
 AORTA_MUST_USE aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library);
 
-/* Opens the library and starts tracing. AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old
- * or refused, with what to do about it; AORTA_USAGE: the process has a tracer already. */
+/* Opens the library and starts tracing; before graphs are captured, so that the library knows their nodes.
+ * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;
+ * AORTA_USAGE: the process has a tracer already. */
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);
 /* Stops tracing and drops what was not taken. NULL is fine. Profiles taken from it end with it: they borrow names. */
 void aorta_tracer_close(struct aorta_tracer *tracer);

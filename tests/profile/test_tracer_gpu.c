@@ -198,8 +198,8 @@ static void replayed(void **state) {
     struct aorta_agreement agreement = {0};
     int64_t offset_ns = 0;
     rig_open(&rig, *state);
+    check_ok(aorta_tracer_open(rig.device, &tracer)); /* before graphs are made, as in training */
     struct aorta_graph *graph = capture(&rig);
-    check_ok(aorta_tracer_open(rig.device, &tracer));
     for (int step = 0; step < STEPS; step++) {
         struct aorta_profile ranges;
         aorta_recorder_replay(rig.recorder, 0, step, aorta_device_now_ns(rig.device));
@@ -250,8 +250,8 @@ static void cost(void **state) {
     struct aorta_tracer *tracer;
     double with[7], without[7];
     rig_open(&rig, *state);
+    check_ok(aorta_tracer_open(rig.device, &tracer)); /* before graphs are made, as in training */
     struct aorta_graph *graph = capture(&rig);
-    check_ok(aorta_tracer_open(rig.device, &tracer));
     for (int round = 0; round < 7; round++) {
         check_ok(aorta_tracer_stop(tracer));
         without[round] = replay_ms(&rig, graph);
