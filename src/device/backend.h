@@ -12,7 +12,7 @@ struct aorta_attachments;
 struct aorta_device {
     const struct aorta_backend *backend;
     struct aorta_device_info info;
-    struct aorta_memory *memory;   /* set by device.c, and so are the attachments */
+    struct aorta_memory *memory; /* set by device.c, and so are the attachments */
     struct aorta_attachments *attachments;
     _Atomic(aorta_status) failure; /* of the whole device; owned. These three are watch.c's */
     _Atomic uint64_t calls_begun, calls_ended;
@@ -76,6 +76,8 @@ struct aorta_backend {
 };
 
 extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_hip_backend;
+/* Visible devices of a kind of GPU, at least one; AORTA_UNSUPPORTED when there is none, or no usable driver. */
+aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count);
 
 /* ---- memory.c: counting, limit, reuse and messages, for every kind of device ---- */
 

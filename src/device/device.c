@@ -1,6 +1,8 @@
 /* Opens devices and hands each call to the driver of its device. */
 #include "device/backend.h"
 
+#include <stdio.h>
+
 static const char *const kind_names[] = {
     [AORTA_DEVICE_CPU] = "cpu",
     [AORTA_DEVICE_CUDA] = "cuda",
@@ -36,6 +38,41 @@ aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct ao
     }
     *device = opened;
     return NULL;
+}
+
+static aorta_status open_one_of(enum aorta_device_kind kind, int count, int local_rank, struct aorta_device **device,
+                                struct aorta_device_warning *warning) {
+    warning->text[0] = '\0';
+    if (local_rank >= count) {
+        snprintf(warning->text, sizeof warning->text,
+                 "local rank %d shares device %s:%d with another rank: there %s %d device%s", local_rank,
+                 kind_names[kind], local_rank % count, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    }
+    return aorta_device_open(kind, local_rank % count, device);
+}
+
+aorta_status aorta_device_open_local(enum aorta_device_kind kind, int local_rank, struct aorta_device **device,
+                                     struct aorta_device_warning *warning) {
+    int count = 1;
+    if (kind == AORTA_DEVICE_CPU) return open_one_of(kind, 1, 0, device, warning);
+    aorta_status status = aorta_gpu_count(kind, &count);
+    if (status)
+        return aorta_annotate(status, "no device %s:%d (`aorta info` lists those found)", kind_names[kind], local_rank);
+    return open_one_of(kind, count, local_rank, device, warning);
+}
+
+aorta_status aorta_device_open_best(int local_rank, struct aorta_device **device,
+                                    struct aorta_device_warning *warning) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int count;
+        aorta_status none = aorta_gpu_count(kinds[i], &count);
+        aorta_status_free(none); /* why there is none is what `aorta info` tells */
+        if (none) continue;
+        return aorta_annotate(open_one_of(kinds[i], count, local_rank, device, warning),
+                              "there is a GPU and it cannot be used (device.kind cpu does without)");
+    }
+    return open_one_of(AORTA_DEVICE_CPU, 1, 0, device, warning);
 }
 
 void aorta_device_close(struct aorta_device *device) {

@@ -51,6 +51,17 @@ const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda
 
 /* AORTA_UNSUPPORTED when there is no such device or its driver is missing: the message says what was looked for. */
 AORTA_MUST_USE aorta_status aorta_device_open(enum aorta_device_kind kind, int index, struct aorta_device **device);
+/* For one rank of several on a host: index local_rank modulo the devices there are. `warning` is empty, or says that
+ * ranks share a device. On the cpu kind all ranks have device 0 of their own process. */
+struct aorta_device_warning {
+    char text[256];
+};
+AORTA_MUST_USE aorta_status aorta_device_open_local(enum aorta_device_kind kind, int local_rank,
+                                                    struct aorta_device **device, struct aorta_device_warning *warning);
+/* The same on the first kind of cuda, hip and cpu that has a device. A GPU that is there and cannot be used is an
+ * error, not a reason to take the CPU. */
+AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_device **device,
+                                                   struct aorta_device_warning *warning);
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
 int64_t aorta_device_now_ns(struct aorta_device *device); /* the device clock, read by the host */

@@ -17,7 +17,13 @@
 #include <hip/hiprtc.h>
 #endif
 
+#ifdef CHECK_RSMI
+#include <rocm_smi/rocm_smi.h>
+#endif
+
 #include "device/gpu/api.h"
+// In C++ status.h's names of enumerators and macros are the same; only declarations are read.
+#include "device/gpu/management.h"
 
 template <class T> constexpr bool is_address = std::is_pointer_v<T>;
 #ifdef CHECK_CUDA
@@ -94,4 +100,13 @@ static_assert(hipMemcpyDefault == 4 && hipDeviceAttributeMultiprocessorCount == 
               hipDeviceAttributeWarpSize == 87 && hipDeviceAttributeMaxThreadsPerBlock == 56 &&
               hipDeviceAttributeMaxThreadsPerMultiProcessor == 57 && hipDeviceAttributeMaxSharedMemoryPerBlock == 74 &&
               hipDeviceAttributeL2CacheSize == 19);
+#endif
+
+#ifdef CHECK_RSMI
+extern "C" rsmi_status_t rsmi_dev_current_socket_power_get(uint32_t index, uint64_t *microwatts); // from ROCm 6 on
+#define ROW(member, symbol, required) CHECK(rsmi_api, member, symbol)
+#include "device/gpu/rsmi.def"
+#undef ROW
+static_assert(RSMI_CLK_TYPE_SYS == 0 && RSMI_CLK_TYPE_MEM == 4 && RSMI_TEMP_CURRENT == 0 && RSMI_TEMP_TYPE_EDGE == 0 &&
+              RSMI_TEMP_TYPE_JUNCTION == 1 && RSMI_MEM_TYPE_VRAM == 0 && RSMI_IOLINK_TYPE_XGMI == 2);
 #endif

@@ -100,8 +100,7 @@ static void describe_device(struct gpu_device *device, int index) {
     snprintf(info->isa, sizeof info->isa, "%.*s", (int)strcspn(p->architecture, ":"), p->architecture);
 }
 
-/* Finds the device and reads what it is; nothing is made on it. */
-static aorta_status find_device(struct gpu_device *device, int index) {
+aorta_status aorta_gpu_find_device(struct gpu_device *device, int index) {
     struct gpu_driver *driver = &device->driver;
     if (index < 0 || index >= driver->count) {
         char hidden[256];
@@ -152,7 +151,7 @@ static aorta_status gpu_open(const struct aorta_backend *backend, int index, str
     if (!device) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
     device->base.backend = backend;
     aorta_status status = aorta_gpu_driver_open(aorta_gpu_vendor(backend->kind), &device->driver);
-    if (!status) status = find_device(device, index);
+    if (!status) status = aorta_gpu_find_device(device, index);
     if (status) {
         free(device);
         return aorta_annotate(status, "no device %s:%d (`aorta info` lists those found)",
@@ -197,6 +196,13 @@ const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_d
 static int64_t gpu_now_ns(struct aorta_device *device) {
     (void)device;
     return aorta_clock_ns();
+}
+
+aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count) {
+    struct gpu_driver driver;
+    AORTA_TRY(aorta_gpu_driver_open(aorta_gpu_vendor(kind), &driver));
+    *count = driver.count;
+    return NULL;
 }
 
 /* ---- memory: the vendor's plain allocations; memory.c reuses them ---- */

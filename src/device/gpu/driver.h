@@ -2,7 +2,8 @@
  *
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
- * launch.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the driver's own).
+ * launch.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the driver's own),
+ * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -63,6 +64,8 @@ struct gpu_driver {
     int version, count; /* of devices */
 };
 AORTA_MUST_USE aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_driver *driver);
+/* Finds the device in an open driver and reads what it is; nothing is made on it. */
+AORTA_MUST_USE aorta_status aorta_gpu_find_device(struct gpu_device *device, int index);
 
 /* AORTA_MEMORY or AORTA_DEVICE: "what: CUDA_ERROR_… (its text)". */
 AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const char *format, ...)

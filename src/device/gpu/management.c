@@ -1,0 +1,87 @@
+/* Clocks, temperature, power and load of a device, by the vendor's management library. */
+#include "device/gpu/management.h"
+
+#include "device/backend.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+aorta_status aorta_gpu_manager_open(enum aorta_device_kind kind, struct gpu_manager *manager) {
+    static const struct gpu_management *const kinds[] = {
+        [AORTA_DEVICE_CPU] = NULL,
+        [AORTA_DEVICE_CUDA] = &aorta_gpu_nvml,
+        [AORTA_DEVICE_HIP] = &aorta_gpu_rsmi,
+    };
+    *manager = (struct gpu_manager){.kind = kinds[kind]};
+    AORTA_TRY(aorta_library_open(&manager->kind->description, &manager->api, &manager->library));
+    return manager->kind->start(manager);
+}
+
+void aorta_gpu_manager_close(struct gpu_manager *manager) {
+    manager->kind->end(manager);
+}
+
+/* ---- of one device, kept with it ---- */
+
+struct watch {
+    struct gpu_manager manager;
+    struct gpu_managed device;
+    aorta_status failure; /* owned: why nothing can be measured */
+};
+
+/* A missing library is no failure of the device: it is told with every measurement. */
+static aorta_status make_watch(struct aorta_device *device, void **state) {
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return AORTA_ERROR(AORTA_MEMORY, "no host memory to measure the device");
+    watch->failure = aorta_gpu_manager_open(device->info.kind, &watch->manager);
+    if (!watch->failure) {
+        const char *bus_id = aorta_gpu_get_properties(device)->pci_bus_id;
+        watch->failure = watch->manager.kind->find(&watch->manager, bus_id, &watch->device);
+        if (watch->failure) aorta_gpu_manager_close(&watch->manager);
+    }
+    *state = watch;
+    return NULL;
+}
+
+static void end_watch(void *state) {
+    struct watch *watch = state;
+    if (!watch->failure) aorta_gpu_manager_close(&watch->manager);
+    aorta_status_free(watch->failure);
+    free(watch);
+}
+
+static void tell_missing(struct aorta_device_metrics *metrics) {
+    const struct {
+        const char *name;
+        double value;
+    } values[] = {{"temperature", metrics->temperature_c}, {"power", metrics->power_w},
+                  {"clock", metrics->sm_clock_mhz},        {"memory clock", metrics->memory_clock_mhz},
+                  {"utilization", metrics->utilization},   {"memory in use", metrics->memory_used_bytes}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (!isnan(values[i].value)) continue;
+        snprintf(metrics->reason, sizeof metrics->reason, "the driver does not tell the %s of this device",
+                 values[i].name);
+        return;
+    }
+}
+
+struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
+    static const char key;
+    struct aorta_device_metrics metrics = {NAN, NAN, NAN, NAN, NAN, NAN, ""};
+    if (!aorta_device_is_gpu(device)) {
+        snprintf(metrics.reason, sizeof metrics.reason, "not measured on the cpu device");
+        return metrics;
+    }
+    void *state;
+    aorta_status status = aorta_device_attachment(device, &key, make_watch, end_watch, &state);
+    struct watch *watch = status ? NULL : state;
+    if (!watch || watch->failure) {
+        snprintf(metrics.reason, sizeof metrics.reason, "%s", aorta_status_message(watch ? watch->failure : status));
+        aorta_status_free(status);
+        return metrics;
+    }
+    watch->manager.kind->measure(&watch->manager, &watch->device, &metrics);
+    tell_missing(&metrics);
+    return metrics;
+}

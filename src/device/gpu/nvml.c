@@ -1,0 +1,97 @@
+/* NVIDIA's management library. Numbers are from nvml.h. */
+#include "device/gpu/management.h"
+
+#include <stdio.h>
+
+enum {
+    SENSOR_GPU = 0,
+    CLOCK_SM = 1,
+    CLOCK_MEMORY = 2,
+    CAPABILITY_NVLINK = 2,
+    MOST_LINKS = 36, /* 18 on Hopper and Blackwell */
+};
+
+#define ROW(member, symbol, required) {#symbol, offsetof(struct nvml_api, member), required},
+static const struct aorta_symbol symbols[] = {
+#include "device/gpu/nvml.def"
+};
+#undef ROW
+
+static aorta_status nvml_start(struct gpu_manager *manager) {
+    const struct nvml_api *api = &manager->api.nvml;
+    int result = api->init();
+    if (result) {
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s does not start: %s", manager->library.path, api->error_text(result));
+    }
+    char driver[80] = "";
+    if (!api->driver_version(driver, sizeof driver)) {
+        snprintf(manager->version, sizeof manager->version, "driver %s", driver);
+    }
+    return NULL;
+}
+
+static void nvml_end(struct gpu_manager *manager) {
+    manager->api.nvml.shutdown();
+}
+
+static aorta_status nvml_find(struct gpu_manager *manager, const char *bus_id, struct gpu_managed *device) {
+    int result = manager->api.nvml.by_bus_id(bus_id, &device->handle);
+    if (!result) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "NVML does not know the device at %s: %s", bus_id,
+                       manager->api.nvml.error_text(result));
+}
+
+static void nvml_measure(struct gpu_manager *manager, const struct gpu_managed *device,
+                         struct aorta_device_metrics *metrics) {
+    const struct nvml_api *api = &manager->api.nvml;
+    unsigned value, percent[2];
+    unsigned long long bytes[3];
+    if (!api->temperature(device->handle, SENSOR_GPU, &value)) metrics->temperature_c = value;
+    if (!api->power(device->handle, &value)) metrics->power_w = value / 1e3;
+    if (!api->clock(device->handle, CLOCK_SM, &value)) metrics->sm_clock_mhz = value;
+    if (!api->clock(device->handle, CLOCK_MEMORY, &value)) metrics->memory_clock_mhz = value;
+    if (!api->utilization(device->handle, percent)) metrics->utilization = percent[0] / 1e2;
+    if (!api->memory(device->handle, bytes)) metrics->memory_used_bytes = (double)bytes[2];
+}
+
+static int count_links(const struct nvml_api *api, void *device) {
+    int count = 0, active;
+    for (unsigned link = 0; link < MOST_LINKS; link++) count += !api->link_state(device, link, &active) && active;
+    return count;
+}
+
+/* Through an NVSwitch all links of a device lead to every other; where devices are wired to each other this counts all
+ * links of the first, an upper bound. */
+static void nvml_link(struct gpu_manager *manager, const struct gpu_managed *a, const struct gpu_managed *b,
+                      char name[8]) {
+    static const struct {
+        int level;
+        const char *name;
+    } levels[] = {{0, "PIX"}, {10, "PIX"}, {20, "PXB"}, {30, "PHB"}, {40, "NODE"}, {50, "SYS"}};
+    const struct nvml_api *api = &manager->api.nvml;
+    int status, level;
+    if (api->peer_status && !api->peer_status(a->handle, b->handle, CAPABILITY_NVLINK, &status) && status == 0) {
+        snprintf(name, 8, "NV%d", count_links(api, a->handle) % 1000);
+        return;
+    }
+    snprintf(name, 8, "?");
+    if (api->common_ancestor(a->handle, b->handle, &level)) return;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (levels[i].level == level) snprintf(name, 8, "%s", levels[i].name);
+    }
+}
+
+static const char *const names[] = {"libnvidia-ml.so.1", "libnvidia-ml.so", NULL};
+
+const struct gpu_management aorta_gpu_nvml = {
+    .description = {.purpose = "clocks, power and links of the GPUs",
+                    .names = names,
+                    .symbols = symbols,
+                    .symbol_count = sizeof symbols / sizeof *symbols,
+                    .install = "it comes with the NVIDIA driver"},
+    .start = nvml_start,
+    .end = nvml_end,
+    .find = nvml_find,
+    .measure = nvml_measure,
+    .link = nvml_link,
+};
