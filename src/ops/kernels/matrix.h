@@ -65,9 +65,11 @@ DEVICE void add_product(product<COLUMNS> &c, const T *a, int a_stride, const T *
     }
 }
 
+/* ---- tensor cores for the 16-bit types, on NVIDIA's processors (and in the emulator, which follows the PTX ISA) ---- */
+
 #ifdef AORTA_CUDA
-/* Tensor cores for the 16-bit types. ldmatrix brings four 8×8 pieces at once: thread i of each eight gives the address
- * of row i % 8 of piece i / 8. */
+/* Four 8×8 pieces at once: thread i gives the address of row i % 8 of piece i / 8, and gets the elements of row lane / 4
+ * and columns 2·(lane % 4) and the next of each piece; transposed, rows and columns change places. */
 DEVICE void load_pieces(uint32_t piece[4], const void *address) {
     const uint32_t shared = (uint32_t)__cvta_generic_to_shared(address);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -95,6 +97,9 @@ DEVICE void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2],
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+#endif
+
+#if defined(AORTA_CUDA) || defined(AORTA_EMULATOR)
 template <int DEPTH, int COLUMNS, typename T>
 DEVICE void tensor_product_of_rows(product<COLUMNS> &c, const T *a, int a_stride, const T *b, int b_stride) {
     const int lane = lane_index();

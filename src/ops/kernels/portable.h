@@ -62,7 +62,7 @@ DEVICE void group_sync() {
     __syncthreads(); /* all groups of a block call it equally often */
 }
 DEVICE float fast_exp2(float x) {
-    return __builtin_amdgcn_exp2f(x);
+    return __builtin_exp2f(x);
 }
 DEVICE float fast_reciprocal(float x) {
     return __builtin_amdgcn_rcpf(x);

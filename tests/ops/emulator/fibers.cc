@@ -25,7 +25,8 @@ struct fiber {
 };
 
 fiber fibers[MOST_THREADS];
-uint32_t shuffled[MOST_THREADS];
+uint32_t shuffled[MOST_THREADS], fragments[MOST_THREADS][6];
+const void *addresses[MOST_THREADS];
 ucontext_t scheduler;
 int count, current;
 void (*entry)(const void *args);
@@ -145,6 +146,32 @@ uint32_t emulated_shuffle(uint32_t value, int mask) {
     const uint32_t other = shuffled[self ^ mask];
     wait_for(WAITS_FOR_GROUP);
     return other;
+}
+
+void emulated_load_pieces(uint32_t piece[4], const void *address, int transposed) {
+    const int self = current, first = self / GROUP * GROUP, lane = self % GROUP;
+    addresses[self] = address;
+    wait_for(WAITS_FOR_GROUP);
+    for (int j = 0; j < 4; j++) {
+        uint16_t half[2];
+        for (int i = 0; i < 2; i++) {
+            const int row = transposed ? lane % 4 * 2 + i : lane / 4, column = transposed ? lane / 4 : lane % 4 * 2 + i;
+            half[i] = static_cast<const uint16_t *>(addresses[first + j * 8 + row])[column];
+        }
+        piece[j] = half[0] | static_cast<uint32_t>(half[1]) << 16;
+    }
+    wait_for(WAITS_FOR_GROUP);
+}
+
+const uint32_t (*emulated_fragments(const uint32_t a[4], const uint32_t b[2]))[6] {
+    const int self = current;
+    for (int i = 0; i < 6; i++) fragments[self][i] = i < 4 ? a[i] : b[i - 4];
+    wait_for(WAITS_FOR_GROUP);
+    return fragments + self / GROUP * GROUP;
+}
+
+void emulated_fragments_end(void) {
+    wait_for(WAITS_FOR_GROUP);
 }
 
 void emulated_run(void (*function)(const void *args), const void *args, const unsigned blocks[3],
