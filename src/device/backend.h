@@ -40,10 +40,11 @@ struct aorta_backend {
     void (*close)(struct aorta_device *device);
     int64_t (*now_ns)(struct aorta_device *device);
 
-    /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes, NULL when there is no more. */
-    void *(*memory_get)(struct aorta_device *device, size_t bytes);
+    /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes. NULL without a failure when
+     * there is no more. */
+    aorta_status (*memory_get)(struct aorta_device *device, size_t bytes, void **memory);
     void (*memory_put)(struct aorta_device *device, void *memory, size_t bytes);
-    void *(*pinned_get)(struct aorta_device *device, size_t bytes);
+    aorta_status (*pinned_get)(struct aorta_device *device, size_t bytes, void **memory);
     void (*pinned_put)(struct aorta_device *device, void *memory, size_t bytes);
     uint64_t (*memory_free)(struct aorta_device *device); /* what memory_get could still give, in all */
 

@@ -226,22 +226,23 @@ static void add_live(struct aorta_memory *memory, struct block block) {
     if (memory->allocated > memory->peak) memory->peak = memory->allocated;
 }
 
-/* A block from the kept ones or from the system; memory is NULL when neither has it. */
-static struct block obtain(struct aorta_memory *memory, size_t bytes) {
-    if (memory->limit && (bytes > memory->limit || memory->allocated > memory->limit - bytes)) return (struct block){0};
-    struct block block = reuse(memory, bytes);
-    if (block.memory) return block;
+/* A block from the kept ones or from the system; memory is NULL in it when neither has it. */
+static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
+    struct aorta_device *device = memory->device;
+    if (memory->limit && (bytes > memory->limit || memory->allocated > memory->limit - bytes)) return NULL;
+    *block = reuse(memory, bytes);
+    if (block->memory) return NULL;
     if (memory->limit) { /* what is kept and what is handed out stay within the limit together */
         trim(memory, memory->limit - memory->allocated - bytes);
     }
-    block.memory = memory->device->backend->memory_get(memory->device, bytes);
-    if (!block.memory && memory->kept_count) {
+    AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
+    if (!block->memory && memory->kept_count) {
         trim(memory, 0);
-        block.memory = memory->device->backend->memory_get(memory->device, bytes);
+        AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     }
-    block.bytes = block.memory ? bytes : 0;
-    memory->reserved += block.bytes;
-    return block;
+    block->bytes = block->memory ? bytes : 0;
+    memory->reserved += block->bytes;
+    return NULL;
 }
 
 /* Rounds up to the alignment, 0 when that is too much to count. No bytes still make a block, so that every address is
@@ -256,8 +257,9 @@ aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const
     size_t rounded = round_up(bytes);
     pthread_mutex_lock(&memory->lock);
     struct block block = {0};
-    if (rounded && reserve_place(memory)) block = obtain(memory, rounded);
-    aorta_status status = block.memory ? NULL : full(memory, "device", what, bytes);
+    aorta_status status = NULL;
+    if (rounded && reserve_place(memory)) status = aorta_annotate(obtain(memory, rounded, &block), "%s", what);
+    if (!status && !block.memory) status = full(memory, "device", what, bytes);
     if (!status) {
         block.used = rounded;
         add_live(memory, block);
@@ -291,8 +293,10 @@ aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const
     size_t rounded = round_up(bytes);
     pthread_mutex_lock(&memory->lock);
     struct block block = {.pinned = true};
-    if (rounded && reserve_place(memory)) block.memory = device->backend->pinned_get(device, rounded);
-    aorta_status status = block.memory ? NULL : full(memory, "page-locked", what, bytes);
+    aorta_status status = NULL;
+    if (rounded && reserve_place(memory))
+        status = aorta_annotate(device->backend->pinned_get(device, rounded, &block.memory), "%s", what);
+    if (!status && !block.memory) status = full(memory, "page-locked", what, bytes);
     if (!status) {
         block.bytes = block.used = rounded;
         add_live(memory, block);

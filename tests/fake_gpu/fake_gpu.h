@@ -20,8 +20,8 @@ struct fake_kernel {
 struct fake_gpu_control {
     /* The call number `nth` (from 1, counted from now) of `symbol` ("*": of any) returns `code` and does nothing; with
      * `lasting`, all calls from there on. NULL: nothing fails. */
-    void (*fail)(const char *symbol, int nth, int code, int lasting);
-    int (*calls)(void);             /* of any symbol since the last fail() */
+    void (*strike)(const char *symbol, int nth, int code, int lasting);
+    int (*calls)(void);             /* of any symbol since the last strike() */
     const char *(*failed)(void);    /* the symbol that failed last, "" for none */
     void (*set_devices)(int count); /* 1 in the beginning */
     void (*set_version)(int version);

@@ -40,13 +40,13 @@ static void *get_aligned(size_t bytes, size_t alignment) {
 }
 
 /* The system promises more memory than it has, so large blocks are checked against what is free. */
-static void *cpu_memory_get(struct aorta_device *device, size_t bytes) {
+static aorta_status cpu_memory_get(struct aorta_device *device, size_t bytes, void **memory) {
     (void)device;
-    if (bytes < LARGE) return get_aligned(bytes, ALIGNMENT);
-    if (bytes > aorta_cpu_host_memory_free()) return NULL;
-    void *memory = get_aligned(bytes, HUGE_PAGE);
-    if (memory) madvise(memory, bytes, MADV_HUGEPAGE); /* only advice: its refusal changes nothing */
-    return memory;
+    *memory = NULL;
+    if (bytes >= LARGE && bytes > aorta_cpu_host_memory_free()) return NULL;
+    *memory = get_aligned(bytes, bytes < LARGE ? ALIGNMENT : HUGE_PAGE);
+    if (*memory && bytes >= LARGE) madvise(*memory, bytes, MADV_HUGEPAGE); /* only advice: a refusal changes nothing */
+    return NULL;
 }
 
 static void cpu_memory_put(struct aorta_device *device, void *memory, size_t bytes) {
@@ -54,12 +54,13 @@ static void cpu_memory_put(struct aorta_device *device, void *memory, size_t byt
     free(memory);
 }
 
-static void *cpu_pinned_get(struct aorta_device *device, size_t bytes) {
+static aorta_status cpu_pinned_get(struct aorta_device *device, size_t bytes, void **memory) {
     (void)device;
+    *memory = NULL;
     if (bytes >= LARGE && bytes > aorta_cpu_host_memory_free()) return NULL;
-    void *memory = get_aligned(bytes, PAGE);
-    if (memory) (void)!mlock(memory, bytes); /* often not permitted; the memory works all the same */
-    return memory;
+    *memory = get_aligned(bytes, PAGE);
+    if (*memory) (void)!mlock(*memory, bytes); /* often not permitted; the memory works all the same */
+    return NULL;
 }
 
 static void cpu_pinned_put(struct aorta_device *device, void *memory, size_t bytes) {

@@ -71,33 +71,53 @@ aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_d
 
 /* ---- the device ---- */
 
-static int attribute(const struct gpu_device *device, int number) {
-    int value = 0;
-    if (number < 0 || device->driver.api.device_attribute(&value, number, device->handle)) return 0;
-    return value;
+static aorta_status read_attributes(struct gpu_device *device) {
+    const struct gpu_attributes *numbers = &device->driver.vendor->attribute;
+    struct aorta_gpu_properties *p = &device->properties;
+    int shared = 0, l2 = 0, unified = 1;
+    const struct {
+        int number, *value;
+    } wanted[] = {
+        {numbers->multiprocessors, &p->multiprocessors},
+        {numbers->warp_size, &p->warp_size},
+        {numbers->threads_per_block, &p->max_threads_per_block},
+        {numbers->threads_per_multiprocessor, &p->max_threads_per_multiprocessor},
+        {numbers->shared_bytes, &shared},
+        {numbers->l2_bytes, &l2},
+        {numbers->unified_addressing, &unified},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        if (wanted[i].number < 0) continue;
+        int result = device->driver.api.device_attribute(wanted[i].value, wanted[i].number, device->handle);
+        if (result) return aorta_gpu_error(device, result, "attribute %d of the device", wanted[i].number);
+    }
+    p->shared_bytes_per_block = (uint32_t)shared;
+    p->l2_bytes = (uint64_t)l2;
+    if (unified) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has no address space in common with the host, which is needed",
+                       device->base.info.name);
 }
 
-static void describe_device(struct gpu_device *device, int index) {
+static aorta_status describe_device(struct gpu_device *device, int index) {
     const struct gpu_vendor *vendor = device->driver.vendor;
     const struct gpu_api *api = &device->driver.api;
     struct aorta_gpu_properties *p = &device->properties;
     struct aorta_device_info *info = &device->base.info;
-    *p = (struct aorta_gpu_properties){
-        .multiprocessors = attribute(device, vendor->attribute.multiprocessors),
-        .warp_size = attribute(device, vendor->attribute.warp_size),
-        .max_threads_per_block = attribute(device, vendor->attribute.threads_per_block),
-        .max_threads_per_multiprocessor = attribute(device, vendor->attribute.threads_per_multiprocessor),
-        .shared_bytes_per_block = (uint32_t)attribute(device, vendor->attribute.shared_bytes),
-        .l2_bytes = (uint64_t)attribute(device, vendor->attribute.l2_bytes),
-    };
-    vendor->architecture(device, p);
-    api->device_bus_id(p->pci_bus_id, sizeof p->pci_bus_id, device->handle);
     size_t bytes = 0;
-    api->device_memory(&bytes, device->handle);
-    *info = (struct aorta_device_info){
-        .kind = vendor->kind, .index = index, .memory_bytes = bytes, .multiprocessors = p->multiprocessors};
-    if (api->device_name(info->name, sizeof info->name, device->handle)) info->name[0] = '\0';
+    *p = (struct aorta_gpu_properties){0};
+    *info = (struct aorta_device_info){.kind = vendor->kind, .index = index};
+    int result = api->device_name(info->name, sizeof info->name, device->handle);
+    if (!result) result = api->device_memory(&bytes, device->handle);
+    if (!result) result = api->device_bus_id(p->pci_bus_id, sizeof p->pci_bus_id, device->handle);
+    if (!result) result = vendor->architecture(device, p);
+    if (result) return aorta_gpu_error(device, result, "properties of the device");
+    if (!p->architecture[0])
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: the driver does not tell its architecture", info->name);
+    AORTA_TRY(read_attributes(device));
+    info->memory_bytes = bytes;
+    info->multiprocessors = p->multiprocessors;
     snprintf(info->isa, sizeof info->isa, "%.*s", (int)strcspn(p->architecture, ":"), p->architecture);
+    return NULL;
 }
 
 aorta_status aorta_gpu_find_device(struct gpu_device *device, int index) {
@@ -110,16 +130,7 @@ aorta_status aorta_gpu_find_device(struct gpu_device *device, int index) {
     }
     int result = driver->api.device_get(&device->handle, index);
     if (result) return aorta_gpu_error(device, result, "device %d cannot be used", index);
-    describe_device(device, index);
-    if (driver->vendor->attribute.unified_addressing >= 0 &&
-        !attribute(device, driver->vendor->attribute.unified_addressing)) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has no address space in common with the host, which is needed",
-                           device->base.info.name);
-    }
-    if (!device->properties.architecture[0]) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: the driver does not tell its architecture", device->base.info.name);
-    }
-    return NULL;
+    return describe_device(device, index);
 }
 
 static aorta_status set_up(struct gpu_device *device) {
@@ -211,11 +222,17 @@ static bool enter(struct gpu_device *device) {
     return !device->driver.api.context_set(device->context);
 }
 
-static void *gpu_memory_get(struct aorta_device *base, size_t bytes) {
+/* NULL when the device is full. */
+static aorta_status check_memory(struct gpu_device *device, int result) {
+    if (!result || result == GPU_OUT_OF_MEMORY) return NULL;
+    return aorta_gpu_error(device, result, "the device gives no memory");
+}
+
+static aorta_status gpu_memory_get(struct aorta_device *base, size_t bytes, void **memory) {
     struct gpu_device *device = gpu_device(base);
-    void *memory = NULL;
-    if (!enter(device) || device->driver.api.memory_alloc(&memory, bytes)) return NULL;
-    return memory;
+    *memory = NULL;
+    AORTA_TRY(aorta_gpu_make_current(base));
+    return check_memory(device, device->driver.api.memory_alloc(memory, bytes));
 }
 
 static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes) {
@@ -224,12 +241,11 @@ static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes
     if (enter(device)) device->driver.api.memory_free(memory);
 }
 
-static void *gpu_pinned_get(struct aorta_device *base, size_t bytes) {
+static aorta_status gpu_pinned_get(struct aorta_device *base, size_t bytes, void **memory) {
     struct gpu_device *device = gpu_device(base);
-    void *memory = NULL;
-    if (!enter(device) || device->driver.api.host_alloc(&memory, bytes, GPU_HOST_PORTABLE | GPU_HOST_MAPPED))
-        return NULL;
-    return memory;
+    *memory = NULL;
+    AORTA_TRY(aorta_gpu_make_current(base));
+    return check_memory(device, device->driver.api.host_alloc(memory, bytes, GPU_HOST_PORTABLE | GPU_HOST_MAPPED));
 }
 
 static void gpu_pinned_put(struct aorta_device *base, void *memory, size_t bytes) {

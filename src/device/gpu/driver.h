@@ -45,8 +45,8 @@ struct gpu_vendor {
     int (*copy)(const struct gpu_api *api, void *to, const void *from, size_t bytes, void *stream);
     const char *(*error_name)(const struct gpu_api *api, int error);
     const char *(*error_text)(const struct gpu_api *api, int error);
-    /* Fills architecture, major and minor. */
-    void (*architecture)(const struct gpu_device *device, struct aorta_gpu_properties *properties);
+    /* Fills architecture, major and minor; returns the vendor's error, 0 for none. */
+    int (*architecture)(const struct gpu_device *device, struct aorta_gpu_properties *properties);
     /* Writes the option that names the architecture to the compiler. */
     void (*architecture_option)(const struct aorta_gpu_properties *properties, char *text, size_t size);
 };

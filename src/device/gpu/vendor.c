@@ -41,17 +41,15 @@ static const char *cuda_error_text(const struct gpu_api *api, int error) {
     return api->cuda_error_text(error, &text) || !text ? "no description" : text;
 }
 
-static int attribute_of(const struct gpu_device *device, int attribute) {
-    int value = 0;
-    if (attribute >= 0 && device->driver.api.device_attribute(&value, attribute, device->handle)) value = 0;
-    return value;
-}
-
-static void cuda_architecture(const struct gpu_device *device, struct aorta_gpu_properties *properties) {
-    properties->major = attribute_of(device, aorta_gpu_cuda.attribute.major);
-    properties->minor = attribute_of(device, aorta_gpu_cuda.attribute.minor);
-    snprintf(properties->architecture, sizeof properties->architecture, "sm_%d%d", properties->major,
-             properties->minor);
+static int cuda_architecture(const struct gpu_device *device, struct aorta_gpu_properties *properties) {
+    const struct gpu_api *api = &device->driver.api;
+    int result = api->device_attribute(&properties->major, aorta_gpu_cuda.attribute.major, device->handle);
+    if (!result) result = api->device_attribute(&properties->minor, aorta_gpu_cuda.attribute.minor, device->handle);
+    if (!result) {
+        snprintf(properties->architecture, sizeof properties->architecture, "sm_%d%d", properties->major,
+                 properties->minor);
+    }
+    return result;
 }
 
 /* Code is compiled on the machine it runs on, so from Hopper on ('a' architectures) it may use all the device has. */
@@ -117,24 +115,25 @@ static const char *hip_error_text(const struct gpu_api *api, int error) {
 
 /* hipDeviceProp_t has grown from version to version and has two layouts (ROCm 5 and 6), so the name of the architecture
  * in it ("gfx90a:sramecc+:xnack-") is found by what it looks like. */
-static void hip_architecture(const struct gpu_device *device, struct aorta_gpu_properties *properties) {
+static int hip_architecture(const struct gpu_device *device, struct aorta_gpu_properties *properties) {
     enum { BYTES = 16384 }; /* of ROCm 6.4: 1472 */
     char *raw = calloc(1, BYTES);
-    if (!raw) return;
+    if (!raw) return GPU_OUT_OF_MEMORY;
     const struct gpu_api *api = &device->driver.api;
     int (*ask)(void *, int) = api->hip_properties_r0600 ? api->hip_properties_r0600 : api->hip_properties;
-    const char *found = ask(raw, device->handle) ? NULL : memmem(raw, BYTES - 64, "gfx", 3);
-    snprintf(properties->architecture, sizeof properties->architecture, "%s", found ? found : "");
+    int result = ask(raw, device->handle);
+    const char *found = result ? NULL : memmem(raw, BYTES - 64, "gfx", 3);
+    if (found) snprintf(properties->architecture, sizeof properties->architecture, "%s", found);
     free(raw);
-    /* "gfx90a" is 9.0, "gfx942" 9.4, "gfx1100" 11.0: the last two digits are minor and stepping. */
-    size_t digits = strcspn(properties->architecture, ":");
-    if (digits < 6) return;
-    char minor[2] = {properties->architecture[digits - 2], '\0'};
-    properties->major = (int)strtol(properties->architecture + 3, NULL, 16);
-    char major[8] = {0};
-    snprintf(major, sizeof major, "%.*s", (int)(digits - 5), properties->architecture + 3);
-    properties->major = atoi(major);
+    /* "gfx90a" is 9.0, "gfx942" 9.4, "gfx1100" 11.0: minor and stepping are a digit each. */
+    size_t length = strcspn(properties->architecture, ":");
+    if (length < 6) return result;
+    char minor[] = {properties->architecture[length - 2], '\0'};
     properties->minor = (int)strtol(minor, NULL, 16);
+    char major[sizeof properties->architecture];
+    snprintf(major, sizeof major, "%.*s", (int)(length - 5), properties->architecture + 3);
+    properties->major = (int)strtol(major, NULL, 10);
+    return result;
 }
 
 static void hip_architecture_option(const struct aorta_gpu_properties *properties, char *text, size_t size) {
