@@ -1,0 +1,360 @@
+/* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
+ *   bench_ops_gpu [large|default] [cuda|hip|cpu]
+ * Per call: time, and arithmetic or memory traffic per second; and what all calls of a step come to on one device. */
+#include "device/device.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sizes {
+    const char *name;
+    int64_t batch, positions, dense, features, vocab, embedding, width, heads, layers, mlp, parameters;
+};
+static const struct sizes all_sizes[] = {
+    {"large", 64, 176, 32 * 256, 48, 350000, 256, 1024, 16, 20, 4608, 375900000},
+    {"default", 8, 64, 16 * 128, 32, 60000, 192, 768, 12, 8, 2048, 58900000},
+};
+
+struct bench {
+    struct aorta_device *device;
+    struct aorta_stream *stream;
+    struct aorta_event *start, *end;
+    struct sizes s;
+    int64_t rows;
+    int repeats;
+    void *x, *y, *z, *dx, *weight, *bias; /* bf16, [rows, greatest width] or a layer's weights */
+    float *dweight, *dbias, *mean, *rstd, *master, *gradient, *m, *v, *square;
+    void *copy, *table, *saved, *scratch;
+    float *dtable;
+    int64_t *ids;
+    struct aorta_step_state *state;
+    struct aorta_piece *pieces;
+    double total_ms;
+};
+
+enum { PIECES = 12 };
+
+/* ---- operations ---- */
+
+static struct aorta_rng rng_of(const struct bench *b) {
+    return (struct aorta_rng){.seed = 1, .site = 2, .state = b->state};
+}
+static struct aorta_norm norm_of(const struct bench *b) {
+    return (struct aorta_norm){AORTA_BF16, b->rows, b->s.width, 1e-5f, 0.1f, rng_of(b)};
+}
+static struct aorta_gelu gelu_of(const struct bench *b) {
+    return (struct aorta_gelu){AORTA_BF16, b->rows * b->s.mlp, 0.1f, rng_of(b)};
+}
+static struct aorta_attention attention_of(const struct bench *b) {
+    return (struct aorta_attention){AORTA_BF16, b->s.batch, b->s.positions, b->s.heads, b->s.width / b->s.heads,
+                                    0.1f,       rng_of(b)};
+}
+static struct aorta_embedding embedding_of(const struct bench *b) {
+    return (struct aorta_embedding){AORTA_BF16, b->rows, b->s.features, b->s.vocab, b->s.embedding};
+}
+
+static aorta_status norm_forward(struct bench *b) {
+    return aorta_norm_forward(b->stream, norm_of(b), b->x, b->y, b->weight, b->bias, b->z, b->dx, b->mean, b->rstd);
+}
+static aorta_status norm_backward(struct bench *b) {
+    return aorta_norm_backward(b->stream, norm_of(b), b->x, NULL, b->y, b->weight, b->mean, b->rstd, b->z, b->dx,
+                               b->dweight, b->dbias, false);
+}
+static aorta_status gelu_forward(struct bench *b) {
+    return aorta_gelu_forward(b->stream, gelu_of(b), b->x, b->y);
+}
+static aorta_status gelu_backward(struct bench *b) {
+    return aorta_gelu_backward(b->stream, gelu_of(b), b->x, b->y, b->z);
+}
+static aorta_status attention_forward(struct bench *b) {
+    return aorta_attention_forward(b->stream, attention_of(b), b->x, b->y, b->saved, b->scratch);
+}
+static aorta_status attention_backward(struct bench *b) {
+    return aorta_attention_backward(b->stream, attention_of(b), b->x, b->y, b->saved, b->z, b->dx, b->scratch);
+}
+static aorta_status embedding_forward(struct bench *b) {
+    return aorta_embedding_forward(b->stream, embedding_of(b), b->ids, b->table, b->x);
+}
+static aorta_status embedding_backward(struct bench *b) {
+    return aorta_embedding_backward(b->stream, embedding_of(b), b->ids, b->x, b->dtable);
+}
+static aorta_status clear_table(struct bench *b) {
+    return aorta_fill_bytes(b->stream, b->dtable, 0, (size_t)(b->s.vocab * b->s.embedding) * sizeof(float));
+}
+static aorta_status square_sum(struct bench *b) {
+    return aorta_square_sum(b->stream, b->gradient, b->s.parameters, b->square);
+}
+static aorta_status adamw(struct bench *b) {
+    const struct aorta_adamw args = {b->s.parameters, 0.9f, 0.98f, 1e-8f, 0.01f, b->state, AORTA_BF16};
+    return aorta_adamw_step(b->stream, args, b->master, b->gradient, b->m, b->v, b->copy);
+}
+static aorta_status cast_pieces(struct bench *b) {
+    return aorta_cast_pieces(b->stream, b->pieces, PIECES, AORTA_BF16, AORTA_F32, 1.0f);
+}
+static aorta_status step_update(struct bench *b) {
+    const struct aorta_step_update_args args = {
+        .state = b->state, .square_sum = b->square, .max_norm = 1.0f, .beta1 = 0.9f, .beta2 = 0.98f};
+    return aorta_step_update(b->stream, &args);
+}
+static aorta_status loss(struct bench *b) {
+    const struct aorta_bce shape = {AORTA_BF16, b->rows, 1.0f, 1.0f};
+    return aorta_bce_with_logits(b->stream, shape, b->x, b->mean, b->rstd, b->state, b->y);
+}
+
+/* ---- measuring ---- */
+
+static aorta_status time_calls(struct bench *b, aorta_status (*run)(struct bench *b), int calls, int64_t *ns) {
+    AORTA_TRY(aorta_event_record(b->start, b->stream));
+    for (int i = 0; i < calls; i++) AORTA_TRY(run(b));
+    AORTA_TRY(aorta_event_record(b->end, b->stream));
+    AORTA_TRY(aorta_stream_synchronize(b->stream));
+    int64_t start, end;
+    AORTA_TRY(aorta_event_time(b->start, &start));
+    AORTA_TRY(aorta_event_time(b->end, &end));
+    *ns = end - start;
+    return NULL;
+}
+
+/* The least of five runs of a few calls. `work`: flop or bytes of one call. */
+static aorta_status report(struct bench *b, const char *name, aorta_status (*run)(struct bench *b), double work,
+                           const char *unit, double calls) {
+    int64_t least = INT64_MAX, ns;
+    AORTA_TRY(time_calls(b, run, 1, &ns));
+    for (int i = 0; i < 5; i++) {
+        AORTA_TRY(time_calls(b, run, b->repeats, &ns));
+        if (ns < least) least = ns;
+    }
+    const double us = (double)least * 1e-3 / b->repeats, ms = us * calls * 1e-3;
+    const double scale = strcmp(unit, "TFLOP/s") == 0 ? 1e-6 : 1e-3;
+    b->total_ms += ms;
+    printf("%-34s %10.1f us %10.1f %-8s x %4.0f = %8.3f ms\n", name, us, work / us * scale, unit, calls, ms);
+    fflush(stdout);
+    return NULL;
+}
+
+static struct aorta_linear linear_now;
+static aorta_status linear_forward(struct bench *b) {
+    return aorta_linear_forward(b->stream, linear_now, b->x, b->weight, b->bias, b->y);
+}
+static aorta_status linear_input(struct bench *b) {
+    return aorta_linear_backward_input(b->stream, linear_now, b->y, b->weight, b->dx, false);
+}
+static aorta_status linear_input_added(struct bench *b) {
+    return aorta_linear_backward_input(b->stream, linear_now, b->y, b->weight, b->dx, true);
+}
+static aorta_status linear_weight(struct bench *b) {
+    return aorta_linear_backward_weight(b->stream, linear_now, b->x, b->y, b->dweight, b->dbias, false);
+}
+static aorta_status linear_weight_alone(struct bench *b) {
+    return aorta_linear_backward_weight(b->stream, linear_now, b->x, b->y, b->dweight, NULL, false);
+}
+
+static aorta_status report_linear(struct bench *b, const char *name, int64_t in, int64_t out, double calls) {
+    char label[64];
+    linear_now = (struct aorta_linear){AORTA_BF16, b->rows, in, out};
+    const double flop = 2.0 * (double)b->rows * (double)in * (double)out;
+    const struct {
+        const char *what;
+        aorta_status (*run)(struct bench *b);
+        bool counts; /* part of the step; the others are for comparison */
+    } rows[] = {{"forward", linear_forward, true},
+                {"dx", linear_input, true},
+                {"dx, added", linear_input_added, false},
+                {"dweight, dbias", linear_weight, true},
+                {"dweight alone", linear_weight_alone, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(label, sizeof label, "%s, %s", name, rows[i].what);
+        AORTA_TRY(report(b, label, rows[i].run, flop, "TFLOP/s", rows[i].counts ? calls : 0.0));
+    }
+    return NULL;
+}
+
+static aorta_status report_linears(struct bench *b) {
+    const struct sizes *s = &b->s;
+    const double layers = (double)s->layers;
+    AORTA_TRY(report_linear(b, "in_proj", s->width, 3 * s->width, layers));
+    AORTA_TRY(report_linear(b, "out_proj", s->width, s->width, layers));
+    AORTA_TRY(report_linear(b, "linear1", s->width, s->mlp, layers));
+    AORTA_TRY(report_linear(b, "linear2", s->mlp, s->width, layers));
+    AORTA_TRY(report_linear(b, "dense", s->dense, s->width, 1));
+    AORTA_TRY(report_linear(b, "projection", s->embedding, s->width, 1));
+    AORTA_TRY(report_linear(b, "scorer.0", s->width, s->mlp, 1));
+    return report_linear(b, "scorer.3", s->mlp, 1, 1);
+}
+
+static aorta_status report_others(struct bench *b) {
+    const struct sizes *s = &b->s;
+    const double layers = (double)s->layers, activations = (double)(b->rows * s->width);
+    const double hidden = (double)(b->rows * s->mlp), parameters = (double)s->parameters;
+    const double weights = (double)(b->rows * s->positions * s->width) * 2.0; /* flop of one product of attention */
+    const double gathered = (double)(b->rows * s->features * s->embedding);
+    AORTA_TRY(report(b, "attention forward", attention_forward, 2.0 * weights, "TFLOP/s", layers));
+    AORTA_TRY(report(b, "attention backward (7 products)", attention_backward, 7.0 * weights, "TFLOP/s", layers));
+    AORTA_TRY(report(b, "norm forward", norm_forward, 8.0 * activations, "GB/s", 2.0 * layers + 1.0));
+    AORTA_TRY(report(b, "norm backward", norm_backward, 8.0 * activations, "GB/s", 2.0 * layers + 1.0));
+    AORTA_TRY(report(b, "gelu forward", gelu_forward, 4.0 * hidden, "GB/s", layers + 1.0));
+    AORTA_TRY(report(b, "gelu backward", gelu_backward, 6.0 * hidden, "GB/s", layers + 1.0));
+    AORTA_TRY(report(b, "embedding forward", embedding_forward, 2.0 * gathered, "GB/s", 1.0));
+    AORTA_TRY(report(b, "embedding backward", embedding_backward, 2.0 * gathered, "GB/s", 1.0));
+    AORTA_TRY(report(b, "embedding gradient to zero", clear_table, 4.0 * (double)(s->vocab * s->embedding), "GB/s", 1));
+    AORTA_TRY(report(b, "loss", loss, 12.0 * (double)b->rows, "GB/s", 1.0));
+    AORTA_TRY(report(b, "square sum", square_sum, 4.0 * parameters, "GB/s", 1.0));
+    AORTA_TRY(report(b, "step update", step_update, 0.0, "GB/s", 1.0));
+    AORTA_TRY(report(b, "adamw", adamw, 30.0 * parameters, "GB/s", 1.0));
+    return report(b, "cast of 12 pieces (a layer)", cast_pieces,
+                  6.0 * (double)(4 * s->width * s->width + 2 * s->width * s->mlp), "GB/s", 0.0);
+}
+
+/* ---- memory ---- */
+
+static aorta_status take(struct bench *b, int64_t bytes, void *memory) {
+    return aorta_device_alloc(b->device, (size_t)bytes, "benchmark", memory);
+}
+
+/* Random bits give the clocks that real data give: arithmetic on zeros takes less power. fp32 in [-1, 1), cast. */
+static aorta_status randomise(struct bench *b, void *to, enum aorta_dtype dtype, int64_t count) {
+    enum { BLOCK = 1 << 20 };
+    float *host = malloc(BLOCK * sizeof *host);
+    if (!host) return AORTA_ERROR(AORTA_MEMORY, "no memory for random numbers");
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < BLOCK; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17; /* Marsaglia's xorshift64 */
+        host[i] = (float)(random >> 40) * 0x1p-23f - 1.0f;
+    }
+    void *block = NULL;
+    aorta_status status = take(b, BLOCK * (int64_t)sizeof *host, (void *)&block);
+    if (!status) status = aorta_copy(b->stream, block, host, BLOCK * sizeof *host);
+    for (int64_t i = 0; i < count && !status; i += BLOCK)
+        status = aorta_cast(b->stream, (char *)to + (size_t)i * aorta_dtype_size(dtype), dtype, block, AORTA_F32,
+                            count - i < BLOCK ? count - i : BLOCK, 1.0f);
+    if (!status) status = aorta_stream_synchronize(b->stream);
+    aorta_device_free(b->device, block);
+    free(host);
+    return status;
+}
+
+static aorta_status create_ids(struct bench *b) {
+    const int64_t count = b->rows * b->s.features;
+    int64_t *ids = malloc((size_t)count * sizeof *ids);
+    if (!ids) return AORTA_ERROR(AORTA_MEMORY, "no memory for ids");
+    uint64_t random = 1;
+    for (int64_t i = 0; i < count; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+        ids[i] = (int64_t)((random >> 33) % (uint64_t)b->s.vocab);
+    }
+    aorta_status status = take(b, count * (int64_t)sizeof *ids, (void *)&b->ids);
+    if (!status) status = aorta_copy(b->stream, b->ids, ids, (size_t)count * sizeof *ids);
+    if (!status) status = aorta_stream_synchronize(b->stream);
+    free(ids);
+    return status;
+}
+
+/* A layer's twelve parameters: from 16 to millions of elements apart. */
+static aorta_status create_pieces(struct bench *b) {
+    const int64_t w = b->s.width, m = b->s.mlp;
+    const int64_t counts[PIECES] = {3 * w * w, 3 * w, w * w, w, w * m, m, w * m, w, w, w, w, w};
+    struct aorta_piece pieces[PIECES];
+    int64_t at = 0;
+    for (int i = 0; i < PIECES; at += counts[i++])
+        pieces[i] = (struct aorta_piece){b->master + at, (char *)b->copy + 2 * at, counts[i]};
+    AORTA_TRY(take(b, sizeof pieces, (void *)&b->pieces));
+    AORTA_TRY(aorta_copy(b->stream, b->pieces, pieces, sizeof pieces));
+    return aorta_stream_synchronize(b->stream);
+}
+
+static aorta_status create(struct bench *b) {
+    const struct sizes *s = &b->s;
+    int64_t widest = s->mlp > 3 * s->width ? s->mlp : 3 * s->width;
+    if (s->dense > widest) widest = s->dense;
+    const int64_t activations = b->rows * widest,
+                  layer = widest * s->width > s->width * s->mlp ? widest * s->width : s->width * s->mlp;
+    void **const sixteen[] = {&b->x, &b->y, &b->z, &b->dx};
+    for (int i = 0; i < 4; i++) {
+        AORTA_TRY(take(b, 2 * activations, sixteen[i]));
+        AORTA_TRY(randomise(b, *sixteen[i], AORTA_BF16, activations));
+    }
+    float **const long_ones[] = {&b->master, &b->gradient, &b->m, &b->v};
+    for (int i = 0; i < 4; i++) {
+        AORTA_TRY(take(b, 4 * s->parameters, (void *)long_ones[i]));
+        AORTA_TRY(randomise(b, *long_ones[i], AORTA_F32, s->parameters));
+    }
+    AORTA_TRY(aorta_fill(b->stream, b->v, AORTA_F32, s->parameters, 0.5f));
+    AORTA_TRY(take(b, 2 * layer, &b->weight));
+    AORTA_TRY(randomise(b, b->weight, AORTA_BF16, layer));
+    AORTA_TRY(take(b, 2 * widest, &b->bias));
+    AORTA_TRY(randomise(b, b->bias, AORTA_BF16, widest));
+    AORTA_TRY(take(b, 4 * layer, (void *)&b->dweight));
+    AORTA_TRY(take(b, 4 * widest, (void *)&b->dbias));
+    AORTA_TRY(take(b, 4 * b->rows, (void *)&b->mean));
+    AORTA_TRY(take(b, 4 * b->rows, (void *)&b->rstd));
+    AORTA_TRY(aorta_fill(b->stream, b->mean, AORTA_F32, b->rows, 0.5f));
+    AORTA_TRY(aorta_fill(b->stream, b->rstd, AORTA_F32, b->rows, 0.5f));
+    AORTA_TRY(take(b, 2 * s->parameters, &b->copy));
+    AORTA_TRY(take(b, 2 * s->vocab * s->embedding, &b->table));
+    AORTA_TRY(randomise(b, b->table, AORTA_BF16, s->vocab * s->embedding));
+    AORTA_TRY(take(b, 4 * s->vocab * s->embedding, (void *)&b->dtable));
+    AORTA_TRY(clear_table(b));
+    AORTA_TRY(take(b, (int64_t)aorta_attention_saved_bytes(b->device, attention_of(b)), &b->saved));
+    AORTA_TRY(take(b, (int64_t)aorta_attention_scratch_bytes(b->device, attention_of(b)), &b->scratch));
+    AORTA_TRY(take(b, 256, (void *)&b->square));
+    const struct aorta_step_state state = {.lr = 1e-4f,
+                                           .loss_scale = 1.0f,
+                                           .finite = 1,
+                                           .grad_factor = 1.0f,
+                                           .bias_correction1 = 0.1f,
+                                           .bias_correction2 = 0.02f};
+    AORTA_TRY(take(b, sizeof state, (void *)&b->state));
+    AORTA_TRY(aorta_copy(b->stream, b->state, &state, sizeof state));
+    AORTA_TRY(aorta_fill(b->stream, b->square, AORTA_F32, 1, 1.0f));
+    AORTA_TRY(create_ids(b));
+    return create_pieces(b);
+}
+
+static void destroy(struct bench *b) {
+    void *const all[] = {b->x,     b->y,     b->z,       b->dx,       b->weight, b->bias,  b->dweight, b->dbias,
+                         b->mean,  b->rstd,  b->master,  b->gradient, b->m,      b->v,     b->square,  b->copy,
+                         b->table, b->saved, b->scratch, b->dtable,   b->ids,    b->state, b->pieces};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) aorta_device_free(b->device, all[i]);
+}
+
+static aorta_status run(struct bench *b) {
+    AORTA_TRY(create(b));
+    printf("%s on %s, %s, bf16\n", b->s.name, aorta_device_kind_name(aorta_device_get_info(b->device)->kind),
+           aorta_device_get_info(b->device)->name);
+    AORTA_TRY(report_others(b));
+    AORTA_TRY(report_linears(b));
+    printf("%-34s %56.3f ms\n", "all of them in one step", b->total_ms);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    struct bench bench = {.s = all_sizes[0], .repeats = 20};
+    enum aorta_device_kind kind = AORTA_DEVICE_CUDA;
+    for (int i = 1; i < argc; i++) {
+        for (size_t j = 0; j < sizeof all_sizes / sizeof *all_sizes; j++)
+            if (strcmp(argv[i], all_sizes[j].name) == 0) bench.s = all_sizes[j];
+        for (enum aorta_device_kind k = AORTA_DEVICE_CPU; k <= AORTA_DEVICE_HIP; k++)
+            if (strcmp(argv[i], aorta_device_kind_name(k)) == 0) kind = k;
+    }
+    if (kind == AORTA_DEVICE_CPU) bench.repeats = 1;
+    bench.rows = bench.s.batch * bench.s.positions;
+    aorta_status status = aorta_device_open(kind, 0, &bench.device);
+    if (!status) status = aorta_stream_create(bench.device, "compute", AORTA_PRIORITY_NORMAL, &bench.stream);
+    if (!status) status = aorta_event_create(bench.device, &bench.start);
+    if (!status) status = aorta_event_create(bench.device, &bench.end);
+    if (!status) status = run(&bench);
+    if (bench.stream) {
+        aorta_status_free(aorta_stream_synchronize(bench.stream));
+        destroy(&bench);
+        aorta_event_destroy(bench.start);
+        aorta_event_destroy(bench.end);
+        aorta_stream_destroy(bench.stream);
+    }
+    if (bench.device) aorta_device_close(bench.device);
+    if (!status) return 0;
+    fprintf(stderr, "bench_ops_gpu: %s\n", aorta_status_message(status));
+    aorta_status_free(status);
+    return 1;
+}
