@@ -491,11 +491,14 @@ static aorta_status interrupted(const struct trainer *t) {
 }
 
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {
-    const struct timespec a_while = {.tv_sec = 5};
-    if (!status || ranks->rank == 0 || aorta_code_exit(aorta_status_code(status)) != 2) return;
+    static const struct timespec long_while = {.tv_sec = 5}, short_while = {.tv_nsec = 500000000};
+    if (!status || ranks->rank == 0) return;
+    enum aorta_code code = aorta_status_code(status);
+    bool mistake = aorta_code_exit(code) == 2;
+    if (!mistake && code != AORTA_INTERRUPTED) return;
     sigset_t set = ending_signals(); /* blocked while training */
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    nanosleep(&a_while, NULL);
+    nanosleep(mistake ? &long_while : &short_while, NULL);
 }
 
 /* The other ranks may wait in a collective for this one: no orderly end is possible. */

@@ -30,9 +30,9 @@ struct aorta_train_outcome {
  * was printed, since the other ranks would wait for it. */
 AORTA_MUST_USE aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome);
 
-/* All ranks find the same mistake of the user (exit code 2); rank 0 tells of it, and whoever started the ranks then
- * ends the others. This waits for that end; it returns at once on rank 0 and on other failures, and after a while where
- * the mistake is this rank's alone, so that it tells itself. */
+/* All ranks find the same mistake of the user (exit code 2), or end interrupted; rank 0 tells of it, and whoever
+ * started the ranks then ends the others. Waits a while for that end, lest rank 0 be ended before it has told; who is
+ * still there then tells itself. Returns at once on rank 0 and on other failures. */
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status);
 
 #endif

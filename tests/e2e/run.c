@@ -175,7 +175,7 @@ pid_t e2e_rank_pid(const struct e2e_run *run, int rank) {
     return pid;
 }
 
-bool e2e_running(pid_t pid) {
+static bool running(pid_t pid) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "r");
@@ -184,6 +184,11 @@ bool e2e_running(pid_t pid) {
     fclose(file);
     const char *behind_name = strrchr(text, ')'); /* then the state: proc(5) */
     return behind_name && !strchr("ZX", behind_name[2]);
+}
+
+void e2e_expect_gone(pid_t pid) {
+    for (double start = now_s(); running(pid); nap())
+        if (now_s() - start > 10) fail_msg("process %d is still running", (int)pid);
 }
 
 /* ---- files of lines ---- */
