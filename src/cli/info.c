@@ -1,40 +1,32 @@
 /* What this machine and this build offer: devices, libraries, tools, environment, and what is missing. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/info_gpu.h"
 #include "comm/comm.h"
 #include "comm/ranks.h"
 #include "device/device.h"
 #include "ops/gemm.h"
 
-#include <dlfcn.h>
 #include <jansson.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <yaml.h>
 
-/* ---- things that are looked for when the program runs ---- */
+/* ---- programs that are looked for ---- */
 
-enum part_kind { PART_TOOL, PART_DRIVER };
-
-/* One row per thing that may be missing; the reasons say what is lost without it and how it is had. */
+/* One row per program that may be missing; the reasons say what is lost without it and how it is had. */
 static const struct part {
-    enum part_kind kind;
-    const char *name; /* program in PATH, or library as the loader knows it */
+    const char *name; /* program in PATH */
     const char *purpose, *without, *get;
 } parts[] = {
-    {PART_TOOL, "mpirun", "starts ranks for collectives on host memory",
+    {"mpirun", "starts ranks for collectives on host memory",
      "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin"},
-    {PART_TOOL, "gnuplot", "draws the PNG pictures of aorta report",
-     "aorta report writes summary.json without pictures", "apt install gnuplot-nox"},
-    {PART_DRIVER, "libcuda.so.1", "NVIDIA driver", NULL, NULL},
-    {PART_DRIVER, "libamdhip64.so", "AMD ROCm runtime", NULL, NULL},
+    {"gnuplot", "draws the PNG pictures of aorta report", "aorta report writes summary.json without pictures",
+     "apt install gnuplot-nox"},
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts, PATH_BYTES = 4096 };
-
-static const char no_gpu_support[] = "this version runs on the CPU device only; GPUs are not used yet";
 
 /* The first executable of this name in PATH; false when there is none. */
 static bool find_program(const char *name, char path[PATH_BYTES]) {
@@ -46,23 +38,6 @@ static bool find_program(const char *name, char path[PATH_BYTES]) {
         directories += length + (directories[length] == ':');
     }
     return false;
-}
-
-/* Loads the library as it would be for use and asks the loader where it was. Without its development package a library
- * has its version in its name. */
-static bool find_library(const char *name, char path[PATH_BYTES]) {
-    static const char *const versions[] = {"", ".7", ".6", ".5"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof versions / sizeof *versions && !library; i++) {
-        snprintf(path, PATH_BYTES, "%s%s", name, versions[i]);
-        library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    }
-    if (!library) return false;
-    struct link_map *map = NULL;
-    if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
-        snprintf(path, PATH_BYTES, "%s", map->l_name);
-    dlclose(library);
-    return true;
 }
 
 /* ---- what was found ---- */
@@ -82,6 +57,7 @@ struct information {
         bool found;
         char path[PATH_BYTES];
     } parts[PART_COUNT];
+    struct info_gpu gpu;
     struct aorta_ranks ranks;
     aorta_status ranks_failure;
 };
@@ -105,15 +81,16 @@ static void gather(struct information *info) {
     set_library(&info->libraries[2], "libyaml", "configuration", yaml_get_version_string());
     set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
     for (int i = 0; i < PART_COUNT; i++) {
-        info->parts[i].found = parts[i].kind == PART_TOOL ? find_program(parts[i].name, info->parts[i].path)
-                                                          : find_library(parts[i].name, info->parts[i].path);
+        info->parts[i].found = find_program(parts[i].name, info->parts[i].path);
     }
+    info_gpu_gather(&info->gpu);
     info->ranks_failure = aorta_ranks_detect(&info->ranks);
 }
 
 static void release(struct information *info) {
     aorta_status_free(info->cpu_failure);
     aorta_status_free(info->ranks_failure);
+    info_gpu_release(&info->gpu);
     free(info);
 }
 
@@ -173,14 +150,12 @@ static void print_device(const struct information *info) {
            (long long)info->cpu.timestamp_tick);
 }
 
-static void print_parts(const struct information *info, enum part_kind kind, const char *title) {
-    printf("%s\n", title);
+static void print_tools(const struct information *info) {
+    printf("Tools\n");
     for (int i = 0; i < PART_COUNT; i++) {
-        if (parts[i].kind != kind) continue;
         printf("  %-16s %s (%s)\n", parts[i].name, info->parts[i].found ? info->parts[i].path : "not found",
                parts[i].purpose);
     }
-    if (kind == PART_DRIVER) printf("  %s\n", no_gpu_support);
 }
 
 static void print_environment(void) {
@@ -204,25 +179,28 @@ static void print_ranks(const struct information *info) {
 }
 
 static void print_missing(const struct information *info) {
-    bool first = true;
+    static const char title[] = "Missing";
+    bool any = false;
     for (int i = 0; i < PART_COUNT; i++) {
-        if (info->parts[i].found || !parts[i].without) continue;
-        if (first) printf("Missing\n");
-        first = false;
+        if (info->parts[i].found) continue;
+        if (!any) printf("%s\n", title);
+        any = true;
         printf("  %s: %s; to get it: %s\n", parts[i].name, parts[i].without, parts[i].get);
     }
-    if (first) printf("Nothing is missing.\n");
+    info_gpu_print_missing(&info->gpu, title, &any);
+    if (!any) printf("Nothing is missing.\n");
 }
 
 static void print_text(const struct information *info) {
     printf("aorta %s\n", AORTA_VERSION);
     print_device(info);
+    info_gpu_print_devices(&info->gpu);
     printf("Libraries\n");
     for (int i = 0; i < LIBRARY_COUNT; i++) {
         printf("  %-9s %s (%s)\n", info->libraries[i].name, info->libraries[i].version, info->libraries[i].purpose);
     }
-    print_parts(info, PART_TOOL, "Tools");
-    print_parts(info, PART_DRIVER, "GPU drivers");
+    print_tools(info);
+    info_gpu_print_software(&info->gpu);
     print_environment();
     print_ranks(info);
     print_missing(info);
@@ -246,6 +224,7 @@ static void write_devices(const struct information *info, struct aorta_json *jso
         aorta_json_key_int(json, "timestamp_tick_ns", info->cpu.timestamp_tick);
     }
     aorta_json_object_end(json);
+    info_gpu_write_devices(&info->gpu, json);
     aorta_json_array_end(json);
 }
 
@@ -262,11 +241,10 @@ static void write_libraries(const struct information *info, struct aorta_json *j
     aorta_json_array_end(json);
 }
 
-static void write_parts(const struct information *info, enum part_kind kind, const char *key, struct aorta_json *json) {
-    aorta_json_key(json, key);
+static void write_tools(const struct information *info, struct aorta_json *json) {
+    aorta_json_key(json, "tools");
     aorta_json_array(json);
     for (int i = 0; i < PART_COUNT; i++) {
-        if (parts[i].kind != kind) continue;
         aorta_json_object(json);
         aorta_json_key_string(json, "name", parts[i].name);
         aorta_json_key_string(json, "path", info->parts[i].found ? info->parts[i].path : NULL);
@@ -305,13 +283,14 @@ static void write_missing(const struct information *info, struct aorta_json *jso
     aorta_json_key(json, "missing");
     aorta_json_array(json);
     for (int i = 0; i < PART_COUNT; i++) {
-        if (info->parts[i].found || !parts[i].without) continue;
+        if (info->parts[i].found) continue;
         aorta_json_object(json);
         aorta_json_key_string(json, "name", parts[i].name);
         aorta_json_key_string(json, "cost", parts[i].without);
         aorta_json_key_string(json, "get", parts[i].get);
         aorta_json_object_end(json);
     }
+    info_gpu_write_missing(&info->gpu, json);
     aorta_json_array_end(json);
 }
 
@@ -320,13 +299,12 @@ static aorta_status print_json(const struct information *info) {
     struct aorta_json json;
     aorta_json_begin(&json, &text, 2);
     aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_int(&json, "schema_version", 2);
     aorta_json_key_string(&json, "version", AORTA_VERSION);
     write_devices(info, &json);
     write_libraries(info, &json);
-    write_parts(info, PART_TOOL, "tools", &json);
-    write_parts(info, PART_DRIVER, "gpu_drivers", &json);
-    aorta_json_key_string(&json, "gpu_support", no_gpu_support);
+    write_tools(info, &json);
+    info_gpu_write_software(&info->gpu, &json);
     write_environment(&json);
     write_ranks(info, &json);
     write_missing(info, &json);

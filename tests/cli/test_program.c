@@ -41,7 +41,7 @@ static const struct {
     {"help --markdown", 2, "--markdown goes with config"},
     {"help config", 0, "  training.batch_size (default: 8): an integer from 1 to 1000000\n"},
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
-    {"info", 0, "GPUs are not used yet"},
+    {"info", 0, "GPU software\n  cuda "},
     {"info", 0, "Libraries\n  gemm "},
     {"train --config /nowhere/x.yaml", 2,
      "aorta: cannot read /nowhere/x.yaml: No such file or directory; give the path"},
@@ -92,6 +92,23 @@ static void test_info_as_json(void **state) {
     json_decref(root);
 }
 
+/* On the fake GPUs of tests/fake_gpu. */
+static void test_info_lists_gpus(void **state) {
+    (void)state;
+    json_t *root = info_json("AORTA_LIBRARY_PATH=" FAKE_GPU);
+    json_t *gpu = json_array_get(json_object_get(root, "devices"), 1);
+    assert_string_equal(json_string_value(json_object_get(gpu, "kind")), "cuda");
+    assert_string_equal(json_string_value(json_object_get(gpu, "name")), "Fake GPU 0");
+    assert_string_equal(json_string_value(json_object_get(gpu, "isa")), "sm_90");
+    json_t *cuda = json_object_get(json_object_get(root, "gpu_software"), "cuda");
+    assert_true(json_is_null(json_object_get(cuda, "failure")));
+    json_t *driver = json_object_get(cuda, "driver");
+    assert_string_equal(json_string_value(json_object_get(driver, "version")), "13.0");
+    assert_non_null(strstr(json_string_value(json_object_get(driver, "path")), FAKE_GPU));
+    assert_int_equal(json_array_size(json_object_get(cuda, "links")), 1);
+    json_decref(root);
+}
+
 /* Without a PATH no tool is found: each is reported with its cost and its remedy. */
 static void test_info_names_what_is_missing(void **state) {
     (void)state;
@@ -109,6 +126,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_info_as_json),
+        cmocka_unit_test(test_info_lists_gpus),
         cmocka_unit_test(test_info_names_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -192,12 +192,12 @@ int cuDevicePrimaryCtxRetain(void **context, int handle) {
 
 EXPORT int cuDevicePrimaryCtxRelease_v2(int handle);
 int cuDevicePrimaryCtxRelease_v2(int handle) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     (void)handle;
     pthread_mutex_lock(&lock);
     if (--context_count == 0) aorta_device_close(device);
     pthread_mutex_unlock(&lock);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuCtxSetCurrent(void *context);
@@ -252,9 +252,9 @@ int cuMemAlloc_v2(void **memory, size_t bytes) {
 
 EXPORT int cuMemFree_v2(void *memory);
 int cuMemFree_v2(void *memory) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     aorta_device_free(device, memory);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
@@ -274,9 +274,9 @@ int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
 
 EXPORT int cuMemFreeHost(void *memory);
 int cuMemFreeHost(void *memory) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     aorta_pinned_free(device, memory);
-    return 0;
+    return wanted;
 }
 
 /* ---- streams and events ---- */
@@ -291,9 +291,9 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
 
 EXPORT int cuStreamDestroy_v2(void *stream);
 int cuStreamDestroy_v2(void *stream) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     aorta_stream_destroy(stream);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuStreamSynchronize(void *stream);
@@ -323,9 +323,9 @@ int cuEventCreate(void **event, unsigned flags) {
 
 EXPORT int cuEventDestroy_v2(void *event);
 int cuEventDestroy_v2(void *event) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     aorta_event_destroy(event);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuEventRecord(void *event, void *stream);
@@ -492,7 +492,7 @@ int cuModuleLoadData(void **module, const void *image) {
 
 EXPORT int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     struct module *gone = module;
     while (gone->functions) {
         struct function *function = gone->functions;
@@ -501,7 +501,7 @@ int cuModuleUnload(void *module) {
     }
     free(gone->text);
     free(gone);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name);
@@ -626,14 +626,14 @@ int cuGraphLaunch(void *executable, void *stream) {
 
 EXPORT int cuGraphDestroy(void *graph);
 int cuGraphDestroy(void *graph) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     drop(graph);
-    return 0;
+    return wanted;
 }
 
 EXPORT int cuGraphExecDestroy(void *executable);
 int cuGraphExecDestroy(void *executable) {
-    ENTER();
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
     drop(executable);
-    return 0;
+    return wanted;
 }

@@ -218,10 +218,6 @@ aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count) {
 
 /* ---- memory: the vendor's plain allocations; memory.c reuses them ---- */
 
-static bool enter(struct gpu_device *device) {
-    return !device->driver.api.context_set(device->context);
-}
-
 /* NULL when the device is full. */
 static aorta_status check_memory(struct gpu_device *device, int result) {
     if (!result || result == GPU_OUT_OF_MEMORY) return NULL;
@@ -238,7 +234,8 @@ static aorta_status gpu_memory_get(struct aorta_device *base, size_t bytes, void
 static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes) {
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
-    if (enter(device)) device->driver.api.memory_free(memory);
+    device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
+    device->driver.api.memory_free(memory);
 }
 
 static aorta_status gpu_pinned_get(struct aorta_device *base, size_t bytes, void **memory) {
@@ -251,13 +248,15 @@ static aorta_status gpu_pinned_get(struct aorta_device *base, size_t bytes, void
 static void gpu_pinned_put(struct aorta_device *base, void *memory, size_t bytes) {
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
-    if (enter(device)) device->driver.api.host_free(memory);
+    device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
+    device->driver.api.host_free(memory);
 }
 
 static uint64_t gpu_memory_free(struct aorta_device *base) {
     struct gpu_device *device = gpu_device(base);
     size_t free_bytes = 0, total = 0;
-    if (!enter(device) || device->driver.api.memory_info(&free_bytes, &total)) return 0;
+    if (device->driver.api.context_set(device->context) || device->driver.api.memory_info(&free_bytes, &total))
+        return 0;
     return free_bytes;
 }
 

@@ -1,0 +1,237 @@
+#include "cli/info_gpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static const char *const nccl_names[] = {"libnccl.so.2", "libnccl.so", NULL};
+static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
+static const char *const hipblaslt_names[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so", NULL};
+static const char *const rccl_names[] = {"librccl.so.1", "librccl.so", NULL};
+static const char *const rocprofiler_names[] = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so.0",
+                                                "librocprofiler-sdk.so", NULL};
+
+/* Libraries beside the driver; what is lost without each, and how it is had. */
+static const struct library {
+    const char *name, *purpose;
+    const char *const *names;
+    const char *without, *get;
+} libraries[INFO_GPU_KINDS][INFO_GPU_LIBRARIES] = {
+    {{"cuBLASLt", "matrix products", cublaslt_names, "training on the GPU cannot run", "install the CUDA toolkit"},
+     {"NCCL", "collectives", nccl_names, "ranks cannot use a GPU each", "apt install libnccl2"},
+     {"CUPTI", "kernel times", cupti_names, "times come from ranges only, not from kernels",
+      "install the CUDA toolkit"}},
+    {{"hipBLASLt", "matrix products", hipblaslt_names, "training on the GPU cannot run", "apt install hipblaslt"},
+     {"RCCL", "collectives", rccl_names, "ranks cannot use a GPU each", "apt install rccl"},
+     {"rocprofiler-sdk", "kernel times", rocprofiler_names, "times come from ranges only, not from kernels",
+      "apt install rocprofiler-sdk"}},
+};
+
+static const enum aorta_device_kind kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+
+/* ---- gathering ---- */
+
+static void find_library(const struct library *library, char path[256]) {
+    const struct aorta_library_description description = {
+        .purpose = library->purpose, .names = library->names, .install = library->get};
+    struct aorta_library found;
+    aorta_status status = aorta_library_open(&description, NULL, &found);
+    snprintf(path, 256, "%s", status ? "" : found.path);
+    aorta_status_free(status); /* told as missing */
+}
+
+void info_gpu_gather(struct info_gpu *gpu) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        struct info_gpu_kind *kind = &gpu->kinds[i];
+        kind->failure = aorta_gpu_inventory_take(kinds[i], &kind->inventory);
+        if (kind->failure) continue;
+        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) find_library(&libraries[i][j], kind->libraries[j]);
+    }
+}
+
+void info_gpu_release(struct info_gpu *gpu) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        aorta_status_free(gpu->kinds[i].failure);
+        aorta_gpu_inventory_free(&gpu->kinds[i].inventory);
+    }
+}
+
+/* ---- as text ---- */
+
+void info_gpu_print_devices(const struct info_gpu *gpu) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
+        for (size_t j = 0; j < inventory->count; j++) {
+            const struct aorta_gpu_found *found = &inventory->devices[j];
+            char name[32];
+            snprintf(name, sizeof name, "%s:%zu", aorta_device_kind_name(kinds[i]), j);
+            printf("  %-9s %s, %d multiprocessors, %.1f GiB, %s, at %s\n", name, found->info.name,
+                   found->info.multiprocessors, (double)found->info.memory_bytes / (1 << 30), found->info.isa,
+                   found->properties.pci_bus_id);
+        }
+    }
+}
+
+static void print_links(enum aorta_device_kind kind, const struct aorta_gpu_inventory *inventory) {
+    printf("  Links (NVn: n NVLinks; PIX, PXB, PHB, NODE, SYS: over PCIe, ever farther; *: no direct access)\n");
+    printf("  %-9s", "");
+    for (size_t j = 0; j < inventory->count; j++) printf(" %s:%-3zu", aorta_device_kind_name(kind), j);
+    for (size_t i = 0; i < inventory->count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s:%zu", aorta_device_kind_name(kind), i);
+        printf("\n  %-9s", name);
+        for (size_t j = 0; j < inventory->count; j++) {
+            const struct aorta_gpu_link *link = &inventory->links[i * inventory->count + j];
+            char text[16];
+            snprintf(text, sizeof text, "%s%s", link->name, i == j || link->peer ? "" : "*");
+            printf(" %-*s", (int)strlen(aorta_device_kind_name(kind)) + 4, text);
+        }
+    }
+    printf("\n");
+}
+
+static void print_part(const char *name, const char *version, const char *path) {
+    if (path[0]) printf("  %-16s %s%s%s\n", name, version, version[0] ? ", " : "", path);
+}
+
+static void print_kind(int index, const struct info_gpu_kind *kind) {
+    const struct aorta_gpu_inventory *inventory = &kind->inventory;
+    const char *name = aorta_device_kind_name(kinds[index]);
+    if (kind->failure) {
+        printf("  %-16s not used: %s\n", name, aorta_status_message(kind->failure));
+        return;
+    }
+    char version[64];
+    snprintf(version, sizeof version, "version %s", inventory->driver_version);
+    print_part(name, version, inventory->driver_path);
+    print_part("kernel compiler", inventory->compiler_version, inventory->compiler_path);
+    print_part("management", inventory->management_version, inventory->management_path);
+    for (int j = 0; j < INFO_GPU_LIBRARIES; j++) print_part(libraries[index][j].name, "", kind->libraries[j]);
+    if (inventory->count > 1) print_links(kinds[index], inventory);
+}
+
+void info_gpu_print_software(const struct info_gpu *gpu) {
+    printf("GPU software\n");
+    for (int i = 0; i < INFO_GPU_KINDS; i++) print_kind(i, &gpu->kinds[i]);
+}
+
+/* ---- what is missing beside a GPU that is there ---- */
+
+struct missing {
+    const char *name, *cost, *get;
+};
+
+/* The next one from *at on; false when there is none. */
+static bool next_missing(int index, const struct info_gpu_kind *kind, int *at, struct missing *missing) {
+    const struct aorta_gpu_inventory *inventory = &kind->inventory;
+    const struct missing own[] = {
+        {inventory->compiler_path[0] ? NULL : "kernel compiler", "the GPU cannot be used", inventory->compiler_problem},
+        {inventory->management_path[0] ? NULL : "management library",
+         "temperature, power and clocks are not measured, links not known", inventory->management_problem},
+    };
+    enum { OWN = sizeof own / sizeof *own };
+    if (kind->failure) return false;
+    while (*at < OWN + INFO_GPU_LIBRARIES) {
+        int i = (*at)++;
+        if (i < OWN && own[i].name) {
+            *missing = own[i];
+            return true;
+        }
+        if (i < OWN || kind->libraries[i - OWN][0]) continue;
+        const struct library *library = &libraries[index][i - OWN];
+        *missing = (struct missing){library->name, library->without, library->get};
+        return true;
+    }
+    return false;
+}
+
+void info_gpu_print_missing(const struct info_gpu *gpu, const char *title, bool *any) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        struct missing missing;
+        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing);) {
+            if (!*any) printf("%s\n", title);
+            *any = true;
+            printf("  %s: %s; to get it: %s\n", missing.name, missing.cost, missing.get);
+        }
+    }
+}
+
+/* ---- as JSON ---- */
+
+void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        const struct aorta_gpu_inventory *inventory = &gpu->kinds[i].inventory;
+        for (size_t j = 0; j < inventory->count; j++) {
+            const struct aorta_gpu_found *found = &inventory->devices[j];
+            aorta_json_object(json);
+            aorta_json_key_string(json, "kind", aorta_device_kind_name(kinds[i]));
+            aorta_json_key_int(json, "index", (int64_t)j);
+            aorta_json_key_string(json, "name", found->info.name);
+            aorta_json_key_string(json, "isa", found->info.isa);
+            aorta_json_key_int(json, "multiprocessors", found->info.multiprocessors);
+            aorta_json_key_int(json, "memory_bytes", (int64_t)found->info.memory_bytes);
+            aorta_json_key_string(json, "pci_bus_id", found->properties.pci_bus_id);
+            aorta_json_object_end(json);
+        }
+    }
+}
+
+static void write_part(struct aorta_json *json, const char *name, const char *version, const char *path) {
+    aorta_json_key(json, name);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "path", path[0] ? path : NULL);
+    aorta_json_key_string(json, "version", version && version[0] ? version : NULL);
+    aorta_json_object_end(json);
+}
+
+static void write_links(const struct aorta_gpu_inventory *inventory, struct aorta_json *json) {
+    aorta_json_key(json, "links");
+    aorta_json_array(json);
+    for (size_t i = 0; i < inventory->count; i++) {
+        aorta_json_array(json);
+        for (size_t j = 0; j < inventory->count; j++) {
+            const struct aorta_gpu_link *link = &inventory->links[i * inventory->count + j];
+            aorta_json_object(json);
+            aorta_json_key_string(json, "name", link->name);
+            aorta_json_key_bool(json, "peer_access", link->peer);
+            aorta_json_object_end(json);
+        }
+        aorta_json_array_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json) {
+    aorta_json_key(json, "gpu_software");
+    aorta_json_object(json);
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        const struct info_gpu_kind *kind = &gpu->kinds[i];
+        const struct aorta_gpu_inventory *inventory = &kind->inventory;
+        aorta_json_key(json, aorta_device_kind_name(kinds[i]));
+        aorta_json_object(json);
+        aorta_json_key_string(json, "failure", kind->failure ? aorta_status_message(kind->failure) : NULL);
+        if (!kind->failure) {
+            write_part(json, "driver", inventory->driver_version, inventory->driver_path);
+            write_part(json, "kernel_compiler", inventory->compiler_version, inventory->compiler_path);
+            write_part(json, "management", inventory->management_version, inventory->management_path);
+            for (int j = 0; j < INFO_GPU_LIBRARIES; j++)
+                write_part(json, libraries[i][j].name, NULL, kind->libraries[j]);
+            write_links(inventory, json);
+        }
+        aorta_json_object_end(json);
+    }
+    aorta_json_object_end(json);
+}
+
+void info_gpu_write_missing(const struct info_gpu *gpu, struct aorta_json *json) {
+    for (int i = 0; i < INFO_GPU_KINDS; i++) {
+        struct missing missing;
+        for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing);) {
+            aorta_json_object(json);
+            aorta_json_key_string(json, "name", missing.name);
+            aorta_json_key_string(json, "cost", missing.cost);
+            aorta_json_key_string(json, "get", missing.get);
+            aorta_json_object_end(json);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* The part of `aorta info` about GPUs. */
+#ifndef AORTA_CLI_INFO_GPU_H
+#define AORTA_CLI_INFO_GPU_H
+
+#include "base/json.h"
+#include "device/inventory.h"
+
+enum { INFO_GPU_KINDS = 2, INFO_GPU_LIBRARIES = 3 };
+
+struct info_gpu {
+    struct info_gpu_kind {
+        struct aorta_gpu_inventory inventory;
+        aorta_status failure;                    /* NULL: there are devices; owned */
+        char libraries[INFO_GPU_LIBRARIES][256]; /* paths of what operations, collectives and traces load; "": none */
+    } kinds[INFO_GPU_KINDS];
+};
+
+void info_gpu_gather(struct info_gpu *gpu);
+void info_gpu_release(struct info_gpu *gpu);
+
+void info_gpu_print_devices(const struct info_gpu *gpu);
+void info_gpu_print_software(const struct info_gpu *gpu); /* drivers and libraries, links */
+/* Prints what is missing beside a GPU that is there; `title` comes first unless *any is set already. */
+void info_gpu_print_missing(const struct info_gpu *gpu, const char *title, bool *any);
+
+void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json);  /* elements of an open array */
+void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json); /* keys of an open object */
+void info_gpu_write_missing(const struct info_gpu *gpu, struct aorta_json *json);  /* elements of an open array */
+
+#endif
