@@ -215,6 +215,8 @@ static aorta_status make_communicator(struct nccl_group *group) {
 static aorta_status split_communicator(struct nccl_group *parent, int color, int key, struct nccl_group *group) {
     void *comm = NULL;
     int result = parent->domain->api->split(parent->comm, color, key, &comm, NULL);
+    /* NCCL 2.28 says success although the child is still being made by a thread of its own: ask the parent. */
+    if (result == NCCL_SUCCESS) result = NCCL_IN_PROGRESS;
     aorta_status status = nccl_settle(parent, result, "ncclCommSplit");
     if (!group || status) return status;
     group->comm = comm;

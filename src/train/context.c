@@ -113,6 +113,7 @@ static aorta_status open_state(struct aorta_train_context *context) {
 static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_device(context));
     AORTA_TRY(open_streams(context));
+    AORTA_TRY(aorta_ops_prepare(aorta_train_compute(context))); /* the stream of all matrix products */
     AORTA_TRY(open_groups(context));
     AORTA_TRY(build_model(context));
     AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
