@@ -156,6 +156,26 @@ static void pieces(void **state) {
     rig_close_to("pieces", rig_get(rig, AORTA_BF16, to, 2000), expected, 2000, 0.0, 0.0);
 }
 
+/* More pieces than a GPU looks at in one go, some of them long. */
+static void many_pieces(void **state) {
+    enum { PIECES = 600, LONG = 5000, COUNT = PIECES * 10 + 6 * LONG };
+    struct rig *rig = *state;
+    double *values = rig_random(rig, AORTA_BF16, COUNT, 3), *nothing = rig_values(rig, COUNT);
+    uint16_t *from = rig_put(rig, AORTA_BF16, values, COUNT);
+    float *to = rig_put(rig, AORTA_F32, nothing, COUNT);
+    static struct aorta_piece list[PIECES];
+    int64_t at = 0;
+    for (int i = 0; i < PIECES; i++) {
+        int64_t count = i % 100 == 99 ? LONG : i % 11;
+        list[i] = (struct aorta_piece){from + at, to + at, count};
+        at += count;
+    }
+    for (int64_t i = 0; i < COUNT; i++) values[i] = i < at ? 0.5 * values[i] : 0.0;
+    check_ok(
+        aorta_cast_pieces(rig->stream, rig_put_bytes(rig, list, sizeof list), PIECES, AORTA_F32, AORTA_BF16, 0.5f));
+    rig_close_to("pieces", rig_get(rig, AORTA_F32, to, COUNT), values, COUNT, 0.0, 0.0);
+}
+
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
@@ -177,6 +197,7 @@ int main(void) {
                                        rig_test(casts_and_scales),
                                        rig_test(fills_and_adds),
                                        rig_test(pieces),
+                                       rig_test(many_pieces),
                                        rig_test(wrong_arguments)};
     return rig_run_tests("ops: cast", tests);
 }
