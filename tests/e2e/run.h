@@ -42,7 +42,7 @@ void e2e_read_lines(struct e2e_run *run, bool cut);
 /* Waits until rank has written this many lines. */
 void e2e_wait_for_lines(const struct e2e_run *run, int rank, size_t lines);
 pid_t e2e_rank_pid(const struct e2e_run *run, int rank);
-bool e2e_running(pid_t pid);                                  /* exists and is not waiting to be reaped */
+void e2e_expect_gone(pid_t pid);                              /* within some seconds; it may still wait to be reaped */
 bool e2e_exists(const struct e2e_run *run, const char *path); /* below the run's directory */
 void e2e_expect_output(const struct e2e_run *run, int exit_code, const char *part);
 
