@@ -396,23 +396,30 @@ struct clock_page {
     struct gpu_clock_line lines[2];
 };
 
+/* A GPU reads one line while the other is written; the languages of the host want a lock. */
+static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
     int64_t now = read_timer();
+    pthread_mutex_lock(&page_lock);
     const struct clock_page *page = a->clock;
     const struct gpu_clock_line *l = &page->lines[page->current];
     double ticks = (double)(now - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
     for (int i = 0; i < GPU_STAMPS; i++) {
         if (a->slots[i]) *a->slots[i] = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
     }
+    pthread_mutex_unlock(&page_lock);
     return NULL;
 }
 
 static aorta_status run_clock_set(const void *args) {
     const struct gpu_clock_set_args *a = args;
     struct clock_page *page = a->clock;
+    pthread_mutex_lock(&page_lock);
     page->lines[1 - page->current] = a->line;
     page->current = 1 - page->current;
+    pthread_mutex_unlock(&page_lock);
     return NULL;
 }
 

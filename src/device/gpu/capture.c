@@ -267,7 +267,9 @@ static aorta_status launch_with_calls(struct gpu_graph *graph, struct gpu_stream
     AORTA_TRY(aorta_gpu_run_begin(stream, graph->run));
     result = api->graph_launch(graph->executable, stream->handle);
     if (!result) result = api->event_record(graph->last, stream->handle);
-    return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
+    if (!result) return NULL;
+    api->stream_synchronize(stream->handle); /* nothing marks the end of this run for the next one */
+    return aorta_gpu_error(device_of(stream), result, "graph");
 }
 
 static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
