@@ -1,5 +1,7 @@
 #include "suite.h"
 
+#include "device/gpu.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -46,7 +48,7 @@ static uint16_t encode_f16(double value) {
     return sign | (uint16_t)(((exponent + 15) << 10) + (int)ldexp(rounded, 10 - exponent) - 1024);
 }
 
-void suite_write(void *buffer, size_t index, enum aorta_dtype dtype, double value) {
+static void write_element(void *buffer, size_t index, enum aorta_dtype dtype, double value) {
     if (dtype == AORTA_F32)
         ((float *)buffer)[index] = (float)value;
     else if (dtype == AORTA_F16)
@@ -61,7 +63,7 @@ void suite_write(void *buffer, size_t index, enum aorta_dtype dtype, double valu
         ((uint8_t *)buffer)[index] = (uint8_t)value;
 }
 
-double suite_read(const void *buffer, size_t index, enum aorta_dtype dtype) {
+static double read_element(const void *buffer, size_t index, enum aorta_dtype dtype) {
     if (dtype == AORTA_F32) return (double)((const float *)buffer)[index];
     if (dtype == AORTA_F16) return decode_f16(((const uint16_t *)buffer)[index]);
     if (dtype == AORTA_BF16) return decode_bf16(((const uint16_t *)buffer)[index]);
@@ -78,23 +80,75 @@ double suite_value(int rank, size_t index, enum aorta_dtype dtype) {
     return dtype == AORTA_I32 || dtype == AORTA_I64 ? base : base / 4.0;
 }
 
+/* ---- buffers ---- */
+
+static struct suite_memory *memory_of(struct suite *suite, const void *buffer) {
+    for (int i = 0; i < SUITE_BUFFERS; i++) {
+        struct suite_memory *memory = &suite->memory[i];
+        const char *begin = memory->device, *at = buffer;
+        if (begin && at >= begin && at < begin + memory->bytes) return memory;
+    }
+    fail_msg("no test buffer is at this address");
+    return NULL;
+}
+
+void *suite_host(struct suite *suite, const void *buffer) {
+    const struct suite_memory *memory = memory_of(suite, buffer);
+    return memory->host + ((const char *)buffer - (const char *)memory->device);
+}
+
+void suite_push(struct suite *suite, void *buffer) {
+    const struct suite_memory *memory = memory_of(suite, buffer);
+    if (!suite_on_gpu(suite)) return;
+    check_ok(aorta_copy(suite->stream, memory->device, memory->host, memory->bytes));
+    check_ok(aorta_stream_synchronize(suite->stream));
+}
+
+void suite_finish(struct suite *suite, struct aorta_stream *stream) {
+    check_ok(aorta_stream_synchronize(stream));
+    if (!suite_on_gpu(suite)) return;
+    for (int i = 0; i < SUITE_BUFFERS; i++) {
+        const struct suite_memory *memory = &suite->memory[i];
+        if (memory->device) check_ok(aorta_copy(stream, memory->host, memory->device, memory->bytes));
+    }
+    check_ok(aorta_stream_synchronize(stream));
+}
+
 void *suite_buffer(struct suite *suite, size_t count, enum aorta_dtype dtype) {
-    void *buffer;
-    check_ok(aorta_device_alloc(suite->device, (count + 1) * aorta_dtype_size(dtype), "test buffer", &buffer));
-    for (size_t i = 0; i < count + 1; i++) suite_write(buffer, i, dtype, 111);
-    return buffer;
+    int free_place = 0;
+    while (free_place < SUITE_BUFFERS && suite->memory[free_place].device) free_place++;
+    assert_true(free_place < SUITE_BUFFERS);
+    struct suite_memory *memory = &suite->memory[free_place];
+    memory->bytes = (count + 1) * aorta_dtype_size(dtype);
+    check_ok(aorta_device_alloc(suite->device, memory->bytes, "test buffer", &memory->device));
+    memory->host = suite_on_gpu(suite) ? malloc(memory->bytes) : memory->device;
+    assert_non_null(memory->host);
+    for (size_t i = 0; i < count + 1; i++) write_element(memory->host, i, dtype, 111);
+    suite_push(suite, memory->device);
+    return memory->device;
 }
 
 void suite_free(struct suite *suite, void *buffer) {
-    aorta_device_free(suite->device, buffer);
+    if (!buffer) return;
+    struct suite_memory *memory = memory_of(suite, buffer);
+    if (memory->host != memory->device) free(memory->host);
+    aorta_device_free(suite->device, memory->device);
+    *memory = (struct suite_memory){0};
 }
 
-void suite_fill(void *buffer, size_t at, size_t count, enum aorta_dtype dtype, int rank) {
-    for (size_t i = 0; i < count; i++) suite_write(buffer, at + i, dtype, suite_value(rank, i, dtype));
+void suite_write(struct suite *suite, void *buffer, size_t index, enum aorta_dtype dtype, double value) {
+    write_element(suite_host(suite, buffer), index, dtype, value);
 }
 
-void suite_expect(const void *buffer, size_t index, enum aorta_dtype dtype, double expected, const char *what) {
-    double value = suite_read(buffer, index, dtype);
+void suite_fill(struct suite *suite, void *buffer, size_t at, size_t count, enum aorta_dtype dtype, int rank) {
+    char *host = suite_host(suite, buffer);
+    for (size_t i = 0; i < count; i++) write_element(host, at + i, dtype, suite_value(rank, i, dtype));
+    suite_push(suite, buffer);
+}
+
+void suite_expect(struct suite *suite, const void *buffer, size_t index, enum aorta_dtype dtype, double expected,
+                  const char *what) {
+    double value = read_element(suite_host(suite, buffer), index, dtype);
     if (value == expected || (isnan(value) && isnan(expected))) return;
     fail_msg("%s: %s element %zu is %.9g, expected %.9g", what, aorta_dtype_name(dtype), index, value, expected);
 }
@@ -111,13 +165,48 @@ double suite_reduced(const int *ranks, int count, size_t index, enum aorta_dtype
 
 /* ---- fixtures ---- */
 
+bool suite_on_gpu(const struct suite *suite) {
+    return aorta_device_is_gpu(suite->device);
+}
+
+struct aorta_comm_options suite_options(const struct suite *suite) {
+    const char *backend = getenv("AORTA_TEST_BACKEND");
+    struct aorta_comm_options options = {
+        .device = suite->device, .backend = backend ? backend : "auto", .timeout_s = suite->timeout_s};
+    check_ok(aorta_ranks_detect(&options.ranks));
+    return options;
+}
+
+static enum aorta_device_kind wanted_kind(void) {
+    const char *wanted = getenv("AORTA_TEST_DEVICE");
+    const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strcmp(wanted ? wanted : "cpu", aorta_device_kind_name(kinds[i]))) return kinds[i];
+    }
+    print_error("AORTA_TEST_DEVICE is %s; cpu, cuda and hip are known\n", wanted);
+    exit(2);
+}
+
+void suite_open_device(struct suite *suite) {
+    struct aorta_ranks ranks;
+    check_ok(aorta_ranks_detect(&ranks));
+    enum aorta_device_kind kind = wanted_kind();
+    const char *chosen = getenv("AORTA_TEST_DEVICE_INDEX");
+    int index = chosen ? atoi(chosen) : ranks.local_rank;
+    aorta_status status = aorta_device_open(kind, kind == AORTA_DEVICE_CPU ? 0 : index, &suite->device);
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED && kind != AORTA_DEVICE_CPU) {
+        print_message("[  SKIPPED ] all: %s\n", aorta_status_message(status));
+        exit(0);
+    }
+    check_ok(status);
+}
+
 int suite_setup(void **state) {
     struct suite *suite = calloc(1, sizeof *suite);
     assert_non_null(suite);
     suite->timeout_s = 60;
-    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &suite->device));
-    struct aorta_comm_options options = {.device = suite->device, .backend = "auto", .timeout_s = suite->timeout_s};
-    check_ok(aorta_ranks_detect(&options.ranks));
+    suite_open_device(suite);
+    struct aorta_comm_options options = suite_options(suite);
     check_ok(aorta_comm_open(&options, &suite->world));
     suite->rank = aorta_comm_rank(suite->world);
     suite->size = aorta_comm_size(suite->world);
@@ -132,8 +221,12 @@ int suite_teardown(void **state) {
     aorta_stream_destroy(suite->stream);
     aorta_stream_destroy(suite->other);
     aorta_comm_close(suite->world);
+    struct aorta_memory_info memory = aorta_device_memory(suite->device);
     aorta_device_close(suite->device);
     free(suite);
     aorta_comm_shutdown();
-    return 0;
+    if (!memory.allocated && !memory.pinned) return 0;
+    print_error("%llu bytes and %llu pinned bytes were not freed\n", (unsigned long long)memory.allocated,
+                (unsigned long long)memory.pinned);
+    return -1;
 }

@@ -1,0 +1,16 @@
+/* An NCCL without GPUs, for the fake libcuda of tests/fake_gpu: its collectives run as host calls on the fake streams,
+ * in stream order, over shared memory between the processes of one host, and wait for their peers as NCCL's kernels do.
+ * It answers "in progress" wherever NCCL may. Tests point AORTA_LIBRARY_PATH at the folders of both. */
+#ifndef AORTA_TESTS_FAKE_NCCL_H
+#define AORTA_TESTS_FAKE_NCCL_H
+
+/* What a test may ask of it: found by dlsym under the name fake_nccl_control. */
+struct fake_nccl_control {
+    /* Call number `nth` (from 1, counted from now) of `symbol` returns `code` and does nothing. NULL: none. */
+    void (*refuse)(const char *symbol, int nth, int code);
+    /* What ncclCommGetAsyncError tells of every communicator from now on; 0: the truth. */
+    void (*set_async_error)(int code);
+    int (*aborted)(void); /* communicators so far */
+};
+
+#endif

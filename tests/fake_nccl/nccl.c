@@ -1,0 +1,438 @@
+#include "fake_nccl/fake_nccl.h"
+
+#include "comm/nccl_api.h"
+#include "comm/reduce.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { MOST_RANKS = 16, MOST_SPLITS = 64, SLOT_BYTES = 1 << 16 };
+
+/* ---- what fails ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    char symbol[64];
+    int nth, code, calls, async_error, aborted, ids;
+} control;
+
+static void set_failure(const char *symbol, int nth, int code) {
+    pthread_mutex_lock(&lock);
+    snprintf(control.symbol, sizeof control.symbol, "%s", symbol ? symbol : "");
+    control.nth = nth;
+    control.code = code;
+    control.calls = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void set_async_error(int code) {
+    pthread_mutex_lock(&lock);
+    control.async_error = code;
+    pthread_mutex_unlock(&lock);
+}
+
+static int count_aborted(void) {
+    pthread_mutex_lock(&lock);
+    int count = control.aborted;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+EXPORT extern const struct fake_nccl_control fake_nccl_control;
+const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted};
+
+static int check(const char *symbol) {
+    pthread_mutex_lock(&lock);
+    bool fails = !strcmp(control.symbol, symbol) && ++control.calls == control.nth;
+    int code = fails ? control.code : 0;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* Opens every function: returns what the test wants to fail. */
+#define ENTER()                                                                                                        \
+    do {                                                                                                               \
+        int wanted_code = check(__func__);                                                                             \
+        if (wanted_code) return wanted_code;                                                                           \
+    } while (0)
+
+/* ---- communicators ---- */
+
+struct choice {
+    int color, key;
+};
+
+/* Shared by the ranks of a communicator. */
+struct segment {
+    _Atomic int attached;
+    _Atomic uint64_t arrived; /* at barriers, all ranks and all rounds together */
+    _Atomic unsigned splits[MOST_RANKS];
+    struct choice choices[MOST_RANKS][MOST_SPLITS];
+    char slots[][SLOT_BYTES];
+};
+
+/* Communicators and jobs stay for as long as the library: a queued host call may still come to them. */
+struct comm {
+    struct comm *before;
+    struct segment *segment;
+    char name[128];
+    int rank, size;
+    uint64_t round; /* barriers passed */
+    _Atomic bool aborted;
+    unsigned splits;
+    struct comm **child; /* of the split in progress */
+    bool connected;
+};
+
+static struct comm *all_comms;
+
+static struct comm *attach(const char *name, int rank, int size) {
+    int fd = shm_open(name, O_RDWR | O_CREAT, 0600);
+    size_t bytes = sizeof(struct segment) + (size_t)size * SLOT_BYTES;
+    if (fd < 0 || ftruncate(fd, (off_t)bytes)) return NULL;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    struct comm *comm = calloc(1, sizeof *comm);
+    if (memory == MAP_FAILED || !comm) return NULL;
+    comm->segment = memory;
+    comm->rank = rank;
+    comm->size = size;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    pthread_mutex_lock(&lock);
+    comm->before = all_comms;
+    all_comms = comm;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&comm->segment->attached, 1);
+    return comm;
+}
+
+/* NCCL_SUCCESS once all ranks have come. */
+static int see_whether_complete(struct comm *comm) {
+    if (atomic_load(&comm->segment->attached) < comm->size) return NCCL_IN_PROGRESS;
+    shm_unlink(comm->name); /* whoever is attached keeps it */
+    return NCCL_SUCCESS;
+}
+
+EXPORT int ncclGetVersion(int *version);
+int ncclGetVersion(int *version) {
+    ENTER();
+#ifdef FAKE_NCCL_OLD
+    *version = 21708;
+#else
+    *version = 22809;
+#endif
+    return 0;
+}
+
+EXPORT int ncclGetUniqueId(struct nccl_unique_id *id);
+int ncclGetUniqueId(struct nccl_unique_id *id) {
+    ENTER();
+    memset(id, 0, sizeof *id);
+    pthread_mutex_lock(&lock);
+    snprintf(id->bytes, sizeof id->bytes, "/aorta-fake-nccl-%d-%d", (int)getpid(), control.ids++);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id id, int rank,
+                                  struct nccl_config *config);
+int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id id, int rank, struct nccl_config *config) {
+    ENTER();
+    if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC || config->blocking != 0 ||
+        config->max_ctas != NCCL_UNDEFINED || config->later != NCCL_UNDEFINED || ranks > MOST_RANKS || rank >= ranks) {
+        return INVALID_ARGUMENT;
+    }
+    *comm = attach(id.bytes, rank, ranks);
+    return *comm ? NCCL_IN_PROGRESS : SYSTEM_ERROR;
+}
+
+/* Makes the child once every rank of the parent has said its colour and key. */
+static int advance_split(struct comm *parent) {
+    struct segment *segment = parent->segment;
+    unsigned number = parent->splits;
+    for (int rank = 0; rank < parent->size; rank++) {
+        if (atomic_load(&segment->splits[rank]) < number) return NCCL_IN_PROGRESS;
+    }
+    const struct choice *own = &segment->choices[parent->rank][number % MOST_SPLITS];
+    int rank = 0, size = 0;
+    for (int other = 0; other < parent->size; other++) {
+        const struct choice *choice = &segment->choices[other][number % MOST_SPLITS];
+        if (choice->color != own->color) continue;
+        size++;
+        rank += choice->key < own->key;
+    }
+    struct comm **child = parent->child;
+    parent->child = NULL;
+    if (own->color == NCCL_NO_COLOR) return NCCL_SUCCESS;
+    char name[160];
+    snprintf(name, sizeof name, "%s-%u-%d", parent->name, number, own->color);
+    *child = attach(name, rank, size);
+    return *child ? NCCL_SUCCESS : SYSTEM_ERROR;
+}
+
+#ifndef FAKE_NCCL_OLD
+EXPORT int ncclCommSplit(void *parent, int color, int key, void **made, struct nccl_config *config);
+int ncclCommSplit(void *handle, int color, int key, void **made, struct nccl_config *config) {
+    ENTER();
+    (void)config;
+    struct comm *parent = handle;
+    if (parent->child) return INVALID_USAGE;
+    unsigned number = ++parent->splits;
+    parent->segment->choices[parent->rank][number % MOST_SPLITS] = (struct choice){color, key};
+    parent->child = (struct comm **)made;
+    atomic_store(&parent->segment->splits[parent->rank], number);
+    return NCCL_IN_PROGRESS;
+}
+#endif
+
+EXPORT int ncclCommGetAsyncError(void *handle, int *state);
+int ncclCommGetAsyncError(void *handle, int *state) {
+    ENTER();
+    struct comm *comm = handle;
+    *state = comm->child ? advance_split(comm) : see_whether_complete(comm);
+    pthread_mutex_lock(&lock);
+    if (control.async_error) *state = control.async_error;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT int ncclCommFinalize(void *handle);
+int ncclCommFinalize(void *handle) {
+    ENTER();
+    return handle ? NCCL_IN_PROGRESS : INVALID_ARGUMENT;
+}
+
+EXPORT int ncclCommDestroy(void *handle);
+int ncclCommDestroy(void *handle) {
+    ENTER();
+    return handle ? 0 : INVALID_ARGUMENT;
+}
+
+EXPORT int ncclCommAbort(void *handle);
+int ncclCommAbort(void *handle) {
+    ENTER();
+    struct comm *comm = handle;
+    atomic_store(&comm->aborted, true);
+    shm_unlink(comm->name);
+    pthread_mutex_lock(&lock);
+    control.aborted++;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT const char *ncclGetErrorString(int result);
+const char *ncclGetErrorString(int result) {
+    static const char *const texts[] = {
+        "no error",         "unhandled cuda error", "unhandled system error", "internal error",
+        "invalid argument", "invalid usage",        "remote process exited",  "operation in progress"};
+    return result >= 0 && result < 8 ? texts[result] : "unknown result code";
+}
+
+EXPORT const char *ncclGetLastError(void *handle);
+const char *ncclGetLastError(void *handle) {
+    return handle ? "as the fake was told" : "";
+}
+
+/* ---- collectives ---- */
+
+/* One exchange: rank d gets `bytes` from to[d], and from[s] receives those of rank s. NULL: nothing. */
+struct job {
+    struct job *before;
+    struct comm *comm;
+    const char *to[MOST_RANKS];
+    char *from[MOST_RANKS];
+    size_t bytes;
+    /* For reductions the blocks are received in `scratch` and reduced into `out`. */
+    char *scratch;
+    void *out;
+    size_t count;
+    enum aorta_dtype dtype;
+    enum aorta_reduction reduction;
+};
+
+static struct job *all_jobs;
+
+static struct job *make_job(struct comm *comm, size_t bytes) {
+    struct job *job = calloc(1, sizeof *job);
+    job->comm = comm;
+    job->bytes = bytes;
+    pthread_mutex_lock(&lock);
+    job->before = all_jobs;
+    all_jobs = job;
+    pthread_mutex_unlock(&lock);
+    return job;
+}
+
+/* False once the communicator is aborted. */
+static bool barrier(struct comm *comm) {
+    uint64_t wanted = ++comm->round * (uint64_t)comm->size;
+    atomic_fetch_add(&comm->segment->arrived, 1);
+    while (atomic_load(&comm->segment->arrived) < wanted) {
+        if (atomic_load(&comm->aborted)) return false;
+        usleep(20);
+    }
+    return !atomic_load(&comm->aborted);
+}
+
+static void run_job(void *argument) {
+    const struct job *job = argument;
+    struct comm *comm = job->comm;
+    const size_t piece = SLOT_BYTES / (size_t)comm->size / 16 * 16;
+    if (atomic_load(&comm->aborted)) return;
+    for (size_t at = 0; at < job->bytes; at += piece) {
+        size_t length = job->bytes - at < piece ? job->bytes - at : piece;
+        for (int peer = 0; peer < comm->size; peer++) {
+            if (job->to[peer])
+                memcpy(comm->segment->slots[comm->rank] + (size_t)peer * piece, job->to[peer] + at, length);
+        }
+        if (!barrier(comm)) return;
+        for (int peer = 0; peer < comm->size; peer++) {
+            if (job->from[peer])
+                memcpy(job->from[peer] + at, comm->segment->slots[peer] + (size_t)comm->rank * piece, length);
+        }
+        if (!barrier(comm)) return;
+    }
+    if (!job->out) return;
+    const void *blocks[MOST_RANKS];
+    for (int peer = 0; peer < comm->size; peer++) blocks[peer] = job->from[peer];
+    aorta_reduce_blocks(job->out, blocks, comm->size, job->count, job->dtype, job->reduction);
+}
+
+/* The first collective of a communicator is "in progress" for a moment, as when NCCL connects. */
+static int queue(struct job *job, void *stream) {
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (!cuda) return SYSTEM_ERROR;
+    int (*host_call)(void *stream, void (*function)(void *user), void *user);
+    *(void **)&host_call = dlsym(cuda, "cuLaunchHostFunc");
+    int failed = host_call(stream, run_job, job);
+    dlclose(cuda);
+    if (failed) return 1;
+    bool connected = job->comm->connected;
+    job->comm->connected = true;
+    return connected ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
+}
+
+static enum aorta_dtype dtype_of(int type) {
+    static const enum aorta_dtype types[] = {
+        [NCCL_UINT8] = AORTA_U8,    [NCCL_INT32] = AORTA_I32,   [NCCL_INT64] = AORTA_I64,
+        [NCCL_FLOAT16] = AORTA_F16, [NCCL_FLOAT32] = AORTA_F32, [NCCL_BFLOAT16] = AORTA_BF16};
+    return types[type];
+}
+
+static size_t size_of(int type) {
+    return aorta_dtype_size(dtype_of(type));
+}
+
+static int reduce(const void *send, size_t stride, void *receive, size_t count, int type, int reduction,
+                  struct comm *comm, void *stream) {
+    size_t bytes = count * size_of(type);
+    struct job *job = make_job(comm, bytes);
+    job->scratch = malloc((size_t)comm->size * bytes);
+    for (int peer = 0; peer < comm->size; peer++) {
+        job->to[peer] = (const char *)send + (size_t)peer * stride;
+        job->from[peer] = job->scratch + (size_t)peer * bytes;
+    }
+    job->out = receive;
+    job->count = count;
+    job->dtype = dtype_of(type);
+    job->reduction = reduction == NCCL_MAX ? AORTA_MAX : AORTA_SUM;
+    return queue(job, stream);
+}
+
+EXPORT int ncclAllReduce(const void *send, void *receive, size_t count, int type, int reduction, void *comm,
+                         void *stream);
+int ncclAllReduce(const void *send, void *receive, size_t count, int type, int reduction, void *comm, void *stream) {
+    ENTER();
+    return reduce(send, 0, receive, count, type, reduction, comm, stream);
+}
+
+EXPORT int ncclReduceScatter(const void *send, void *receive, size_t count, int type, int reduction, void *comm,
+                             void *stream);
+int ncclReduceScatter(const void *send, void *receive, size_t count, int type, int reduction, void *comm,
+                      void *stream) {
+    ENTER();
+    return reduce(send, count * size_of(type), receive, count, type, reduction, comm, stream);
+}
+
+EXPORT int ncclAllGather(const void *send, void *receive, size_t count, int type, void *comm, void *stream);
+int ncclAllGather(const void *send, void *receive, size_t count, int type, void *handle, void *stream) {
+    ENTER();
+    struct comm *comm = handle;
+    size_t bytes = count * size_of(type);
+    struct job *job = make_job(comm, bytes);
+    for (int peer = 0; peer < comm->size; peer++) {
+        job->to[peer] = send;
+        job->from[peer] = (char *)receive + (size_t)peer * bytes;
+    }
+    return queue(job, stream);
+}
+
+EXPORT int ncclBroadcast(const void *send, void *receive, size_t count, int type, int root, void *comm, void *stream);
+int ncclBroadcast(const void *send, void *receive, size_t count, int type, int root, void *handle, void *stream) {
+    ENTER();
+    struct comm *comm = handle;
+    struct job *job = make_job(comm, count * size_of(type));
+    job->from[root] = receive;
+    for (int peer = 0; peer < comm->size && comm->rank == root; peer++) job->to[peer] = send;
+    return queue(job, stream);
+}
+
+/* ---- groups of sends and receives: all between all, as an exchange ---- */
+
+static _Thread_local struct {
+    int depth;
+    struct job *job;
+    void *stream;
+} group;
+
+static int add(struct comm *comm, size_t bytes, void *stream) {
+    if (!group.depth) return INVALID_USAGE;
+    if (!group.job) group.job = make_job(comm, bytes);
+    if (group.job->comm != comm || group.job->bytes != bytes) return INVALID_USAGE;
+    group.stream = stream;
+    return 0;
+}
+
+EXPORT int ncclGroupStart(void);
+int ncclGroupStart(void) {
+    ENTER();
+    group.depth++;
+    return 0;
+}
+
+EXPORT int ncclSend(const void *send, size_t count, int type, int peer, void *comm, void *stream);
+int ncclSend(const void *send, size_t count, int type, int peer, void *comm, void *stream) {
+    ENTER();
+    int result = add(comm, count * size_of(type), stream);
+    if (!result) group.job->to[peer] = send;
+    return result;
+}
+
+EXPORT int ncclRecv(void *receive, size_t count, int type, int peer, void *comm, void *stream);
+int ncclRecv(void *receive, size_t count, int type, int peer, void *comm, void *stream) {
+    ENTER();
+    int result = add(comm, count * size_of(type), stream);
+    if (!result) group.job->from[peer] = receive;
+    return result;
+}
+
+EXPORT int ncclGroupEnd(void);
+int ncclGroupEnd(void) {
+    if (--group.depth) return 0;
+    struct job *job = group.job;
+    group.job = NULL;
+    ENTER();
+    return job ? queue(job, group.stream) : 0;
+}
