@@ -1,5 +1,5 @@
-/* The CPU device passes for a GPU whose kernels are emulated: the linker sends these calls here (--wrap). Matrix
- * products of the vendor's library do not exist, so the plain kernel is used for all. */
+/* The CPU device passes for a GPU whose kernels are emulated: the linker sends these calls here (--wrap). Without a
+ * matrix library the plain kernel multiplies. */
 #include "check.h"
 #include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
@@ -17,6 +17,20 @@ const struct aorta_gpu_properties *__wrap_aorta_gpu_get_properties(const struct 
 bool __wrap_aorta_device_is_gpu(const struct aorta_device *device);
 aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struct aorta_blas_product *product,
                                         const struct aorta_blas_operands *operands, bool *done);
+
+void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream);
+aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device);
+
+/* Who asks for it queues something that is done at once. */
+void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
+    check_ok(aorta_stream_synchronize(stream));
+    return stream;
+}
+
+aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device) {
+    (void)device;
+    return NULL;
+}
 
 aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                                  size_t bytes) {
