@@ -1,19 +1,23 @@
-/* What a device's streams cost: launches per second eager and as a graph, and the latency of an event.
+/* What a device's streams cost: launches per second eager and as a graph, timestamps, and the latency of an event.
+ *   bench_device_launch [cpu|cuda|hip]
  *
  * The kernels do nothing, so that only queueing, waking and ordering are left. Medians of several rounds. */
 #include "base/clock.h"
 #include "base/statistics.h"
-#include "device/device.h"
+#include "device/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROUNDS = 7, LAUNCHES = 40000, REPLAYS = 40, NODES = 1000, HANDOVERS = 2000, MOST_STREAMS = 4 };
 
 struct bench {
     struct aorta_device *device;
     struct aorta_stream *streams[MOST_STREAMS];
-    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the others join */
+    struct aorta_event *events[MOST_STREAMS]; /* [0] forks, the others join; they only order */
+    struct aorta_event *timed;
+    int64_t *stamps; /* NODES of them */
 };
 
 /* As large as the arguments of a real operation. */
@@ -27,7 +31,16 @@ static aorta_status run_nothing(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel nothing = {.name = "nothing", .cpu = run_nothing};
+static const struct aorta_gpu_source source = {"bench.cu",
+                                               "struct arguments { void *pointers[4]; long long sizes[4]; };\n"
+                                               "extern \"C\" __global__ void nothing(arguments a) {}\n"};
+static const struct aorta_gpu_entry entry = {&source, "nothing"};
+
+static aorta_status launch_nothing(struct aorta_stream *stream, const void *args) {
+    return aorta_gpu_launch(stream, &entry, (struct aorta_gpu_grid){.blocks = {1}}, args, sizeof(struct arguments));
+}
+
+static const struct aorta_kernel nothing = {.name = "nothing", .cpu = run_nothing, .gpu = launch_nothing};
 
 static aorta_status launch(struct aorta_stream *stream) {
     struct arguments args = {0};
@@ -125,12 +138,111 @@ static aorta_status measure_events(struct bench *bench) {
     return NULL;
 }
 
-static aorta_status open_bench(struct bench *bench) {
-    AORTA_TRY(aorta_device_open(AORTA_DEVICE_CPU, 0, &bench->device));
+/* ---- timestamps: what one adds to a stream of launches ---- */
+
+enum stamping { PLAIN, STAMPED, STAMPED_TWICE }; /* nothing; one between any two launches; two in a row */
+
+static aorta_status queue_stamped(struct bench *bench, enum stamping stamping) {
+    for (int i = 0; i < NODES; i++) {
+        for (int j = 0; j < (int)stamping; j++) AORTA_TRY(aorta_timestamp(bench->streams[0], &bench->stamps[i]));
+        AORTA_TRY(launch(bench->streams[0]));
+    }
+    return NULL;
+}
+
+static aorta_status run_stamped(struct bench *bench, enum stamping stamping, double *host_ns, double *done_ns) {
+    int64_t start = aorta_clock_ns();
+    AORTA_TRY(queue_stamped(bench, stamping));
+    *host_ns = (double)(aorta_clock_ns() - start) / NODES;
+    AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
+    *done_ns = (double)(aorta_clock_ns() - start) / NODES;
+    return NULL;
+}
+
+static aorta_status replay_stamped(struct bench *bench, enum stamping stamping, double *done_ns) {
+    struct aorta_graph *graph;
+    AORTA_TRY(aorta_capture_begin(bench->streams[0]));
+    aorta_status status = queue_stamped(bench, stamping);
+    AORTA_TRY(aorta_status_join(status, aorta_capture_end(bench->streams[0], &graph)));
+    double samples[ROUNDS];
+    for (int round = 0; round < ROUNDS && !status; round++) status = replay(bench, graph, &samples[round]);
+    *done_ns = status ? 0 : aorta_summarise(samples, ROUNDS).p50;
+    aorta_graph_destroy(graph);
+    return status;
+}
+
+static aorta_status measure_stamps(struct bench *bench) {
+    double host[3], done[3], replayed[3];
+    for (int stamping = PLAIN; stamping <= STAMPED_TWICE; stamping++) {
+        double hosts[ROUNDS], dones[ROUNDS];
+        for (int round = 0; round < ROUNDS; round++)
+            AORTA_TRY(run_stamped(bench, (enum stamping)stamping, &hosts[round], &dones[round]));
+        host[stamping] = median(hosts);
+        done[stamping] = median(dones);
+        AORTA_TRY(replay_stamped(bench, (enum stamping)stamping, &replayed[stamping]));
+    }
+    printf(
+        "a timestamp adds %.0f ns of the host, %.0f ns eager, %.0f ns in a graph; a second one in a row %.0f ns in a "
+        "graph\n",
+        host[1] - host[0], done[1] - done[0], replayed[1] - replayed[0], replayed[2] - replayed[1]);
+    return NULL;
+}
+
+/* A timed event beside one that only orders. */
+static aorta_status record_many(struct bench *bench, struct aorta_event *event, double *done_ns) {
+    int64_t start = aorta_clock_ns();
+    for (int i = 0; i < HANDOVERS; i++) {
+        AORTA_TRY(launch(bench->streams[0]));
+        AORTA_TRY(aorta_event_record(event, bench->streams[0]));
+    }
+    AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
+    *done_ns = (double)(aorta_clock_ns() - start) / HANDOVERS;
+    return NULL;
+}
+
+static aorta_status measure_records(struct bench *bench) {
+    double timed[ROUNDS], untimed[ROUNDS];
+    for (int round = 0; round < ROUNDS; round++) {
+        AORTA_TRY(record_many(bench, bench->timed, &timed[round]));
+        AORTA_TRY(record_many(bench, bench->events[0], &untimed[round]));
+    }
+    printf("launch and record: %.2f us, with a timed event %.2f us\n", median(untimed) / 1e3, median(timed) / 1e3);
+    return NULL;
+}
+
+/* How far a timestamp may be from the host's clock: it must lie between two readings around it. */
+static aorta_status measure_clock(struct bench *bench) {
+    if (!aorta_device_is_gpu(bench->device)) return NULL;
+    int64_t worst_ns = 0, bound_ns = 0;
+    for (int i = 0; i < 300; i++) {
+        int64_t start = aorta_clock_ns();
+        while (aorta_clock_ns() - start < 10000000) {
+        }
+        int64_t before = aorta_device_now_ns(bench->device);
+        AORTA_TRY(aorta_timestamp(bench->streams[0], bench->stamps));
+        AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
+        int64_t after = aorta_device_now_ns(bench->device), stamp = bench->stamps[0];
+        int64_t outside = before - stamp > stamp - after ? before - stamp : stamp - after;
+        int64_t bound = aorta_gpu_clock_error_ns(bench->device);
+        if (outside > worst_ns) worst_ns = outside;
+        if (bound > bound_ns) bound_ns = bound;
+    }
+    printf("timestamps tick every %lld ns; in 3 s they lay at most %lld ns outside the host's readings around them "
+           "(error stated: %lld ns)\n",
+           (long long)aorta_device_get_info(bench->device)->timestamp_tick, (long long)worst_ns, (long long)bound_ns);
+    return NULL;
+}
+
+static aorta_status open_bench(enum aorta_device_kind kind, struct bench *bench) {
+    void *stamps;
+    AORTA_TRY(aorta_device_open(kind, 0, &bench->device));
     for (int s = 0; s < MOST_STREAMS; s++) {
         AORTA_TRY(aorta_stream_create(bench->device, "bench", AORTA_PRIORITY_NORMAL, &bench->streams[s]));
-        AORTA_TRY(aorta_event_create(bench->device, &bench->events[s]));
+        AORTA_TRY(aorta_event_create_untimed(bench->device, &bench->events[s]));
     }
+    AORTA_TRY(aorta_event_create(bench->device, &bench->timed));
+    AORTA_TRY(aorta_pinned_alloc(bench->device, NODES * sizeof *bench->stamps, "timestamps", &stamps));
+    bench->stamps = stamps;
     return NULL;
 }
 
@@ -139,21 +251,31 @@ static void close_bench(struct bench *bench) {
         aorta_stream_destroy(bench->streams[s]);
         aorta_event_destroy(bench->events[s]);
     }
+    if (!bench->device) return;
+    aorta_event_destroy(bench->timed);
+    aorta_pinned_free(bench->device, bench->stamps);
     aorta_device_close(bench->device);
 }
 
-static aorta_status run(struct bench *bench) {
-    AORTA_TRY(open_bench(bench));
+static aorta_status run(enum aorta_device_kind kind, struct bench *bench) {
+    AORTA_TRY(open_bench(kind, bench));
     const struct aorta_device_info *info = aorta_device_get_info(bench->device);
-    printf("%s, %d hardware threads\n", info->name, info->multiprocessors);
+    printf("%s, %d %s\n", info->name, info->multiprocessors,
+           kind == AORTA_DEVICE_CPU ? "hardware threads" : "multiprocessors");
     printf("%7s %16s %18s %18s\n", "streams", "ns to queue one", "launches/s eager", "launches/s graph");
     for (int streams = 1; streams <= MOST_STREAMS; streams *= 2) AORTA_TRY(measure_launches(bench, streams));
-    return measure_events(bench);
+    AORTA_TRY(measure_events(bench));
+    AORTA_TRY(measure_records(bench));
+    AORTA_TRY(measure_stamps(bench));
+    return measure_clock(bench);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    enum aorta_device_kind kind = AORTA_DEVICE_CPU;
+    if (argc > 1 && strcmp(argv[1], "cuda") == 0) kind = AORTA_DEVICE_CUDA;
+    if (argc > 1 && strcmp(argv[1], "hip") == 0) kind = AORTA_DEVICE_HIP;
     struct bench bench = {0};
-    aorta_status status = run(&bench);
+    aorta_status status = run(kind, &bench);
     close_bench(&bench);
     if (status) fprintf(stderr, "device_launch: %s\n", aorta_status_message(status));
     int code = aorta_code_exit(aorta_status_code(status));

@@ -1,5 +1,6 @@
 /* Opens devices and hands each call to the driver of its device. */
 #include "device/backend.h"
+#include "device/gpu.h"
 
 #include <stdio.h>
 
@@ -20,6 +21,7 @@ const char *aorta_device_kind_name(enum aorta_device_kind kind) {
 }
 
 static void close_parts(struct aorta_device *device) {
+    if (aorta_device_is_gpu(device)) aorta_status_free(aorta_gpu_make_current(device)); /* for the attachments' ends */
     aorta_attachments_destroy(device->attachments);
     if (device->memory) aorta_memory_destroy(device->memory);
     aorta_watch_close(device);

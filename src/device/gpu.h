@@ -73,6 +73,11 @@ struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);
 /* Device time is CLOCK_MONOTONIC by an offset that is measured; within how many ns, at the last measurement. */
 int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
 
+/* Lets `device` read and write the other's memory directly where the two are linked so; copies between the two then go
+ * straight. *direct: they do. Without it aorta_copy works all the same, through the host. */
+AORTA_MUST_USE aorta_status aorta_gpu_enable_peer(struct aorta_device *device, struct aorta_device *other,
+                                                  bool *direct);
+
 /* State that a room hangs on a device for as long as it is open (library handles, workspaces), so that none of it is
  * global. `key` is the address of any static object of the room. `make` is called once, at first use. Thread-safe.
  * `end` runs at aorta_device_close, last attached first. */

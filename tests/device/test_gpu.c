@@ -721,6 +721,44 @@ static void test_the_inventory_lists_devices_and_links(void **state) {
     aorta_gpu_inventory_free(&inventory);
 }
 
+static void test_devices_reach_each_other(void **state) {
+    (void)state;
+    control()->set_devices(2);
+    struct aorta_device *first = open_gpu(), *second;
+    bool direct = false;
+    check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 1, &second));
+    check_ok(aorta_gpu_enable_peer(first, second, &direct));
+    assert_true(direct);
+    control()->strike("cuCtxEnablePeerAccess", 1, 704, 0); /* already so */
+    check_ok(aorta_gpu_enable_peer(first, second, &direct));
+    assert_true(direct);
+    control()->strike("cuCtxEnablePeerAccess", 1, 2, 0);
+    check_fails(aorta_gpu_enable_peer(second, first, &direct), AORTA_MEMORY, "device 1 to the memory of device 0");
+    aorta_device_close(second);
+    aorta_device_close(first);
+}
+
+/* A stream whose work never ends is not waited for once somebody gave the device up. */
+static void test_a_device_given_up_is_not_waited_for(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "hung");
+    void *memory;
+    check_ok(aorta_device_alloc(device, 1024, "memory", &memory));
+    check_ok(aorta_host_call(stream, note_call, NULL));
+    check_ok(aorta_stream_synchronize(stream));
+    aorta_device_fail(device, AORTA_ERROR(AORTA_COMM, "rank 1 is dead"));
+    check_fails(aorta_stream_synchronize(stream), AORTA_COMM, "rank 1 is dead");
+    control()->strike("*", 0, 0, 0);
+    aorta_device_free(device, memory);
+    control()->strike("cuStreamSynchronize", 0, 0, 0);
+    aorta_stream_destroy(stream);
+    assert_int_equal(control()->calls(), 0);
+    control()->strike("cuMemFree_v2", 0, 0, 0);
+    aorta_device_close(device);
+    assert_int_equal(control()->calls(), 0);
+}
+
 /* ---- attachments ---- */
 
 static int ended;
@@ -802,7 +840,9 @@ int main(int argc, char **argv) {
         TEST(test_many_ranks_fill_the_cache_at_once),
         TEST(test_metrics_say_what_is_missing),
         TEST(test_the_inventory_lists_devices_and_links),
+        TEST(test_devices_reach_each_other),
         TEST(test_attachments_live_as_long_as_the_device),
+        TEST(test_a_device_given_up_is_not_waited_for), /* leaves the fake with memory in use: the last one */
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -18,7 +18,7 @@ enum {
     LAST_INTERVAL_NS = 1000000000,
     SLEW_SHARE = 5000,
     SHORTEST_SLEW_NS = 1000000,
-    START_PATIENCE_NS = 2000000, /* a busy device starts the kernel late: then the measurement is put off */
+    START_PATIENCE_NS = 500000, /* a busy device starts the kernel late: then the measurement is put off */
     OPEN_PATIENCE_NS = 2000000000,
     GOOD_ROUND_TRIP_NS = 4000, /* over PCIe it takes about 2 us, unless the host was interrupted */
     YIELD_NS = 5000,
@@ -109,8 +109,8 @@ static void tend(struct gpu_device *device) {
     if (!status && found && is_good(clock, &ping)) {
         adjust(clock, &ping);
         status = publish(device);
-        if (clock->interval_ns < LAST_INTERVAL_NS) clock->interval_ns *= 2;
     }
+    if (clock->interval_ns < LAST_INTERVAL_NS) clock->interval_ns *= 2;
     aorta_status_free(status); /* the line goes on as it was; a lost device is reported by the caller's own calls */
 }
 

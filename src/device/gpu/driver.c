@@ -144,8 +144,32 @@ static aorta_status set_up(struct gpu_device *device) {
     return aorta_gpu_clock_open(device);
 }
 
+/* Someone gave up on work that will never end: whatever waits for it would never end either, and the end of the process
+ * frees what the device holds. */
+bool aorta_gpu_given_up(const struct gpu_device *device) {
+    return atomic_load(&device->base.failure) != NULL;
+}
+
+static int leave(void *thing) {
+    (void)thing;
+    return 0;
+}
+
+static int leave_context(int device) {
+    (void)device;
+    return 0;
+}
+
+/* Every call that may wait does nothing from now on. */
+static void leave_all(struct gpu_api *api) {
+    api->stream_synchronize = api->stream_destroy = api->event_destroy = leave;
+    api->memory_free = api->host_free = api->module_unload = leave;
+    api->context_release = leave_context;
+}
+
 static void gpu_close(struct aorta_device *base) {
     struct gpu_device *device = gpu_device(base);
+    if (aorta_gpu_given_up(device)) leave_all(&device->driver.api);
     if (device->context) {
         aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: what it held is gone anyway */
         aorta_gpu_clock_close(device);
@@ -209,6 +233,22 @@ static int64_t gpu_now_ns(struct aorta_device *device) {
     return aorta_clock_ns();
 }
 
+aorta_status aorta_gpu_enable_peer(struct aorta_device *base, struct aorta_device *other, bool *direct) {
+    struct gpu_device *device = gpu_device(base), *peer = gpu_device(other);
+    int possible = 0;
+    *direct = device->handle == peer->handle;
+    if (*direct) return NULL;
+    AORTA_TRY(aorta_gpu_make_current(base));
+    int result = device->driver.api.peer_possible(&possible, device->handle, peer->handle);
+    if (!result && possible) result = device->driver.api.peer_enable(peer->context, 0);
+    if (result && result != GPU_PEER_ALREADY_ENABLED) {
+        return aorta_gpu_error(device, result, "device %d to the memory of device %d", base->info.index,
+                               other->info.index);
+    }
+    *direct = possible;
+    return NULL;
+}
+
 aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count) {
     struct gpu_driver driver;
     AORTA_TRY(aorta_gpu_driver_open(aorta_gpu_vendor(kind), &driver));
@@ -234,6 +274,7 @@ static aorta_status gpu_memory_get(struct aorta_device *base, size_t bytes, void
 static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes) {
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
+    if (aorta_gpu_given_up(device)) return;
     device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
     device->driver.api.memory_free(memory);
 }
@@ -248,6 +289,7 @@ static aorta_status gpu_pinned_get(struct aorta_device *base, size_t bytes, void
 static void gpu_pinned_put(struct aorta_device *base, void *memory, size_t bytes) {
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
+    if (aorta_gpu_given_up(device)) return;
     device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
     device->driver.api.host_free(memory);
 }

@@ -70,6 +70,7 @@ AORTA_MUST_USE aorta_status aorta_gpu_find_device(struct gpu_device *device, int
 /* AORTA_MEMORY or AORTA_DEVICE: "what: CUDA_ERROR_… (its text)". */
 AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const char *format, ...)
     AORTA_PRINTF(3, 4);
+bool aorta_gpu_given_up(const struct gpu_device *device);
 aorta_status aorta_gpu_copy_status(aorta_status status); /* NULL for NULL */
 
 /* ---- clock.c ---- */

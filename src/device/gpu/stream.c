@@ -86,7 +86,7 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
     if (stream->branch) aorta_gpu_capture_leave(stream);
     if (stream->handle) {
         if (!stream->failure) aorta_status_free(aorta_gpu_stream_write_stamps(stream));
-        api->stream_synchronize(stream->handle);
+        if (!aorta_gpu_given_up(device_of(stream))) api->stream_synchronize(stream->handle);
         api->stream_destroy(stream->handle);
     }
     aorta_gpu_verdict_release(stream->verdict);
