@@ -5,7 +5,11 @@ static const struct aorta_gpu_source source = {
     "driver.cu",
     "#if defined(__HIP_PLATFORM_AMD__) || defined(__HIPCC_RTC__) || defined(__AMDGCN__)\n"
     "static __device__ long long device_timer() {\n"
+    "#if __has_builtin(__builtin_readsteadycounter)\n"
+    "    return (long long)__builtin_readsteadycounter();\n"
+    "#else\n" /* before clang 18 */
     "    return (long long)__builtin_amdgcn_s_memrealtime();\n"
+    "#endif\n"
     "}\n"
     "#else\n"
     "static __device__ long long device_timer() {\n"
