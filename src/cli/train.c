@@ -14,7 +14,7 @@
 struct train_values {
     const char *config;
     struct aorta_string_list overrides;
-    bool rocm_metrics, no_record, no_report, quiet;
+    bool rocm_metrics, kernel_timing, no_record, no_report, quiet;
 };
 
 static const struct aorta_cli_option options[] = {
@@ -39,6 +39,12 @@ static const struct aorta_cli_option options[] = {
                .offset = offsetof(struct train_values, rocm_metrics),
                .fallback = "false",
                .help = "adds ROCm SMI readings to each iteration's metrics; null with a reason on other devices"}},
+    {.value = {.key = "kernel-timing",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, kernel_timing),
+               .fallback = "false",
+               .help =
+                   "on GPUs: adds every kernel's own start and end to each iteration (source kernel beside range)"}},
     {.value = {.key = "no-record",
                .type = AORTA_OPTION_BOOL,
                .offset = offsetof(struct train_values, no_record),
@@ -108,6 +114,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     struct aorta_train_run run = {.options = o,
                                   .ranks = *ranks,
                                   .log = &log,
+                                  .kernel_timing = values->kernel_timing,
                                   .record = !values->no_record,
                                   .progress = !values->quiet && isatty(STDERR_FILENO),
                                   .device_metrics_reason = values->rocm_metrics ? rocm_metrics_reason : NULL};
@@ -122,8 +129,15 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     return status;
 }
 
+static aorta_status check_values(const struct train_values *values) {
+    if (!values->kernel_timing || !values->no_record) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "--kernel-timing and --no-record exclude each other: kernels are recorded beside ranges");
+}
+
 static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
     struct aorta_train_options o;
+    AORTA_TRY(check_values(values));
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
     aorta_status status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "comm/beacon.h"
+#include "profile/kernel_lines.h"
 #include "profile/metrics.h"
 #include "train/data.h"
 #include "train/step.h"
@@ -40,6 +41,8 @@ struct trainer {
     struct aorta_batch_layout layout;
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
+    struct aorta_tracer *tracer;      /* kernel_timing; else NULL */
+    struct aorta_kernel_lines *lines; /* they write the metrics then */
     struct aorta_progress progress;
     struct flight flights[SLOTS];
     int64_t total_steps;
@@ -130,7 +133,8 @@ static aorta_status open_output(struct trainer *t) {
         set_aside_other_ranks(t);
         AORTA_TRY(write_config(t));
     }
-    return aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics);
+    AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
+    return t->tracer ? aorta_kernel_lines_open(t->tracer, t->metrics, &t->lines) : NULL;
 }
 
 static aorta_status set_up(struct trainer *t) {
@@ -138,6 +142,7 @@ static aorta_status set_up(struct trainer *t) {
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
+    if (t->run->kernel_timing) AORTA_TRY(aorta_tracer_open(t->context.device, &t->tracer));
     aorta_recorder_enable(t->context.recorder, t->run->record);
     t->layout = aorta_batch_layout(o);
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
@@ -153,7 +158,10 @@ static aorta_status set_up(struct trainer *t) {
 
 /* When all ranks have closed their files, rank 0 may read them. */
 static aorta_status close_output(struct trainer *t) {
-    aorta_status status = aorta_metrics_close(t->metrics);
+    aorta_status status = t->lines ? aorta_kernel_lines_finish(t->lines) : NULL;
+    aorta_kernel_lines_close(t->lines);
+    status = aorta_status_join(status, aorta_metrics_close(t->metrics));
+    aorta_tracer_close(t->tracer);
     if (status || t->run->ranks.world_size == 1 || !t->context.world) return status;
     AORTA_TRY(aorta_barrier(t->context.world, aorta_train_compute(&t->context)));
     return aorta_stream_synchronize(aorta_train_compute(&t->context));
@@ -353,15 +361,16 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     };
     struct aorta_profile profile = {0};
     struct aorta_overlap overlap = {0};
-    aorta_status status = NULL;
-    if (t->run->record) {
-        AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
-        status = aorta_overlap_compute(&profile, t->last_end_ns, &overlap);
-        if (profile.range_count) t->last_end_ns = profile.end_ns;
-        metrics.profile = &profile, metrics.overlap = &overlap;
-    }
-    if (!status) status = aorta_metrics_write(t->metrics, &metrics);
-    if (metrics.overlap) aorta_overlap_free(&overlap);
+    if (!t->run->record) return aorta_metrics_write(t->metrics, &metrics);
+    AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
+    aorta_status status = aorta_overlap_compute(&profile, t->last_end_ns, &overlap);
+    if (profile.range_count) t->last_end_ns = profile.end_ns;
+    metrics.profile = &profile, metrics.overlap = &overlap;
+    if (!status && t->lines)
+        status = aorta_kernel_lines_add(t->lines, &metrics, &profile, &overlap);
+    else if (!status)
+        status = aorta_metrics_write(t->metrics, &metrics);
+    aorta_overlap_free(&overlap);
     aorta_profile_free(&profile);
     return status;
 }
