@@ -212,7 +212,7 @@ struct gpu_stream {
     struct gpu_verdict *verdict; /* NULL: no host call yet */
     uint64_t host_calls;         /* ever queued */
     struct gpu_branch *branch;   /* while captured */
-    int64_t *stamps[GPU_STAMPS]; /* timestamps asked for since the last command: one kernel writes them all */
+    int64_t *stamps[GPU_STAMPS]; /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;        /* of them */
     const char *last;            /* last kernel launched, for messages; static */
 };

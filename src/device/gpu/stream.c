@@ -171,9 +171,12 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
     return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
 }
 
-/* A timestamp is a kernel of one thread, about 1 us of the stream's time, so those asked for with nothing in between
- * (the end of one range and the beginning of the next) share one. It is launched before the next command. Events with
- * timing would cost as much in a stream, tell a time only through the host and not in graphs, and in floats. */
+/* A timestamp is a kernel of one thread, about 1 us of the stream's time. Events with timing would cost as much, tell a
+ * time only through the host, in floats, and none in graphs.
+ *
+ * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
+ * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies
+ * between must not count as part of the range that has ended. */
 aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     if (!stream->branch && has_failed(stream)) return NULL;
@@ -182,6 +185,11 @@ aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
         if (!begin(stream, &status)) return status;
     }
     stream->stamps[stream->stamp_count++] = slot;
-    if (stream->branch) stream->branch->reach.counts[stream->branch->index]++;
+    if (!stream->branch) {
+        aorta_status status;
+        begin(stream, &status);
+        return status;
+    }
+    stream->branch->reach.counts[stream->branch->index]++;
     return NULL;
 }
