@@ -1,20 +1,24 @@
-/* Collectives on host memory, in the manner of nccl-tests: `mpirun -n 2 bench_comm [largest MiB]`.
+/* Collectives in the manner of nccl-tests: `aorta launch -n 2 -- bench_comm [cpu|cuda|hip] [largest MiB]`.
  *
  * algbw = bytes / time with the bytes of one rank's larger buffer, busbw = algbw × the factor of base/collective.h;
- * times are medians, from a barrier to the end on the slowest rank. Then the other aim: what compute loses to
+ * times are medians, from a barrier to the end on the slowest rank: of one call on host memory, and on GPUs, as in
+ * nccl-tests, of a row of calls divided by their number. Then, on host memory, the other aim: what compute loses to
  * collectives that only wait. Two threads fill the cores of rank 0 while two of its streams wait for late ranks. */
 #include "comm/comm.h"
 #include "base/clock.h"
 #include "base/statistics.h"
+#include "device/device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define REPEATS 9
+#define GPU_CALLS 20
 #define COMPUTE_S 1.0
 
 struct bench {
@@ -22,7 +26,8 @@ struct bench {
     struct aorta_comm *world, *second;
     struct aorta_stream *streams[2];
     float *send, *receive;
-    int64_t *time;
+    int64_t *time; /* on the device */
+    int calls;     /* in one measurement */
 };
 
 static aorta_status queue(struct bench *bench, enum aorta_collective kind, size_t bytes) {
@@ -46,17 +51,24 @@ static aorta_status queue(struct bench *bench, enum aorta_collective kind, size_
     }
 }
 
+static aorta_status slowest(struct bench *bench, int64_t *ns) {
+    struct aorta_stream *stream = bench->streams[0];
+    AORTA_TRY(aorta_copy(stream, bench->time, ns, sizeof *ns));
+    AORTA_TRY(aorta_all_reduce(bench->world, stream, bench->time, bench->time, 1, AORTA_I64, AORTA_MAX));
+    AORTA_TRY(aorta_copy(stream, ns, bench->time, sizeof *ns));
+    return aorta_stream_synchronize(stream);
+}
+
 /* Nanoseconds of one call on the slowest rank. */
 static aorta_status time_once(struct bench *bench, enum aorta_collective kind, size_t bytes, double *ns) {
     AORTA_TRY(aorta_barrier(bench->world, bench->streams[0]));
     AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
-    int64_t start_ns = aorta_clock_ns();
-    AORTA_TRY(queue(bench, kind, bytes));
+    int64_t time_ns = -aorta_clock_ns();
+    for (int i = 0; i < bench->calls; i++) AORTA_TRY(queue(bench, kind, bytes));
     AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
-    *bench->time = aorta_clock_ns() - start_ns;
-    AORTA_TRY(aorta_all_reduce(bench->world, bench->streams[0], bench->time, bench->time, 1, AORTA_I64, AORTA_MAX));
-    AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
-    *ns = (double)*bench->time;
+    time_ns += aorta_clock_ns();
+    AORTA_TRY(slowest(bench, &time_ns));
+    *ns = (double)time_ns / bench->calls;
     return NULL;
 }
 
@@ -142,11 +154,13 @@ static aorta_status compute_beside_waiting(struct bench *bench) {
 
 /* ---- the program ---- */
 
-static aorta_status open_bench(struct bench *bench, size_t bytes) {
+static aorta_status open_bench(struct bench *bench, enum aorta_device_kind kind, size_t bytes) {
     struct aorta_comm_options options = {.backend = "auto", .timeout_s = 60};
-    AORTA_TRY(aorta_device_open(AORTA_DEVICE_CPU, 0, &bench->device));
-    options.device = bench->device;
     AORTA_TRY(aorta_ranks_detect(&options.ranks));
+    bool cpu = kind == AORTA_DEVICE_CPU;
+    AORTA_TRY(aorta_device_open(kind, cpu ? 0 : options.ranks.local_rank, &bench->device));
+    options.device = bench->device;
+    bench->calls = cpu ? 1 : GPU_CALLS;
     AORTA_TRY(aorta_comm_open(&options, &bench->world));
     int all[256], size = aorta_comm_size(bench->world);
     for (int i = 0; i < size && i < 256; i++) all[i] = i;
@@ -157,8 +171,9 @@ static aorta_status open_bench(struct bench *bench, size_t bytes) {
     AORTA_TRY(aorta_device_alloc(bench->device, bytes, "send buffer", (void **)&bench->send));
     AORTA_TRY(aorta_device_alloc(bench->device, bytes, "receive buffer", (void **)&bench->receive));
     AORTA_TRY(aorta_device_alloc(bench->device, sizeof *bench->time, "time", (void **)&bench->time));
-    for (size_t i = 0; i < bytes / sizeof(float); i++) bench->send[i] = bench->receive[i] = 1;
-    return NULL;
+    AORTA_TRY(aorta_fill_bytes(bench->streams[0], bench->send, 0, bytes));
+    AORTA_TRY(aorta_fill_bytes(bench->streams[0], bench->receive, 0, bytes));
+    return aorta_stream_synchronize(bench->streams[0]);
 }
 
 static void close_bench(struct bench *bench) {
@@ -172,29 +187,45 @@ static void close_bench(struct bench *bench) {
     aorta_comm_shutdown();
 }
 
-static aorta_status run(struct bench *bench, size_t largest) {
-    AORTA_TRY(open_bench(bench, largest));
+static aorta_status run(struct bench *bench, enum aorta_device_kind kind, size_t largest) {
+    AORTA_TRY(open_bench(bench, kind, largest));
     if (aorta_comm_rank(bench->world) == 0) {
-        printf("%d ranks, backend %s\n%-15s %10s %10s %8s %8s\n", aorta_comm_size(bench->world),
-               aorta_comm_backend(bench->world), "collective", "bytes", "us", "algbw", "busbw GB/s");
+        printf("%d ranks, backend %s, %s\n%-15s %10s %10s %8s %8s\n", aorta_comm_size(bench->world),
+               aorta_comm_backend(bench->world), aorta_device_get_info(bench->device)->name, "collective", "bytes",
+               "us", "algbw", "busbw GB/s");
     }
-    for (int kind = 0; kind < AORTA_BARRIER; kind++) {
+    for (int collective = 0; collective < AORTA_BARRIER; collective++) {
         for (size_t bytes = 2048; bytes <= largest; bytes *= 8) {
-            AORTA_TRY(time_collective(bench, (enum aorta_collective)kind, bytes));
+            AORTA_TRY(time_collective(bench, (enum aorta_collective)collective, bytes));
         }
     }
-    if (aorta_comm_size(bench->world) > 1) AORTA_TRY(compute_beside_waiting(bench));
-    return NULL;
+    bool waits = aorta_comm_size(bench->world) > 1 && kind == AORTA_DEVICE_CPU;
+    return waits ? compute_beside_waiting(bench) : NULL;
+}
+
+/* [cpu|cuda|hip] [largest MiB]; false when it is something else. */
+static bool parse(char **argv, enum aorta_device_kind *kind, long *mebibytes) {
+    for (int i = AORTA_DEVICE_CPU; *argv && i <= AORTA_DEVICE_HIP; i++) {
+        if (strcmp(*argv, aorta_device_kind_name((enum aorta_device_kind)i)) != 0) continue;
+        *kind = (enum aorta_device_kind)i;
+        argv++;
+    }
+    *mebibytes = *kind == AORTA_DEVICE_CPU ? 64 : 512;
+    char *end = (char[]){""};
+    if (*argv) *mebibytes = strtol(*argv++, &end, 10);
+    return !*argv && !*end && *mebibytes >= 1 && *mebibytes <= 4096;
 }
 
 int main(int argc, char **argv) {
-    long mebibytes = argc > 1 ? strtol(argv[1], NULL, 10) : 64;
-    if (mebibytes < 1 || mebibytes > 4096) {
-        fprintf(stderr, "usage: mpirun -n RANKS bench_comm [largest size in MiB, 1 to 4096]\n");
+    enum aorta_device_kind kind = AORTA_DEVICE_CPU;
+    long mebibytes;
+    (void)argc;
+    if (!parse(argv + 1, &kind, &mebibytes)) {
+        fprintf(stderr, "usage: aorta launch -n RANKS -- bench_comm [cpu|cuda|hip] [largest MiB, 1 to 4096]\n");
         return 2;
     }
     struct bench bench = {0};
-    aorta_status status = run(&bench, (size_t)mebibytes << 20);
+    aorta_status status = run(&bench, kind, (size_t)mebibytes << 20);
     if (status) {
         fprintf(stderr, "bench_comm: %s\n", aorta_status_message(status));
         aorta_comm_abort(bench.world, aorta_code_exit(aorta_status_code(status)));
