@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: all build demo check asan tsan coverage tidy format parity bench install clean help
+.PHONY: all build demo check asan tsan coverage tidy format parity bench dist install clean help
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -63,6 +63,10 @@ bench: ## compare the step time with PyTorch's, and training with and without re
 	@/usr/bin/python3 bench/step_time.py
 	@/usr/bin/python3 bench/recording_cost.py
 	@/usr/bin/python3 bench/gemm_share.py
+
+dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without installing anything
+	@scripts/bootstrap build check
+	@scripts/dist
 
 install: build ## install the program below PREFIX (default /usr/local)
 	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"
