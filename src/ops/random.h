@@ -23,6 +23,8 @@ struct aorta_dropout {
     float scale;       /* of kept elements; 0 when all are dropped */
 };
 
+/* The key alone; anywhere. */
+void aorta_dropout_key(const struct aorta_rng *rng, uint32_t key[2]);
 /* Runs on the device: reads rng->state. */
 struct aorta_dropout aorta_dropout_begin(float probability, const struct aorta_rng *rng);
 

@@ -51,7 +51,9 @@ static aorta_status choose(const struct aorta_attention *shape, const struct var
 
 static struct aorta_gpu_attention_args arguments(const struct aorta_attention_args *a, const void *saved) {
     char *logsum = (char *)saved;
-    return (struct aorta_gpu_attention_args){.op = *a,
+    struct aorta_attention_args op = *a;
+    op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
+    return (struct aorta_gpu_attention_args){.op = op,
                                              .logsum = (float *)(void *)logsum,
                                              .kept = (uint16_t *)(void *)(logsum + logsum_bytes(&a->shape)),
                                              .units = units_of(&a->shape),

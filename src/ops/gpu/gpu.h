@@ -43,6 +43,9 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_run_typed(struct aorta_stream *stream,
                                                     enum aorta_dtype dtype, struct aorta_gpu_grid grid,
                                                     const void *args, size_t bytes);
 
+/* `rng` as kernels expect it: the key that seed, site, rank and micro make stands in the place of the seed. */
+struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng);
+
 static inline uint32_t aorta_ops_blocks(int64_t count, int64_t per_block) {
     return (uint32_t)((count + per_block - 1) / per_block);
 }

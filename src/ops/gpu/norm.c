@@ -14,12 +14,13 @@ static aorta_status threads_of(int64_t width, uint32_t threads[2]) {
 }
 
 aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_norm_args *a = args;
+    struct aorta_norm_args a = *(const struct aorta_norm_args *)args;
     uint32_t threads[2];
-    AORTA_TRY(threads_of(a->shape.width, threads));
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.rows, threads[1])},
+    AORTA_TRY(threads_of(a.shape.width, threads));
+    a.shape.rng = aorta_ops_gpu_key(a.shape.rng);
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, threads[1])},
                                         .threads = {threads[0], threads[1]}};
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_norm_forward, a->shape.dtype, grid, a, sizeof *a);
+    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_norm_forward, a.shape.dtype, grid, &a, sizeof a);
 }
 
 aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args) {
@@ -34,7 +35,8 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
     const int64_t partial_rows = (int64_t)blocks * threads[1];
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, (size_t)(partial_rows * 2 * width) * sizeof(float), &workspace));
-    const struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
+    struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
+    first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {threads[0], threads[1]}};
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_norm_backward, a->shape.dtype, grid, &first, sizeof first));
     const struct aorta_gpu_column_finish_args second = {.partial = first.partial,

@@ -31,16 +31,17 @@ aorta_status aorta_ops_gpu_add(struct aorta_stream *stream, const void *args) {
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_add, grid_of(a->piece.count), a, sizeof *a);
 }
 
+static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {
+    args.shape.rng = aorta_ops_gpu_key(args.shape.rng);
+    return aorta_ops_gpu_run_typed(stream, entry, args.shape.dtype, grid_of(args.shape.count), &args, sizeof args);
+}
+
 aorta_status aorta_ops_gpu_gelu_forward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_gelu_args *a = args;
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gelu_forward, a->shape.dtype, grid_of(a->shape.count), a,
-                                   sizeof *a);
+    return gelu(stream, AORTA_ENTRY_gelu_forward, *(const struct aorta_gelu_args *)args);
 }
 
 aorta_status aorta_ops_gpu_gelu_backward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_gelu_args *a = args;
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gelu_backward, a->shape.dtype, grid_of(a->shape.count), a,
-                                   sizeof *a);
+    return gelu(stream, AORTA_ENTRY_gelu_backward, *(const struct aorta_gelu_args *)args);
 }
 
 aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, const void *args) {

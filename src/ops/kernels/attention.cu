@@ -36,14 +36,8 @@ struct head {
 DEVICE head head_begin(const aorta_attention &shape, int64_t index, const void *some, const void *other) {
     const int64_t row = index / shape.heads * shape.positions, column = index % shape.heads * shape.head_dim;
     const bool whole = shape.head_dim % 8 == 0 && aligned16(some) && aligned16(other);
-    return head{shape.positions,
-                shape.head_dim,
-                shape.heads * shape.head_dim,
-                row,
-                column,
-                index,
-                whole,
-                1.0f / sqrtf((float)shape.head_dim)};
+    return head{shape.positions, shape.head_dim, shape.heads * shape.head_dim,       row, column,
+                index,           whole,          1.0f / sqrtf((float)shape.head_dim)};
 }
 
 /* Address of the head's part of a row: tensors have `parts` = 3 for qkv, 1 else. */

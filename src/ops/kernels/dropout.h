@@ -28,13 +28,12 @@ struct dropout {
     float scale;        /* of kept elements */
 };
 
+/* The host has put the key in the place of the seed (aorta_ops_gpu_key): it is the same for all threads. */
 DEVICE dropout dropout_begin(float probability, const aorta_rng &rng) {
     dropout d = {0, 0, 0, (uint32_t)(probability * 65536.0f + 0.5f), 1.0f};
     if (d.threshold == 0) return d;
-    const philox key =
-        philox4x32_10(philox{{rng.site, rng.rank, rng.micro, 0}}, (uint32_t)rng.seed, (uint32_t)(rng.seed >> 32));
-    d.key0 = key.word[0];
-    d.key1 = key.word[1];
+    d.key0 = (uint32_t)rng.seed;
+    d.key1 = (uint32_t)(rng.seed >> 32);
     d.step = rng.state ? (uint64_t)rng.state->step : 0;
     d.scale = d.threshold < 65536u ? 65536.0f / (float)(65536u - d.threshold) : 0.0f;
     return d;

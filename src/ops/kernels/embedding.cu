@@ -185,7 +185,7 @@ KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_runs, aorta_gpu_gather_args
     const gather g = gather_begin(a);
     if (g.begin >= g.end || g.end >= a.count) return;
     const uint32_t key = a.keys[g.end - 1];
-    if (a.keys[g.end] != key) return; /* ends here */
+    if (a.keys[g.end] != key) return;                                                /* ends here */
     if (a.keys[g.begin] == key && g.begin > 0 && a.keys[g.begin - 1] == key) return; /* began earlier */
     const int64_t dim = a.op.shape.dim;
     float sum[8], more[8];

@@ -65,11 +65,11 @@ DEVICE void add_product(product<COLUMNS> &c, const T *a, int a_stride, const T *
     }
 }
 
-/* ---- tensor cores for the 16-bit types, on NVIDIA's processors (and in the emulator, which follows the PTX ISA) ---- */
+/* ---- tensor cores for the 16-bit types: NVIDIA, and the emulator, which follows the PTX ISA ---- */
 
 #ifdef AORTA_CUDA
-/* Four 8×8 pieces at once: thread i gives the address of row i % 8 of piece i / 8, and gets the elements of row lane / 4
- * and columns 2·(lane % 4) and the next of each piece; transposed, rows and columns change places. */
+/* Four 8×8 pieces at once: thread i gives the address of row i % 8 of piece i / 8, and gets the elements of row lane /
+ * 4 and columns 2·(lane % 4) and the next of each piece; transposed, rows and columns change places. */
 DEVICE void load_pieces(uint32_t piece[4], const void *address) {
     const uint32_t shared = (uint32_t)__cvta_generic_to_shared(address);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -25,8 +25,8 @@ KERNEL(AORTA_POINTWISE_THREADS, cast, aorta_cast_args) {
     cast_chunk(a.piece, a.to_dtype, a.from_dtype, a.scale, first_element());
 }
 
-/* Pieces are of any size: they are cut into tiles, and the tiles dealt out to the blocks. 256 pieces at a time, of which
- * `end` says how many tiles lie up to and including each. */
+/* Pieces are of any size: they are cut into tiles, and the tiles dealt out to the blocks. 256 pieces at a time, of
+ * which `end` says how many tiles lie up to and including each. */
 KERNEL(AORTA_POINTWISE_THREADS, cast_pieces, aorta_cast_pieces_args) {
     __shared__ int64_t end[AORTA_POINTWISE_THREADS];
     const int t = (int)threadIdx.x;

@@ -73,8 +73,7 @@ template <typename T> DEVICE void bce(const aorta_gpu_bce_args &a) {
     const int64_t i = (int64_t)blockIdx.x * AORTA_SUM_THREADS + threadIdx.x;
     double loss = 0.0;
     if (i < op.shape.count) {
-        const double share =
-            (double)op.shape.gradient_weight / (double)op.shape.count * (double)op.state->loss_scale;
+        const double share = (double)op.shape.gradient_weight / (double)op.shape.count * (double)op.state->loss_scale;
         const double s = (double)to_float(((const T *)op.scores)[i]);
         const double t = (double)op.target[i], weight = (double)op.importance[i];
         const double e = exp(s < 0.0 ? s : -s); /* in [0, 1]: never overflows */

@@ -1,10 +1,11 @@
-// A cuBLASLt of a few lines that multiplies on the host, for the descriptions that our code makes: what they say must fit
-// together, and what comes out must be right. Numbers are cublasLt.h's. It offers no products of one row, and no sums of
-// b beside products in fp16, so that ways around are walked too.
+// A cuBLASLt of a few lines that multiplies on the host, for the descriptions that our code makes: what they say must
+// fit together, and what comes out must be right. Numbers are cublasLt.h's. It offers no products of one row, and no
+// sums of b beside products in fp16, so that ways around are walked too.
 #include "emulator.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 namespace {
 
@@ -74,10 +75,15 @@ void store(void *base, int type, uint64_t index, double value) {
     }
 }
 
-// Element (i, j) of op(matrix).
-double element(const void *base, const layout &l, bool transposed, uint64_t i, uint64_t j) {
-    const uint64_t row = transposed ? j : i, column = transposed ? i : j;
-    return load(base, l.type, row + column * (uint64_t)l.stride);
+// The matrix, or its transpose, row by row.
+std::vector<double> rows_of(const void *base, const layout &l, bool transposed, uint64_t rows, uint64_t columns) {
+    std::vector<double> values(rows * columns);
+    for (uint64_t i = 0; i < rows; i++)
+        for (uint64_t j = 0; j < columns; j++) {
+            const uint64_t row = transposed ? j : i, column = transposed ? i : j;
+            values[i * columns + j] = load(base, l.type, row + column * (uint64_t)l.stride);
+        }
+    return values;
 }
 
 struct shape {
@@ -117,8 +123,8 @@ int cublasLtMatmulDescDestroy(void *d) {
 }
 int cublasLtMatmulDescSetAttribute(void *to, int attribute, const void *value, size_t bytes) {
     description *d = static_cast<description *>(to);
-    void *const members[ATTRIBUTES] = {nullptr,         nullptr, nullptr, &d->transpose_a, &d->transpose_b, nullptr,
-                                       nullptr, &d->epilogue, &d->bias};
+    void *const members[ATTRIBUTES] = {nullptr, nullptr, nullptr,      &d->transpose_a, &d->transpose_b,
+                                       nullptr, nullptr, &d->epilogue, &d->bias};
     if (attribute < 0 || attribute >= ATTRIBUTES || !members[attribute]) return INVALID_VALUE;
     if (bytes != (attribute == BIAS_POINTER ? sizeof(void *) : sizeof(int))) return INVALID_VALUE;
     memcpy(members[attribute], value, bytes);
@@ -183,26 +189,28 @@ int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, vo
     const algorithm &how = *static_cast<const algorithm *>(chosen);
     shape s;
     if (c != d || c_layout != d_layout || !shape_of(what, la, lb, lc, &s)) fail("a product unlike its description");
-    if (how.magic != magic || how.m != s.m || how.n != s.n || how.k != s.k) fail("an algorithm made for something else");
+    if (how.magic != magic || how.m != s.m || how.n != s.n || how.k != s.k)
+        fail("an algorithm made for something else");
     const void *const pointers[] = {a, b, c, d};
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)pointers[i] % how.alignment[i] != 0) fail("an operand aligned less than promised");
-    memset(workspace, 0xFF, workspace_bytes); /* is the library's to use */
+    memset(workspace, 0xFF, workspace_bytes < 65536 ? workspace_bytes : 65536); // the library may write there
     const double times = (double)*static_cast<const float *>(alpha), old = (double)*static_cast<const float *>(beta);
+    const std::vector<double> left = rows_of(a, la, what.transpose_a != 0, s.m, s.k);
+    const std::vector<double> right = rows_of(b, lb, what.transpose_b == 0, s.n, s.k);
     for (uint64_t j = 0; j < s.n; j++)
         for (uint64_t i = 0; i < s.m; i++) {
             double sum = 0.0;
-            for (uint64_t k = 0; k < s.k; k++)
-                sum += element(a, la, what.transpose_a != 0, i, k) * element(b, lb, what.transpose_b != 0, k, j);
+            for (uint64_t k = 0; k < s.k; k++) sum += left[i * s.k + k] * right[j * s.k + k];
             sum *= times;
             const uint64_t place = i + j * (uint64_t)lc.stride;
-            if (old != 0.0) sum += old * load(c, lc.type, place); /* zero: c is not read, it may hold anything */
+            if (old != 0.0) sum += old * load(c, lc.type, place); // zero: c is not read, it may hold anything
             if (what.epilogue == BIAS) sum += load(what.bias, lc.type, i);
             store(d, lc.type, place, sum);
         }
     for (uint64_t j = 0; j < s.n && what.epilogue == BIAS_GRADIENT_B; j++) {
         double sum = 0.0;
-        for (uint64_t k = 0; k < s.k; k++) sum += element(b, lb, what.transpose_b != 0, k, j);
+        for (uint64_t k = 0; k < s.k; k++) sum += right[j * s.k + k];
         store(what.bias, lc.type, j, sum);
     }
     return SUCCESS;

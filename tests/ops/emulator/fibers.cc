@@ -47,10 +47,8 @@ void enter(void *fake, const void **stack, size_t *bytes) {
 const void *scheduler_stack;
 size_t scheduler_bytes;
 void *scheduler_fake;
-void leave(void **, const void *, size_t) {
-}
-void enter(void *, const void **, size_t *) {
-}
+void leave(void **, const void *, size_t) {}
+void enter(void *, const void **, size_t *) {}
 #endif
 
 void fail(const char *what) {
