@@ -58,15 +58,28 @@ void aorta_random_uniform(const struct aorta_random *random, uint64_t first, siz
     for_each_chunk(random, first, count, use_uniform, &bounds, values);
 }
 
+/* Each word gives two values, its low half first. */
 static void use_normal(const uint32_t *words, size_t count, size_t done, const void *with, void *out) {
     const struct aorta_normal_table *table = with;
-    float *values = (float *)out + done;
-    for (size_t i = 0; i < count; i++) values[i] = table->quantile[words[i] >> 16];
+    float *values = (float *)out + 2 * done;
+    for (size_t i = 0; i < count; i++) {
+        values[2 * i] = table->quantile[words[i] & 0xffff];
+        values[2 * i + 1] = table->quantile[words[i] >> 16];
+    }
 }
 
 void aorta_random_normal(const struct aorta_random *random, const struct aorta_normal_table *table, uint64_t first,
                          size_t count, float *values) {
-    for_each_chunk(random, first, count, use_normal, table, values);
+    float pair[2];
+    if (count && first % 2) {
+        for_each_chunk(random, first / 2, 1, use_normal, table, pair);
+        *values++ = pair[1];
+        first++, count--;
+    }
+    for_each_chunk(random, first / 2, count / 2, use_normal, table, values);
+    if (count % 2 == 0) return;
+    for_each_chunk(random, (first + count) / 2, 1, use_normal, table, pair);
+    values[count - 1] = pair[0];
 }
 
 static void use_below(const uint32_t *words, size_t count, size_t done, const void *with, void *out) {

@@ -77,8 +77,6 @@ struct aorta_backend {
 };
 
 extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_hip_backend;
-/* Visible devices of a kind of GPU, at least one; AORTA_UNSUPPORTED when there is none, or no usable driver. */
-aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count);
 
 /* ---- memory.c: counting, limit, reuse and messages, for every kind of device ---- */
 

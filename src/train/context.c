@@ -1,5 +1,7 @@
 #include "train/context.h"
 
+#include "device/gpu.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,17 +11,39 @@ static enum aorta_dtype dtype_of(enum aorta_precision precision) {
     return dtypes[precision];
 }
 
-static aorta_status open_device(struct aorta_train_context *context) {
+static enum aorta_device_kind best_kind(void) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int count;
+        aorta_status none = aorta_gpu_count(kinds[i], &count);
+        aorta_status_free(none);
+        if (!none) return kinds[i];
+    }
+    return AORTA_DEVICE_CPU;
+}
+
+/* As asked for: by index, by local rank, or the first kind that this machine has. */
+static aorta_status open_device_asked(struct aorta_train_context *context, struct aorta_device_warning *warning) {
+    static const enum aorta_device_kind kinds[] = {[AORTA_TRAIN_CPU] = AORTA_DEVICE_CPU,
+                                                   [AORTA_TRAIN_CUDA] = AORTA_DEVICE_CUDA,
+                                                   [AORTA_TRAIN_HIP] = AORTA_DEVICE_HIP};
     const struct aorta_device_options *options = &context->options->device;
-    /* All ranks of a host share its one CPU device. */
-    if (options->kind == AORTA_TRAIN_AUTO || options->kind == AORTA_TRAIN_CPU)
-        return aorta_annotate(
-            aorta_device_open(AORTA_DEVICE_CPU, options->index > 0 ? (int)options->index : 0, &context->device),
-            "device.index");
-    enum aorta_device_kind kind = options->kind == AORTA_TRAIN_CUDA ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP;
-    int index = options->index >= 0 ? (int)options->index : context->ranks.local_rank;
-    return aorta_annotate(aorta_device_open(kind, index, &context->device),
+    int local_rank = context->ranks.local_rank;
+    if (options->kind == AORTA_TRAIN_AUTO && options->index < 0)
+        return aorta_annotate(aorta_device_open_best(local_rank, &context->device, warning),
+                              "device.kind=auto (use device.kind cpu to run without a GPU)");
+    enum aorta_device_kind kind = options->kind == AORTA_TRAIN_AUTO ? best_kind() : kinds[options->kind];
+    if (options->index >= 0)
+        return aorta_annotate(aorta_device_open(kind, (int)options->index, &context->device), "device.index");
+    return aorta_annotate(aorta_device_open_local(kind, local_rank, &context->device, warning),
                           "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
+}
+
+static aorta_status open_device(struct aorta_train_context *context) {
+    struct aorta_device_warning warning = {0};
+    AORTA_TRY(open_device_asked(context, &warning));
+    if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
+    return NULL;
 }
 
 /* A stream has the highest priority of the roles it serves. */

@@ -382,7 +382,7 @@ static aorta_status build(struct replicated *r) {
     AORTA_TRY(take_memory(r));
     struct aorta_event **events[] = {&r->made, &r->cloned, &r->reduced, &r->now};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        AORTA_TRY(aorta_event_create(r->context->device, events[i]));
+        AORTA_TRY(aorta_event_create_untimed(r->context->device, events[i]));
     return aorta_stream_synchronize(aorta_train_compute(r->context));
 }
 

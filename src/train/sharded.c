@@ -164,8 +164,8 @@ static aorta_status make_pieces(struct sharded *s, int unit, enum direction dire
 
 static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot, void *memory) {
     gather->unit = unit, gather->slot = slot;
-    AORTA_TRY(aorta_event_create(s->context->device, &gather->gathered));
-    AORTA_TRY(aorta_event_create(s->context->device, &gather->used));
+    AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->gathered));
+    AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->used));
     return make_pieces(s, unit, UNPACK, s->gather_staging, memory, aorta_dtype_size(s->context->dtype), &gather->unpack,
                        &gather->unpack_count);
 }
@@ -189,7 +189,7 @@ static aorta_status make_schedule(struct sharded *s) {
     struct aorta_event **events[] = {&s->made, &s->reduced, &s->now, &s->layer_gradients_free[0],
                                      &s->layer_gradients_free[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        AORTA_TRY(aorta_event_create(s->context->device, events[i]));
+        AORTA_TRY(aorta_event_create_untimed(s->context->device, events[i]));
     return NULL;
 }
 

