@@ -81,7 +81,7 @@ struct aorta_model {
     void *dy, *dsum; /* [N, E]; gradient with respect to a layer's output and input, swapped layer by layer */
     void *dx;        /* [N, E] */
     void *dhidden;   /* [N, H] */
-    void *dqkv;      /* [N, 3E] */
+    void *dqkv;      /* [N, 3E], in the memory of dhidden: one is dead when the other is made */
     void *dcontext;  /* [N, E] */
     void *dembedded; /* [N, D] */
     void *attention_scratch;

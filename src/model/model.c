@@ -67,8 +67,8 @@ static aorta_status take_scratch(struct aorta_model *model) {
     AORTA_TRY(take_activations(model, "gradient of a layer's output", e, &model->dy));
     AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
     AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));
-    AORTA_TRY(take_activations(model, "gradient of the MLP", h, &model->dhidden));
-    AORTA_TRY(take_activations(model, "gradient of qkv", 3 * e, &model->dqkv));
+    AORTA_TRY(take_activations(model, "gradient of the MLP, then of qkv", h > 3 * e ? h : 3 * e, &model->dhidden));
+    model->dqkv = model->dhidden;
     AORTA_TRY(take_activations(model, "gradient of attention", e, &model->dcontext));
     AORTA_TRY(take_activations(model, "gradient of embedded features", model->shape.embedding_dim, &model->dembedded));
     return take(model, "scratch memory of attention", (int64_t)scratch, 1, &model->attention_scratch);

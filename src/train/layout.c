@@ -45,3 +45,10 @@ bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int r
     }
     return run->count > 0;
 }
+
+struct aorta_layout_padding aorta_layout_padding_of(const struct aorta_layout *layout, int parameter, int rank) {
+    const struct aorta_layout_parameter *p = &layout->parameters[parameter];
+    struct aorta_layout_run run;
+    int64_t used = aorta_layout_run_of(layout, parameter, rank, &run) ? run.count : 0;
+    return (struct aorta_layout_padding){p->shard_offset + used, align(p->chunk_rows * p->columns) - used};
+}

@@ -40,4 +40,10 @@ struct aorta_layout_run {
 /* Runs of one parameter in the shard of `rank`: at most one. false: this rank holds nothing of it. */
 bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int rank, struct aorta_layout_run *run);
 
+/* By rows: the elements of a rank's shard behind that run, up to the next parameter's. */
+struct aorta_layout_padding {
+    int64_t shard_offset, count;
+};
+struct aorta_layout_padding aorta_layout_padding_of(const struct aorta_layout *layout, int parameter, int rank);
+
 #endif

@@ -87,8 +87,16 @@ static aorta_status take_state(struct sharded *s) {
 }
 
 struct largest {
-    int64_t layer_full, shard, staging;
+    int64_t layer_full, shard, staging, padding;
 };
+
+static int64_t largest_padding(const struct aorta_layout *layout) {
+    int64_t largest = 0;
+    for (int parameter = 0; parameter < layout->count; parameter++)
+        for (int rank = 0; rank < layout->ranks; rank++)
+            largest = larger(largest, aorta_layout_padding_of(layout, parameter, rank).count);
+    return largest;
+}
 
 static struct largest largest_of(const struct sharded *s) {
     struct largest largest = {0};
@@ -98,6 +106,7 @@ static struct largest largest_of(const struct sharded *s) {
         largest.shard = larger(largest.shard, layout->shard);
         if (!layout->flat) largest.staging = larger(largest.staging, layout->shard * s->ranks);
     }
+    if (!s->layouts[s->layers].flat) largest.padding = largest_padding(&s->layouts[s->layers]);
     return largest;
 }
 
@@ -118,15 +127,16 @@ static aorta_status take_buffers(struct sharded *s) {
     for (int i = 0; i < s->slot_count; i++)
         AORTA_TRY(take(s, "gathered layer", (size_t)largest.layer_full * size, &s->slots[i]));
     AORTA_TRY(take(s, "gathered root unit", (size_t)root->full * size, &s->root_slot));
-    AORTA_TRY(take(s, "all-gather staging", (size_t)largest.staging * size, &s->gather_staging));
+    int64_t root_bytes = root->flat ? 0 : root->shard * s->ranks * (int64_t)sizeof(float);
+    int64_t staging_bytes = larger(largest.staging * (int64_t)size, root_bytes);
+    AORTA_TRY(take(s, "staging of gathers and of the root unit's reduction", (size_t)staging_bytes, &s->staging));
+    if (largest.padding) AORTA_TRY(take_zeros(s, "zeros for padding", largest.padding, &s->zeros));
     for (int i = 0; i < 2; i++)
         AORTA_TRY(take_zeros(s, "gradients of a layer", largest.layer_full, &s->layer_gradients[i]));
     AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients));
     if (!s->layouts[0].flat)
         AORTA_TRY(
             take_zeros(s, "reduce-scatter staging of a layer", s->layouts[0].shard * s->ranks, &s->layer_staging));
-    if (!root->flat)
-        AORTA_TRY(take_zeros(s, "reduce-scatter staging of the root unit", root->shard * s->ranks, &s->root_staging));
     if (s->context->options->training.gradient_accumulation == 1) return NULL;
     return take_zeros(s, "gradient shard of a micro-batch", largest.shard, &s->micro_gradients);
 }
@@ -135,6 +145,13 @@ static aorta_status take_buffers(struct sharded *s) {
 
 enum direction { UNPACK, PACK };
 
+static void add_padding(const struct sharded *s, const struct aorta_layout *layout, int parameter, int rank,
+                        struct aorta_piece *pieces, int64_t *count) {
+    struct aorta_layout_padding padding = aorta_layout_padding_of(layout, parameter, rank);
+    float *to = (float *)s->staging + rank * layout->shard + padding.shard_offset;
+    if (padding.count) pieces[(*count)++] = (struct aorta_piece){s->zeros, to, padding.count};
+}
+
 /* The pieces that carry a unit between the staging buffer (shards of all ranks) and its full memory, as a table in
  * device memory. Nothing for flat layouts. */
 static aorta_status make_pieces(struct sharded *s, int unit, enum direction direction, void *staging, void *full,
@@ -142,12 +159,13 @@ static aorta_status make_pieces(struct sharded *s, int unit, enum direction dire
     const struct aorta_layout *layout = &s->layouts[unit];
     *pieces = NULL, *count = 0;
     if (layout->flat) return NULL;
-    size_t capacity = (size_t)layout->count * (size_t)s->ranks;
+    size_t capacity = 2 * (size_t)layout->count * (size_t)s->ranks;
     struct aorta_piece *host = table(s, capacity, sizeof *host);
     if (!host) return AORTA_ERROR(AORTA_MEMORY, "a table of %zu pieces did not fit in memory", capacity);
     for (int parameter = 0; parameter < layout->count; parameter++) {
         for (int rank = 0; rank < s->ranks; rank++) {
             struct aorta_layout_run run;
+            if (direction == PACK && unit == s->layers) add_padding(s, layout, parameter, rank, host, count);
             if (!aorta_layout_run_of(layout, parameter, rank, &run)) continue;
             char *split = (char *)staging + (size_t)(rank * layout->shard + run.shard_offset) * size;
             char *whole = (char *)full + (size_t)run.full_offset * size;
@@ -166,7 +184,7 @@ static aorta_status make_gather(struct sharded *s, struct gather *gather, int un
     gather->unit = unit, gather->slot = slot;
     AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->gathered));
     AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->used));
-    return make_pieces(s, unit, UNPACK, s->gather_staging, memory, aorta_dtype_size(s->context->dtype), &gather->unpack,
+    return make_pieces(s, unit, UNPACK, s->staging, memory, aorta_dtype_size(s->context->dtype), &gather->unpack,
                        &gather->unpack_count);
 }
 
@@ -182,7 +200,7 @@ static aorta_status make_schedule(struct sharded *s) {
     for (int unit = 0; unit < s->units; unit++) {
         struct reduction *r = &s->reductions[unit];
         r->full = unit < s->layers ? s->layer_gradients[(s->layers - 1 - unit) % 2] : s->root_gradients;
-        r->packed = unit < s->layers ? s->layer_staging : s->root_staging;
+        r->packed = unit < s->layers ? s->layer_staging : s->staging;
         AORTA_TRY(make_pieces(s, unit, PACK, r->packed, r->full, sizeof(float), &r->pack, &r->pack_count));
         if (s->layouts[unit].flat) r->packed = r->full;
     }

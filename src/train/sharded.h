@@ -45,7 +45,9 @@ struct sharded {
     void **slots;
     int *slot_users; /* by slot: the gather that last filled it in this step; -1: none */
     void *root_slot;
-    void *gather_staging; /* shards of all ranks before unpacking; NULL when all layouts are flat */
+    /* NULL when all layouts are flat. Shards of all ranks before they are unpacked; after the last gather of a
+     * micro-batch, the root unit's gradients packed for their reduction. */
+    void *staging;
     struct gather *gathers, root;
     int gather_count, gather_issued;
 
@@ -54,9 +56,8 @@ struct sharded {
     float *root_gradients;
     struct aorta_event *layer_gradients_free[2]; /* on the reduce-scatter stream */
     bool layer_gradients_used[2];                /* in this step */
-    /* Packed gradients of all ranks; NULL when the layout is flat. Layers have one layout, the root unit has another
-     * and so its own memory: its padding, which must be zero, would be a layer's gradients. */
-    float *layer_staging, *root_staging;
+    float *layer_staging;   /* a layer's gradients packed; NULL when the layout is flat. Its padding stays zero. */
+    float *zeros;           /* packed as the root unit's padding: its staging held something else before */
     float *micro_gradients; /* a reduced shard before it is added to those of earlier micro-batches; NULL without */
     struct aorta_event *made, *reduced, *now;
     int64_t micro_batch;

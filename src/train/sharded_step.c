@@ -45,7 +45,7 @@ static aorta_status run_gather(struct sharded *s, const struct gather *gather, v
         .tag = aorta_model_unit_name(c->model, gather->unit),
         .layer = gather->unit < s->layers ? gather->unit : -1,
         .send = shard + (size_t)s->bases[gather->unit] * aorta_dtype_size(c->dtype),
-        .receive = layout->flat ? slot : s->gather_staging,
+        .receive = layout->flat ? slot : s->staging,
         .count = (size_t)layout->shard,
         .dtype = c->dtype,
     };
@@ -107,7 +107,9 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
         for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
         s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
     } else {
+        /* The root's slot is free after its backward pass, the staging after its reduction, which comes last. */
         AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->root.used));
+        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->reduced));
     }
     return run_gather(s, &s->root, s->root_slot);
 }
