@@ -67,6 +67,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--aorta", default="build/release/aorta")
     parser.add_argument("--keep", help="leave the runs here instead of in a temporary directory; must not exist")
+    parser.add_argument("--device", default="cpu", help="device.kind of the runs (default %(default)s)")
+    parser.add_argument("--ranks", type=int, default=4, help="leaves out runs of more ranks (default %(default)s)")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(RUNS)
@@ -80,6 +82,10 @@ def main():
         place = os.path.abspath(arguments.keep or temporary)
         for name in arguments.names or RUNS:
             ranks, overrides = RUNS[name]
+            if ranks > arguments.ranks:
+                print(f"{name}: left out, it needs {ranks} ranks", flush=True)
+                continue
+            overrides = {**overrides, "device.kind": arguments.device}
             print(f"{name} ({ranks} rank{'s' if ranks > 1 else ''}):", flush=True)
             if run(os.path.abspath(arguments.aorta), overridden(config, overrides), f"{place}/{name}", ranks) != 0:
                 failed.append(name)

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Everything that needs a GPU to be checked, in one go: conformance of device, operations and collectives, parity with
+# PyTorch, the kernel tracer, the HIP table through the forwarder, sanitizers, and ranks that die.
+#   tests/gpu/check.sh DIRECTORY GPUS [quick]
+# DIRECTORY holds bin/ (aorta and the test programs) and lib/ (libraries they need that the machine lacks).
+# Prints a line per check; the output of each is in ${OUT:-/tmp}/gpu-check/. Exit status 1 when one failed.
+set -u
+here=$(cd "$(dirname "$0")/../.." && pwd)
+tree=$1 gpus=$2 quick=${3:-}
+bin=$tree/bin
+export LD_LIBRARY_PATH="$tree/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+logs=${OUT:-/tmp}/gpu-check
+mkdir -p "$logs"
+failed=0
+
+check() { # name, command...
+    name=$1
+    shift
+    if timeout 240 "$@" >"$logs/$name" 2>&1; then
+        echo "ok      $name"
+    else
+        echo "FAILED  $name (status $?)"
+        grep -E "ERROR|FAILED|error|aorta" "$logs/$name" | head -6
+        failed=1
+    fi
+}
+
+export AORTA_TEST_DEVICE=cuda
+for test in streams events memory graphs captures; do check "device.$test" "$bin/test_${test}_device"; done
+for test in linear random norm gelu attention embedding cast step; do check "ops.$test" "$bin/test_${test}_ops"; done
+check tracer "$bin/test_tracer_gpu_profile"
+[ "$gpus" -gt 1 ] && for test in collectives groups order; do
+    AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$bin/aorta" launch -n "$gpus" -- "$bin/test_${test}_comm_conformance"
+done
+unset AORTA_TEST_DEVICE
+
+check parity python3 "$here/tests/parity/live.py" --aorta "$bin/aorta" --device cuda --ranks "$gpus"
+
+if [ -d "$tree/rocm" ] && [ "$gpus" -eq 1 ]; then
+    for test in streams events memory graphs captures; do
+        AORTA_TEST_DEVICE=hip AORTA_LIBRARY_PATH=$tree/rocm check "hip-forwarder.$test" "$bin/test_${test}_device"
+    done
+fi
+if [ -z "$quick" ] && [ "$gpus" -eq 1 ] && command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck; do
+        for test in norm attention gelu embedding step cast; do
+            AORTA_TEST_DEVICE=cuda check "$tool.$test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+                "$bin/test_${test}_ops"
+        done
+    done
+fi
+exit $failed
