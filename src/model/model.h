@@ -90,6 +90,7 @@ struct aorta_pass {
     float loss_weight;     /* of this micro-batch in the step's loss: 1 / gradient_accumulation */
     float gradient_weight; /* the same for its gradients: 1 / (gradient_accumulation × ranks that are summed over) */
     bool accumulate;       /* add to the gradients instead of overwriting them */
+    int gemm_chunks;       /* launches that each matrix product is cut into; 0 counts as 1 */
     /* Called when the launches that complete a parameter's gradient have been queued; NULL: not wanted. */
     aorta_status (*gradient_ready)(void *user, int parameter);
     void *user;

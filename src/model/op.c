@@ -22,28 +22,82 @@ static double linear_flops(struct aorta_linear shape) {
     return 2.0 * (double)shape.rows * (double)shape.in * (double)shape.out;
 }
 
+/* Rows [first, first + count) of a product that is cut into `of` launches. Where a piece has at least eight rows it
+ * begins at a multiple of eight: matrices keep the alignment that the matrix library's fast kernels need. There are no
+ * empty pieces: of rows too few, each is a piece. */
+struct piece {
+    int index, of;
+    int64_t first, count;
+};
+
+static int64_t piece_start(int64_t rows, int index, int of) {
+    if (index == of) return rows;
+    int64_t start = rows * index / of;
+    return rows / of >= 8 ? start / 8 * 8 : start;
+}
+
+static struct piece first_piece(struct op op, int64_t rows) {
+    int64_t of = op.pass->gemm_chunks < rows ? op.pass->gemm_chunks : rows;
+    if (of < 1) of = 1;
+    return (struct piece){.of = (int)of, .count = piece_start(rows, 1, (int)of)};
+}
+
+static void next_piece(struct piece *piece, int64_t rows) {
+    piece->index++;
+    piece->first += piece->count;
+    piece->count = piece->index < piece->of ? piece_start(rows, piece->index + 1, piece->of) - piece->first : 0;
+}
+
+/* Bytes of a matrix [rows, width] before the piece. */
+static size_t before(const struct piece *piece, enum aorta_dtype dtype, int64_t width) {
+    return (size_t)(piece->first * width) * aorta_dtype_size(dtype);
+}
+
+static struct aorta_linear shape_of(struct aorta_linear shape, const struct piece *piece) {
+    shape.rows = piece->count;
+    return shape;
+}
+
 aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,
                              const void *bias, void *y) {
     int range;
-    AORTA_TRY(aorta_op_begin(op, "linear_forward", linear_flops(shape), &range));
-    AORTA_TRY(aorta_linear_forward(op.pass->stream, shape, x, weight, bias, y));
-    return aorta_op_end(op, range);
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(aorta_op_begin(op, "linear_forward", linear_flops(part), &range));
+        AORTA_TRY(aorta_linear_forward(op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
+                                       weight, bias, (char *)y + before(&p, shape.dtype, shape.out)));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
 }
 
 aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, const void *dy, const void *weight,
                                    void *dx, bool accumulate) {
     int range;
-    AORTA_TRY(aorta_op_begin(op, "linear_backward_input", linear_flops(shape), &range));
-    AORTA_TRY(aorta_linear_backward_input(op.pass->stream, shape, dy, weight, dx, accumulate));
-    return aorta_op_end(op, range);
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(aorta_op_begin(op, "linear_backward_input", linear_flops(part), &range));
+        AORTA_TRY(aorta_linear_backward_input(op.pass->stream, part,
+                                              (const char *)dy + before(&p, shape.dtype, shape.out), weight,
+                                              (char *)dx + before(&p, shape.dtype, shape.in), accumulate));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
 }
 
+/* The pieces are added up in the order of the rows. */
 aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
                                     float *dweight, float *dbias) {
     int range;
-    AORTA_TRY(aorta_op_begin(op, "linear_backward_weight", linear_flops(shape), &range));
-    AORTA_TRY(aorta_linear_backward_weight(op.pass->stream, shape, x, dy, dweight, dbias, op.pass->accumulate));
-    return aorta_op_end(op, range);
+    for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
+        struct aorta_linear part = shape_of(shape, &p);
+        AORTA_TRY(aorta_op_begin(op, "linear_backward_weight", linear_flops(part), &range));
+        AORTA_TRY(aorta_linear_backward_weight(
+            op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
+            (const char *)dy + before(&p, shape.dtype, shape.out), dweight, dbias, op.pass->accumulate || p.index > 0));
+        AORTA_TRY(aorta_op_end(op, range));
+    }
+    return NULL;
 }
 
 aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count) {

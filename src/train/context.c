@@ -114,11 +114,13 @@ static aorta_status build_model(struct aorta_train_context *context) {
     return aorta_model_create(context->device, &shape, &context->model);
 }
 
-/* Generous: a layer records some 25 ranges in a micro-batch, the rest of a step a few dozen and the buckets. */
+/* Generous: a layer records some 25 ranges in a micro-batch, the rest of a step a few dozen and the buckets. A layer
+ * has 12 matrix products, the root unit 11. */
 static size_t ranges_per_step(const struct aorta_train_context *context) {
     size_t micro_batches = (size_t)context->options->training.gradient_accumulation;
     size_t layers = (size_t)context->options->model.num_layers;
-    return 256 + micro_batches * (64 + layers * 48) + (size_t)aorta_model_parameter_count(context->model) * 4;
+    size_t more_pieces = (size_t)context->options->workload.gemm_chunks - 1;
+    return 256 + micro_batches * (64 + layers * 48 + more_pieces * (layers + 1) * 12) + (size_t)aorta_model_parameter_count(context->model) * 4;
 }
 
 static aorta_status open_state(struct aorta_train_context *context) {

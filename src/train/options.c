@@ -14,6 +14,7 @@ static const struct aorta_range_limits extent = {.min = 1, .max = 1000000};    /
 static const struct aorta_range_limits small_count = {.min = 1, .max = 10000}; /* layers, features */
 static const struct aorta_range_limits workers = {.min = 0, .max = 256};
 static const struct aorta_range_limits ahead = {.min = 1, .max = 1024};
+static const struct aorta_range_limits chunks = {.min = 1, .max = 1024};
 static const struct aorta_range_limits stream_count = {.min = 1, .max = AORTA_ROLE_COUNT};
 
 static const struct aorta_choice levels[] = {{"DEBUG", AORTA_LOG_DEBUG},
@@ -254,6 +255,10 @@ static const struct aorta_option table_rows[] = {
     {"streams.assignment.optimizer", AORTA_OPTION_CHOICE, AT(streams.assignment.optimizer), "aux", .choices = roles,
      .help = "role whose stream runs clipping and the optimizer"},
 
+    {"workload.gemm_chunks", AORTA_OPTION_INT, AT(workload.gemm_chunks), "1", .limits = &chunks,
+     .help = "launches that each matrix product of the model is cut into, by rows of the batch, so that communication "
+             "finds gaps between them; products with fewer rows are cut into single rows"},
+
     {"device.kind", AORTA_OPTION_CHOICE, AT(device.kind), "auto", .choices = device_kinds,
      .help = "auto takes the first there is of cuda, hip, cpu"},
     {"device.index", AORTA_OPTION_INT, AT(device.index), "null", .nullable = true, .when_null = -1,
@@ -262,16 +267,9 @@ static const struct aorta_option table_rows[] = {
 
 #undef AT
 
-static const struct aorta_option_absent absent[] = {
-    {"workload", "contention scenarios (gemm_chunks, occupancy_cap, async_wait) are not available in this version; "
-                 "remove the key"},
-};
-
 const struct aorta_option_table aorta_train_option_table = {
     .rows = table_rows,
     .count = sizeof table_rows / sizeof *table_rows,
-    .absent = absent,
-    .absent_count = sizeof absent / sizeof *absent,
 };
 
 void aorta_train_options_page(struct aorta_text *text) {

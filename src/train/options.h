@@ -95,6 +95,11 @@ struct aorta_streams_options {
     struct aorta_stream_assignment assignment;
 };
 
+/* Contention scenarios: how compute is made to meet communication. */
+struct aorta_workload_options {
+    int64_t gemm_chunks; /* launches of each matrix product */
+};
+
 struct aorta_device_options {
     enum aorta_train_device kind;
     int64_t index; /* -1: by local rank */
@@ -117,6 +122,7 @@ struct aorta_train_options {
     struct aorta_dataloader_options dataloader;
     struct aorta_profiling_options profiling;
     struct aorta_streams_options streams;
+    struct aorta_workload_options workload;
     struct aorta_device_options device;
     struct aorta_config config; /* where each value came from; owns the strings above */
 };

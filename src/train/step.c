@@ -79,6 +79,7 @@ static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_ba
         .loss_weight = 1 / micro_batches,
         .gradient_weight = 1 / (micro_batches * (float)aorta_comm_size(c->world)),
         .accumulate = table->accumulates && micro_batch > 0,
+        .gemm_chunks = (int)c->options->workload.gemm_chunks,
         .gradient_ready = table->gradient_ready ? call_gradient_ready : NULL,
         .user = step->strategy,
     };

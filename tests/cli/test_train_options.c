@@ -159,9 +159,9 @@ static const struct {
     {"compile.options={max_autotune: true}", "--override compile.options={max_autotune: true}: compile.options: "
                                              "unknown option max_autotune; only the empty map "
                                              "{} is accepted here"},
-    {"workload.gemm_chunks=4",
-     "--override workload.gemm_chunks=4: workload.gemm_chunks: contention scenarios (gemm_chunks, occupancy_cap, "
-     "async_wait) are not available in this version; remove the key"},
+    {"workload.gemm_chunks=0",
+     "--override workload.gemm_chunks=0: workload.gemm_chunks: found 0; expected an integer from 1 to 1024 (default: "
+     "1)"},
     {"training.output_dir=\"\"",
      "--override training.output_dir=\"\": training.output_dir: the empty text names no file; "
      "give a name"},

@@ -94,6 +94,10 @@ static double mlp_flops(const struct e2e_run *run) {
     return flops_of(run, "encoder.layers.1.linear1");
 }
 
+static double mlp_products(const struct e2e_run *run) {
+    return e2e_count(steady(run), (struct e2e_filter){.tag = "encoder.layers.1.linear1"});
+}
+
 static double batch(const struct e2e_run *run) {
     return e2e_number(steady(run), "samples_per_s") * e2e_number(steady(run), "step_ms") / 1e3;
 }
@@ -468,6 +472,12 @@ static const struct row {
      queues,
      EXACT,
      {3, 4}},
+
+    {"workload.gemm_chunks", 1, "", "", "workload.gemm_chunks=4", mlp_products, EXACT, {3, 12}},
+    {"workload.gemm_chunks", 1, "", "", "workload.gemm_chunks=28", mlp_products, EXACT, {3, 84}}, /* row by row */
+    {"workload.gemm_chunks", 1, "", "", "workload.gemm_chunks=1024", mlp_products, EXACT, {3, 84}},
+    {"workload.gemm_chunks", 2, "", "", "workload.gemm_chunks=3", loss, SAME, {0}},
+    {"workload.gemm_chunks", 2, DDP, "", "workload.gemm_chunks=3 compile.enabled=true", loss, SAME, {0}},
 
     {"device.kind", 1, "", "device.kind=cpu", "device.kind=auto", loss, SAME, {0}},
     {"device.index", 1, "", "device.index=0", "", loss, SAME, {0}},

@@ -144,6 +144,71 @@ static void test_accumulation(void **state) {
     model_rig_close(&rig);
 }
 
+/* Loss and gradients of a model whose products are cut into pieces, against those of the same model uncut. */
+static void check_pieces(struct aorta_model_shape shape, int pieces, bool accumulate) {
+    struct model_rig whole, cut;
+    model_rig_open(&whole, shape, 3);
+    model_rig_open(&cut, shape, 3);
+    cut.pass.gemm_chunks = pieces;
+    double loss = (double)model_rig_run(&whole), same = (double)model_rig_run(&cut);
+    whole.pass.accumulate = cut.pass.accumulate = accumulate;
+    model_rig_run(&whole), model_rig_run(&cut);
+    if (fabs(same - loss) > 1e-6 * loss) fail_msg("%d pieces: loss %.9g, not %.9g", pieces, same, loss);
+    for (int p = 0; p < whole.parameters; p++) {
+        const float *a = whole.gradients + whole.offsets[p], *b = cut.gradients + cut.offsets[p];
+        double most = 0, off = 0;
+        for (int64_t i = 0; i < model_rig_size(&whole, p); i++) {
+            most = fmax(most, fabs((double)a[i]));
+            off = fmax(off, fabs((double)a[i] - (double)b[i]));
+        }
+        if (!(off <= 1e-5 * most)) /* NaN as well */
+            fail_msg("%d pieces: %s is off by %.3g of %.3g", pieces, aorta_model_parameter(whole.model, p)->name, off,
+                     most);
+    }
+    model_rig_close(&cut);
+    model_rig_close(&whole);
+}
+
+static void test_products_in_pieces(void **state) {
+    (void)state;
+    struct aorta_model_shape shape = small; /* ten rows: cut anywhere */
+    const int few[] = {2, 3, 10, 1000};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) check_pieces(shape, few[i], false);
+    check_pieces(shape, 4, true);
+    shape.batch = 9, shape.positions = 7, shape.dropout = 0.2f; /* 63 rows: two to seven pieces are cut at eighths */
+    const int many[] = {2, 7, 8, 50};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) check_pieces(shape, many[i], i % 2);
+}
+
+/* Each piece of a product has a range of its own, with its share of the arithmetic. */
+static void test_ranges_of_pieces(void **state) {
+    (void)state;
+    enum { PIECES = 4 };
+    struct model_rig rig;
+    struct aorta_model_shape shape = small;
+    shape.batch = 9, shape.positions = 7;
+    model_rig_open(&rig, shape, 3);
+    check_ok(aorta_recorder_create(rig.device, 1, 1000, &rig.pass.recorder));
+    rig.pass.gemm_chunks = PIECES;
+    aorta_recorder_step(rig.pass.recorder, 0, 0);
+    model_rig_run(&rig);
+    struct aorta_profile profile;
+    check_ok(aorta_recorder_collect(rig.pass.recorder, 0, &profile));
+    static const double rows[] = {8, 16, 16, 23}; /* 63 rows from 0, 15, 31 and 47 on, rounded down to eighths */
+    int found = 0;
+    for (size_t i = 0; i < profile.range_count; i++) {
+        const struct aorta_range_info *info = &profile.ranges[i].info;
+        if (strcmp(info->tag, "encoder.layers.1.linear2") != 0) continue;
+        double flops = 2.0 * rows[found % PIECES] * (double)(shape.model_dim * shape.mlp_hidden_dim);
+        assert_true(fabs(info->flops - flops) < 0.5);
+        found++;
+    }
+    assert_int_equal(found, 3 * PIECES); /* forward, gradients of input and of weight */
+    aorta_profile_free(&profile);
+    aorta_recorder_destroy(rig.pass.recorder);
+    model_rig_close(&rig);
+}
+
 /* 16-bit storage stays near fp32: bf16 has 8 bits of significand, fp16 11. */
 static void test_types(void **state) {
     (void)state;
@@ -211,7 +276,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finite_differences), cmocka_unit_test(test_finite_differences_with_dropout),
         cmocka_unit_test(test_dropout_masks),      cmocka_unit_test(test_announcements),
-        cmocka_unit_test(test_accumulation),       cmocka_unit_test(test_types),
+        cmocka_unit_test(test_accumulation),       cmocka_unit_test(test_products_in_pieces),
+        cmocka_unit_test(test_ranges_of_pieces),   cmocka_unit_test(test_types),
         cmocka_unit_test(test_start_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
