@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "device/gpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -34,18 +35,32 @@ static const struct aorta_library_description rccl_description = {
     .install = "RCCL of ROCm 5.7 or newer is needed: apt install rccl (from AMD's repository)",
 };
 
+static aorta_status load(enum aorta_device_kind kind, struct nccl_library *made, struct aorta_library *library) {
+    bool hip = kind == AORTA_DEVICE_HIP;
+    AORTA_TRY(aorta_library_open(hip ? &rccl_description : &nccl_description, &made->api, library));
+    return nccl_check(&made->api, NULL, made->api.version(&made->version), "ncclGetVersion");
+}
+
 static aorta_status library_open(struct aorta_device *device, void **state) {
     struct nccl_library *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the collectives' library");
-    bool hip = aorta_device_get_info(device)->kind == AORTA_DEVICE_HIP;
     struct aorta_library library;
-    aorta_status status = aorta_library_open(hip ? &rccl_description : &nccl_description, &made->api, &library);
-    if (!status) status = nccl_check(&made->api, NULL, made->api.version(&made->version), "ncclGetVersion");
+    aorta_status status = load(aorta_device_get_info(device)->kind, made, &library);
     if (status)
         free(made);
     else
         *state = made;
     return status;
+}
+
+/* The version is major × 10000 + minor × 100 + patch (nccl.h, since 2.9). */
+aorta_status aorta_comm_gpu_library(enum aorta_device_kind kind, char *text, size_t capacity) {
+    struct nccl_library made = {0};
+    struct aorta_library library;
+    AORTA_TRY(load(kind, &made, &library));
+    snprintf(text, capacity, "%s %d.%d.%d, %s", kind == AORTA_DEVICE_HIP ? "RCCL" : "NCCL", made.version / 10000,
+             made.version / 100 % 100, made.version % 100, library.path);
+    return NULL;
 }
 
 static aorta_status library_of(struct aorta_device *device, struct nccl_library **library) {
@@ -63,14 +78,18 @@ aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, cons
                        more ? more : "");
 }
 
+aorta_status nccl_failure(const struct nccl_domain *domain) {
+    return AORTA_ERROR(domain->failure, "%s", domain->message);
+}
+
 /* The communicator's state, unless the watchdog is aborting it. */
 static aorta_status ask(struct nccl_group *group, int *state) {
     struct nccl_domain *domain = group->domain;
     pthread_mutex_lock(&domain->lock);
-    bool aborted = atomic_load(&domain->failed) || !group->comm;
+    bool aborted = atomic_load(&domain->failed);
     int result = aborted ? NCCL_SUCCESS : domain->api->async_error(group->comm, state);
     pthread_mutex_unlock(&domain->lock);
-    if (aborted) return AORTA_ERROR(AORTA_COMM, "the group has been given up");
+    if (aborted) return nccl_failure(domain);
     return nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError");
 }
 
@@ -146,16 +165,16 @@ static void group_strike(struct nccl_group *group) {
     pthread_mutex_unlock(&domain->lock);
 }
 
-/* Ends the communicator in good order, or by force where that fails. After a failure the watchdog has it. */
+static int end(struct nccl_call *call) {
+    int result = nccl_await_state(call->api, call->comm, call->api->finalize(call->comm));
+    return result == NCCL_SUCCESS ? call->api->destroy(call->comm) : result;
+}
+
+/* In good order; what does not end so is left to the end of the process. After a failure the watchdog has it. */
 static void end_communicator(struct nccl_group *group) {
-    const struct nccl_api *api = group->domain->api;
-    if (!group->comm || atomic_load(&group->domain->failed)) return;
-    aorta_status status = nccl_settle(group, api->finalize(group->comm), "ncclCommFinalize");
-    if (status)
-        api->abort(group->comm);
-    else
-        api->destroy(group->comm);
-    aorta_status_free(status);
+    struct nccl_call call = {.comm = group->comm};
+    if (!call.comm || atomic_load(&group->domain->failed)) return;
+    aorta_status_free(nccl_bounded(group, end, &call, "ncclCommDestroy"));
 }
 
 static void group_close(struct nccl_group *group) {
@@ -189,39 +208,47 @@ static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id 
                        api->error_text(message.result));
 }
 
-static aorta_status make_communicator(struct nccl_group *group) {
-    struct nccl_unique_id id;
-    AORTA_TRY(exchange_id(group, &id));
-    /* What is undefined NCCL takes from its environment. */
+/* What is undefined NCCL takes from its environment. Colour and key are size and rank here. */
+static int init_rank(struct nccl_call *call) {
     struct nccl_config config = {
         .size = sizeof config,
         .magic = NCCL_CONFIG_MAGIC,
         .version = NCCL_CONFIG_VERSION,
-        .blocking = 0,
+        .blocking = NCCL_UNDEFINED,
         .cga_cluster_size = NCCL_UNDEFINED,
         .min_ctas = NCCL_UNDEFINED,
         .max_ctas = NCCL_UNDEFINED,
         .split_share = NCCL_UNDEFINED,
         .later = NCCL_UNDEFINED,
     };
-    void *comm = NULL;
-    int result = group->domain->api->init_rank(&comm, group->size, id, group->rank, &config);
-    group->comm = comm;
-    return nccl_settle(group, result, "ncclCommInitRankConfig");
+    int result = call->api->init_rank(&call->made, call->color, call->id, call->key, &config);
+    return nccl_await_state(call->api, call->made, result);
 }
 
-/* Splitting is collective over the parent: who joins no group, or a disputed one, takes part without a colour. The
- * child is there once the parent is ready again. */
+static aorta_status make_communicator(struct nccl_group *group) {
+    struct nccl_call call = {.color = group->size, .key = group->rank};
+    AORTA_TRY(exchange_id(group, &call.id));
+    AORTA_TRY(nccl_bounded(group, init_rank, &call, "ncclCommInitRankConfig"));
+    group->comm = call.made;
+    return NULL;
+}
+
+/* In progress, the child is there once the parent is ready again. */
+static int split(struct nccl_call *call) {
+    int result = call->api->split(call->comm, call->color, call->key, &call->made, NULL);
+    bool in_progress = result == NCCL_IN_PROGRESS;
+    result = nccl_await_state(call->api, call->comm, result);
+    if (result != NCCL_SUCCESS || !in_progress || !call->made) return result;
+    return nccl_await_state(call->api, call->made, NCCL_IN_PROGRESS);
+}
+
+/* Splitting is collective over the parent: who joins no group, or a disputed one, takes part without a colour. */
 static aorta_status split_communicator(struct nccl_group *parent, int color, int key, struct nccl_group *group) {
-    void *comm = NULL;
-    int result = parent->domain->api->split(parent->comm, color, key, &comm, NULL);
-    /* NCCL 2.28 says success although the child is still being made by a thread of its own: ask the parent. */
-    if (result == NCCL_SUCCESS) result = NCCL_IN_PROGRESS;
-    aorta_status status = nccl_settle(parent, result, "ncclCommSplit");
-    if (!group || status) return status;
-    group->comm = comm;
-    if (!comm) return AORTA_ERROR(AORTA_COMM, "ncclCommSplit gave no communicator");
-    return nccl_settle(group, NCCL_IN_PROGRESS, "ncclCommSplit");
+    struct nccl_call call = {.comm = parent->comm, .color = color, .key = key};
+    AORTA_TRY(nccl_bounded(parent, split, &call, "ncclCommSplit"));
+    if (!group) return NULL;
+    group->comm = call.made;
+    return call.made ? NULL : AORTA_ERROR(AORTA_COMM, "ncclCommSplit gave no communicator");
 }
 
 /* Takes over `group`, also on failure. */
@@ -273,7 +300,7 @@ static aorta_status split_into(struct nccl_group *parent, const int *ranks, int 
 static aorta_status nccl_split(struct aorta_comm *parent_comm, const int *ranks, int count, struct aorta_comm *comm) {
     struct nccl_group *parent = parent_comm->state;
     struct aorta_control *control;
-    if (atomic_load(&parent->domain->failed)) return AORTA_ERROR(AORTA_COMM, "an earlier collective has failed");
+    if (atomic_load(&parent->domain->failed)) return nccl_failure(parent->domain);
     AORTA_TRY(aorta_gpu_make_current(parent->domain->device));
     aorta_status status = aorta_control_split(parent->control, ranks, count, &control);
     if (status && aorta_status_code(status) != AORTA_USAGE) return status;

@@ -38,7 +38,10 @@ struct nccl_domain {
     pthread_cond_t wake;
     struct nccl_group *groups; /* open ones */
     int group_count;           /* open or being closed */
-    _Atomic bool failed;       /* communicators are being aborted: they must not be used any more */
+    /* Communicators are being aborted and must not be used any more; set after the two behind it. */
+    _Atomic bool failed;
+    enum aorta_code failure;
+    char message[512];
     bool ending;
     pthread_t watchdog;
     char last[AORTA_BEACON_TEXT]; /* the collective queued last */
@@ -56,8 +59,28 @@ struct nccl_group {
 
 /* NULL for success, else AORTA_COMM with the library's words. */
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
-/* The same, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
+/* Why the domain was given up; call it when `failed` is set. */
+aorta_status nccl_failure(const struct nccl_domain *domain);
+/* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
 aorta_status nccl_settle(struct nccl_group *group, int result, const char *function);
+
+/* ---- nccl_bounded.c ---- */
+
+/* A call that waits for other ranks; `made` and `result` are what it gives. */
+struct nccl_call {
+    const struct nccl_api *api;
+    struct aorta_device *device;
+    void *comm, *made;
+    struct nccl_unique_id id;
+    int color, key, result;
+};
+typedef int nccl_function(struct nccl_call *call);
+/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time; it is then left alone, so it
+ * touches nothing but its call and the library. */
+aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
+                          const char *name);
+/* For such functions: waits, without end, while `comm` is in progress. */
+int nccl_await_state(const struct nccl_api *api, void *comm, int result);
 
 /* ---- nccl_run.c ---- */
 

@@ -99,9 +99,7 @@ static aorta_status run_kernel(struct aorta_stream *stream, const void *argument
     const struct aorta_comm_call *call = &kernel->call;
     announce(group, call);
     if (call->count == 0 && call->kind != AORTA_BARRIER) return NULL;
-    if (atomic_load(&group->domain->failed)) {
-        return AORTA_ERROR(AORTA_COMM, "%s: an earlier collective has failed", aorta_collective_name(call->kind));
-    }
+    if (atomic_load(&group->domain->failed)) return nccl_failure(group->domain);
     void *handle = aorta_gpu_stream_handle(stream);
     int result = functions[call->kind].run(group->domain->api, group, call, handle);
     aorta_status status = nccl_settle(group, result, functions[call->kind].name);

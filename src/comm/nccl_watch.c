@@ -20,8 +20,6 @@ struct watch {
     int64_t moved_ns;                /* when they last changed */
     int64_t asked_ns;
     int64_t given_up_ns; /* 0: not yet */
-    char message[512];   /* what was given up for */
-    enum aorta_code code;
 };
 
 /* ---- what is looked for ---- */
@@ -103,8 +101,8 @@ static void give_up(struct watch *watch, aorta_status why, int64_t now_ns) {
     struct nccl_domain *domain = watch->domain;
     why = aorta_annotate(why, "rank %d, last collective queued: %s", domain->rank,
                          domain->last[0] ? domain->last : "none");
-    snprintf(watch->message, sizeof watch->message, "%s", aorta_status_message(why));
-    watch->code = aorta_status_code(why);
+    snprintf(domain->message, sizeof domain->message, "%s", aorta_status_message(why));
+    domain->failure = aorta_status_code(why);
     watch->given_up_ns = now_ns;
     watch->calls = aorta_device_count_calls(domain->device);
     atomic_store(&domain->failed, true);
@@ -114,8 +112,9 @@ static void give_up(struct watch *watch, aorta_status why, int64_t now_ns) {
 
 /* Nothing else ends a process whose kernels do not end. */
 static void end_process(const struct watch *watch) {
-    fprintf(stderr, "aorta: %s. The device did not come free, so this process ends.\n", watch->message);
-    aorta_comm_abort(NULL, aorta_code_exit(watch->code));
+    const struct nccl_domain *domain = watch->domain;
+    fprintf(stderr, "aorta: %s. The device did not come free, so this process ends.\n", domain->message);
+    aorta_comm_abort(NULL, aorta_code_exit(domain->failure));
 }
 
 static void see_whether_free(struct watch *watch, int64_t now_ns) {

@@ -125,6 +125,30 @@ static int see_whether_complete(struct comm *comm) {
     return NCCL_SUCCESS;
 }
 
+static int advance_split(struct comm *parent);
+
+/* A watchdog may ask while another thread waits. */
+static pthread_mutex_t advancing = PTHREAD_MUTEX_INITIALIZER;
+
+static int advance(struct comm *comm) {
+    pthread_mutex_lock(&advancing);
+    int result = comm->child ? advance_split(comm) : see_whether_complete(comm);
+    pthread_mutex_unlock(&advancing);
+    return result;
+}
+
+/* As NCCL does, unless its environment says otherwise: then the caller has to ask. */
+static bool blocking(void) {
+    const char *wanted = getenv("NCCL_COMM_BLOCKING");
+    return !wanted || strcmp(wanted, "0") != 0;
+}
+
+static int wait_if_blocking(struct comm *comm) {
+    int result = NCCL_IN_PROGRESS;
+    while (blocking() && (result = advance(comm)) == NCCL_IN_PROGRESS) usleep(200);
+    return result;
+}
+
 EXPORT int ncclGetVersion(int *version);
 int ncclGetVersion(int *version) {
     ENTER();
@@ -150,12 +174,12 @@ EXPORT int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id 
                                   struct nccl_config *config);
 int ncclCommInitRankConfig(void **comm, int ranks, struct nccl_unique_id id, int rank, struct nccl_config *config) {
     ENTER();
-    if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC || config->blocking != 0 ||
+    if (config->size != sizeof *config || config->magic != NCCL_CONFIG_MAGIC || config->blocking != NCCL_UNDEFINED ||
         config->max_ctas != NCCL_UNDEFINED || config->later != NCCL_UNDEFINED || ranks > MOST_RANKS || rank >= ranks) {
         return INVALID_ARGUMENT;
     }
     *comm = attach(id.bytes, rank, ranks);
-    return *comm ? NCCL_IN_PROGRESS : SYSTEM_ERROR;
+    return *comm ? wait_if_blocking(*comm) : SYSTEM_ERROR;
 }
 
 /* Makes the child once every rank of the parent has said its colour and key. */
@@ -188,12 +212,14 @@ int ncclCommSplit(void *handle, int color, int key, void **made, struct nccl_con
     ENTER();
     (void)config;
     struct comm *parent = handle;
-    if (parent->child) return INVALID_USAGE;
+    pthread_mutex_lock(&advancing);
     unsigned number = ++parent->splits;
     parent->segment->choices[parent->rank][number % MOST_SPLITS] = (struct choice){color, key};
     parent->child = (struct comm **)made;
     atomic_store(&parent->segment->splits[parent->rank], number);
-    return NCCL_IN_PROGRESS;
+    pthread_mutex_unlock(&advancing);
+    int result = wait_if_blocking(parent);
+    return result == NCCL_SUCCESS && color != NCCL_NO_COLOR ? wait_if_blocking(*made) : result;
 }
 #endif
 
@@ -201,7 +227,7 @@ EXPORT int ncclCommGetAsyncError(void *handle, int *state);
 int ncclCommGetAsyncError(void *handle, int *state) {
     ENTER();
     struct comm *comm = handle;
-    *state = comm->child ? advance_split(comm) : see_whether_complete(comm);
+    *state = advance(comm);
     pthread_mutex_lock(&lock);
     if (control.async_error) *state = control.async_error;
     pthread_mutex_unlock(&lock);
@@ -211,7 +237,8 @@ int ncclCommGetAsyncError(void *handle, int *state) {
 EXPORT int ncclCommFinalize(void *handle);
 int ncclCommFinalize(void *handle) {
     ENTER();
-    return handle ? NCCL_IN_PROGRESS : INVALID_ARGUMENT;
+    if (!handle) return INVALID_ARGUMENT;
+    return blocking() ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
 }
 
 EXPORT int ncclCommDestroy(void *handle);
@@ -310,7 +337,7 @@ static void run_job(void *argument) {
     aorta_reduce_blocks(job->out, blocks, comm->size, job->count, job->dtype, job->reduction);
 }
 
-/* The first collective of a communicator is "in progress" for a moment, as when NCCL connects. */
+/* When it does not block, the first collective of a communicator is "in progress" for a moment. */
 static int queue(struct job *job, void *stream) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (!cuda) return SYSTEM_ERROR;
@@ -321,7 +348,7 @@ static int queue(struct job *job, void *stream) {
     if (failed) return 1;
     bool connected = job->comm->connected;
     job->comm->connected = true;
-    return connected ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
+    return connected || blocking() ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
 }
 
 static enum aorta_dtype dtype_of(int type) {

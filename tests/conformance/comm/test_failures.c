@@ -229,6 +229,41 @@ static void no_communicator(void **state) {
     fail_opening("ncclCommInitRankConfig", -1, "ncclCommInitRankConfig: internal error", "");
 }
 
+/* One rank cannot make its communicator: the other waits for it in the library, but not for ever. */
+static void stuck_communicator(void **state) {
+    (void)state;
+    struct scene scene = {0};
+    struct aorta_comm *second;
+    open_scene(&scene, 2);
+    meet(&scene);
+    if (!first(&scene)) fake_library()->refuse("ncclCommInitRankConfig", 1, 3);
+    aorta_status status = aorta_comm_open(&scene.options, &second);
+    assert_null(second);
+    if (first(&scene))
+        check_fails(status, AORTA_TIMEOUT, "ncclCommInitRankConfig: rank 0 of 2 waited 2.0 s for its peers");
+    else
+        check_fails(status, AORTA_COMM, "ncclCommInitRankConfig: internal error");
+    check_ok(reduce(&scene)); /* the first group is not concerned */
+    check_ok(aorta_stream_synchronize(scene.stream));
+    close_scene(&scene);
+}
+
+/* Kernels that do not even end when they are aborted: the process ends, and says why. */
+static void deaf(void **state) {
+    (void)state;
+    struct scene scene = {0};
+    open_scene(&scene, 1);
+    meet(&scene);
+    fake_library()->refuse("ncclCommAbort", 1, 3);
+    if (!first(&scene)) {
+        sleep(20);
+        _exit(0);
+    }
+    check_ok(reduce(&scene));
+    aorta_status status = aorta_stream_synchronize(scene.stream);
+    fail_msg("the process should have ended: %s", aorta_status_message(status));
+}
+
 static void no_split(void **state) {
     (void)state;
     struct scene scene = {0};
@@ -256,6 +291,8 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(no_id),
     cmocka_unit_test(no_communicator),
     cmocka_unit_test(no_split),
+    cmocka_unit_test(stuck_communicator),
+    cmocka_unit_test(deaf),
 };
 
 int main(int argc, char **argv) {
