@@ -11,8 +11,10 @@
 #include <stdbool.h>
 
 struct mpi_api {
+/* NOLINTBEGIN(bugprone-macro-parentheses): declarations take none */
 #define FUNCTION(name) __typeof__(&MPI_##name) name;
 #define HANDLE(member, type, symbol) type member;
+/* NOLINTEND(bugprone-macro-parentheses) */
 #include "comm/mpi.def"
 #undef FUNCTION
 #undef HANDLE

@@ -300,7 +300,7 @@ static void look(struct store *store, struct pollfd *polls) {
         /* A rank that waits for a key sends nothing, but its end is noticed. */
         polls[1 + i] = (struct pollfd){.fd = peer->fd, .events = peer->waiting ? POLLRDHUP : POLLIN};
     }
-    poll(polls, (nfds_t)(1 + size + STRANGERS), LOOK_MS);
+    poll(polls, 1 + (nfds_t)size + STRANGERS, LOOK_MS);
     for (int i = 0; i < size; i++) {
         struct peer *peer = &store->peers[i];
         if (!polls[1 + i].revents || peer->fd < 0) continue;
@@ -321,7 +321,7 @@ static void look(struct store *store, struct pollfd *polls) {
 
 static void *run(void *argument) {
     struct store *store = argument;
-    struct pollfd *polls = calloc((size_t)(1 + store->options.world_size + STRANGERS), sizeof *polls);
+    struct pollfd *polls = calloc(1 + (size_t)store->options.world_size + STRANGERS, sizeof *polls);
     while (polls && !over(store)) {
         look(store, polls);
         see_whether_complete(store);

@@ -43,14 +43,16 @@ static int bind_at(int port, bool to_listen) {
 }
 
 static int port_of(int fd) {
-    struct sockaddr_in address;
+    struct sockaddr_in address = {0};
     socklen_t length = sizeof address;
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
     return ntohs(address.sin_port);
 }
 
 static int free_port(void) {
-    int fd = bind_at(0, false), port = port_of(fd);
+    int fd = bind_at(0, false);
+    assert_true(fd >= 0);
+    int port = port_of(fd);
     close(fd);
     return port;
 }
@@ -213,6 +215,16 @@ static void test_names_and_ipv6(void **state) {
     }
 }
 
+static _Noreturn void serve_web(int listener) {
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+                               "Content-Length: 50\r\n\r\nThis is a server of another kind altogether, alas.";
+    for (;;) {
+        int fd = accept(listener, NULL, NULL);
+        if (send(fd, text, sizeof text, MSG_NOSIGNAL) > 0) usleep(1000);
+        close(fd);
+    }
+}
+
 /* Somebody else answers at the first port, and not in our language; the second is taken and silent. */
 static void test_taken_ports(void **state) {
     (void)state;
@@ -220,13 +232,7 @@ static void test_taken_ports(void **state) {
     int web = bind_at(job.options[0].port, true), reserved = bind_at(job.options[0].port + 1, false);
     assert_true(web >= 0);
     pid_t server = fork();
-    while (server == 0) {
-        static const char text[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n"
-                                   "Content-Length: 50\r\n\r\nThis is a server of another kind altogether, alas.";
-        int fd = accept(web, NULL, NULL);
-        if (send(fd, text, sizeof text, MSG_NOSIGNAL) > 0) usleep(1000);
-        close(fd);
-    }
+    if (server == 0) serve_web(web);
     run(&job);
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
@@ -358,7 +364,7 @@ static aorta_status exchange_among_noise(struct aorta_rendezvous_options *option
         char noise[200];
         memset(noise, i * 5, sizeof noise);
         if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && i % 3) {
-            if (send(fd, noise, (size_t)(i * 4 + 1), MSG_NOSIGNAL) < 0) usleep(100);
+            if (send(fd, noise, (size_t)i * 4 + 1, MSG_NOSIGNAL) < 0) usleep(100);
         }
         close(fd);
     }

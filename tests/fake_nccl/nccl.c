@@ -104,8 +104,9 @@ static struct comm *attach(const char *name, int rank, int size) {
     if (fd < 0 || ftruncate(fd, (off_t)bytes)) return NULL;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
+    if (memory == MAP_FAILED) return NULL;
     struct comm *comm = calloc(1, sizeof *comm);
-    if (memory == MAP_FAILED || !comm) return NULL;
+    if (!comm) return NULL;
     comm->segment = memory;
     comm->rank = rank;
     comm->size = size;
