@@ -156,6 +156,10 @@ static int ask(struct blas *blas, struct plan *plan, unsigned char *candidates, 
     int code = blas->api.preference_create(&preference);
     if (code) return code;
     code = blas->api.preference_set(preference, vendor->workspace_bytes, &workspace, sizeof workspace);
+    /* A product split along k must not round its parts to 16 bits before they are added. */
+    const uint32_t reductions = (uint32_t)vendor->reduce_in_fp32;
+    if (vendor->reductions >= 0 && !code)
+        code = blas->api.preference_set(preference, vendor->reductions, &reductions, sizeof reductions);
     for (int i = 0; i < OPERANDS && vendor->alignment_a >= 0 && !code; i++)
         code = blas->api.preference_set(preference, vendor->alignment_a + i, &alignments[i], sizeof alignments[i]);
     *found = 0;

@@ -34,6 +34,8 @@ struct aorta_blas_vendor {
     int transpose_a, transpose_b, epilogue, bias_pointer; /* attributes of a description */
     int epilogue_none, epilogue_bias, epilogue_bias_gradient_b;
     int workspace_bytes; /* attributes of a preference */
+    int reductions;      /* how partial sums may be added up; -1: the library does not ask */
+    int reduce_in_fp32;  /* its value for: in the type of the computation, in the workspace */
     int alignment_a;     /* b, c, d follow; -1: the library does not ask */
     /* One candidate: the algorithm at its beginning, then the workspace it needs and whether it is any good. */
     size_t candidate_bytes, workspace_offset, state_offset;

@@ -13,7 +13,7 @@ enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 enum { R_32F = 0, R_16F = 2, R_16BF = 14, COMPUTE_32F = 68 };
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_POINTER = 8, ATTRIBUTES };
 enum { PLAIN = 1, BIAS = 4, BIAS_GRADIENT_B = 512 };
-enum { WORKSPACE_BYTES = 1, ALIGNMENT_A = 5, ALIGNMENT_D = 8, PREFERENCES };
+enum { WORKSPACE_BYTES = 1, REDUCTIONS = 3, ALIGNMENT_A = 5, ALIGNMENT_D = 8, PREFERENCES };
 enum { GUESSES = 2 };
 
 struct description {
@@ -153,6 +153,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *to, int attribute, const void *va
         memcpy(&p->workspace, value, bytes);
         return SUCCESS;
     }
+    if (attribute == REDUCTIONS && bytes == sizeof(uint32_t)) return SUCCESS; // it adds in one go
     if (attribute < ALIGNMENT_A || attribute > ALIGNMENT_D || bytes != sizeof p->alignment[0]) return INVALID_VALUE;
     memcpy(&p->alignment[attribute - ALIGNMENT_A], value, bytes);
     return SUCCESS;
