@@ -15,7 +15,8 @@ static size_t logsum_bytes(const struct aorta_attention *shape) {
 
 /* One number for each row and, with dropout, one bit for each weight. */
 size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape) {
-    const size_t kept = (size_t)(rows_of(shape) * units_of(shape)) * sizeof(uint16_t);
+    const size_t units = (size_t)units_of(shape);
+    const size_t kept = (size_t)(shape->batch * shape->heads) * units * 16 * units * sizeof(uint16_t);
     return logsum_bytes(shape) + (shape->dropout > 0.0f ? kept : 0);
 }
 
@@ -27,26 +28,68 @@ size_t aorta_ops_gpu_attention_scratch_bytes(const struct aorta_attention *shape
 struct variant {
     int64_t dim;
     enum aorta_ops_entry forward, queries, keys;
+    bool has_whole;                                     /* kernels that hold a whole head in shared memory */
+    enum aorta_ops_entry whole_forward, whole_backward; /* for fp16; the one for bf16 follows */
 };
+#define WHOLE(dim)                                                                                                     \
+    true, AORTA_ENTRY_attention_whole_forward_##dim##_fp16, AORTA_ENTRY_attention_whole_backward_##dim##_fp16
 static const struct variant variants[] = {
-    {32, AORTA_ENTRY_attention_forward_32, AORTA_ENTRY_attention_queries_32, AORTA_ENTRY_attention_keys_32},
-    {64, AORTA_ENTRY_attention_forward_64, AORTA_ENTRY_attention_queries_64, AORTA_ENTRY_attention_keys_64},
-    {128, AORTA_ENTRY_attention_forward_128, AORTA_ENTRY_attention_queries_128, AORTA_ENTRY_attention_keys_128}};
+    {32, AORTA_ENTRY_attention_forward_32, AORTA_ENTRY_attention_queries_32, AORTA_ENTRY_attention_keys_32, WHOLE(32)},
+    {64, AORTA_ENTRY_attention_forward_64, AORTA_ENTRY_attention_queries_64, AORTA_ENTRY_attention_keys_64, WHOLE(64)},
+    {128, AORTA_ENTRY_attention_forward_128, AORTA_ENTRY_attention_queries_128, AORTA_ENTRY_attention_keys_128, false,
+     AORTA_ENTRY_COUNT, AORTA_ENTRY_COUNT}};
 
-static aorta_status choose(const struct aorta_attention *shape, const struct variant **variant,
-                           struct aorta_gpu_grid *grid) {
+static aorta_status choose(const struct aorta_attention *shape, const struct variant **variant) {
     const size_t count = sizeof variants / sizeof *variants;
     for (size_t i = 0; i < count; i++) {
         if (shape->head_dim > variants[i].dim) continue;
         *variant = &variants[i];
-        const uint32_t tile = AORTA_ATTENTION_TILE(variants[i].dim, aorta_dtype_size(shape->dtype));
-        const int64_t tiles = (shape->positions + tile - 1) / tile;
-        *grid =
-            (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads * tiles)}, .threads = {2 * tile}};
         return NULL;
     }
     return AORTA_ERROR(AORTA_UNSUPPORTED, "attention: heads of %lld; on a GPU they have at most %lld elements",
                        (long long)shape->head_dim, (long long)variants[count - 1].dim);
+}
+
+static struct aorta_gpu_grid tiled_grid(const struct variant *variant, const struct aorta_attention *shape) {
+    const uint32_t tile = AORTA_ATTENTION_TILE(variant->dim, aorta_dtype_size(shape->dtype));
+    const int64_t tiles = (shape->positions + tile - 1) / tile;
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads * tiles)}, .threads = {2 * tile}};
+}
+
+static struct aorta_gpu_grid whole_grid(const struct aorta_attention *shape, size_t shared_bytes) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads)},
+                                   .threads = {(uint32_t)units_of(shape) * 32},
+                                   .shared_bytes = (uint32_t)shared_bytes};
+}
+
+static size_t whole_forward_bytes(const struct variant *variant, const struct aorta_attention *shape) {
+    return (size_t)AORTA_WHOLE_FORWARD_BYTES(units_of(shape), variant->dim);
+}
+
+static size_t whole_backward_bytes(const struct variant *variant, const struct aorta_attention *shape) {
+    return (size_t)AORTA_WHOLE_BACKWARD_BYTES(units_of(shape), variant->dim);
+}
+
+static bool all_aligned(const void *const *pointers) {
+    for (; *pointers; pointers++)
+        if ((uintptr_t)*pointers % 16 != 0) return false;
+    return true;
+}
+
+/* Whether the kernels for whole heads can be taken; they are written for NVIDIA's tensor cores. */
+static bool can_hold(struct aorta_stream *stream, const struct variant *variant, const struct aorta_attention *shape,
+                     size_t shared_bytes, const void *const *pointers) {
+    const struct aorta_device *device = aorta_stream_device(stream);
+    return variant->has_whole && shape->dtype != AORTA_F32 && units_of(shape) <= AORTA_WHOLE_UNITS &&
+           shape->positions % 8 == 0 && shape->head_dim % 8 == 0 &&
+           aorta_device_get_info(device)->kind != AORTA_DEVICE_HIP &&
+           shared_bytes <= aorta_gpu_get_properties(device)->shared_bytes_per_block && all_aligned(pointers);
+}
+
+static aorta_status run_whole(struct aorta_stream *stream, enum aorta_ops_entry entry, enum aorta_dtype dtype,
+                              struct aorta_gpu_grid grid, const struct aorta_gpu_attention_args *args) {
+    const int place = (int)dtype - (int)AORTA_F16;
+    return aorta_ops_gpu_run(stream, (enum aorta_ops_entry)((int)entry + place), grid, args, sizeof *args);
 }
 
 static struct aorta_gpu_attention_args arguments(const struct aorta_attention_args *a, const void *saved) {
@@ -63,18 +106,25 @@ static struct aorta_gpu_attention_args arguments(const struct aorta_attention_ar
 aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const void *args) {
     const struct aorta_attention_args *a = args;
     const struct variant *variant;
-    struct aorta_gpu_grid grid;
-    AORTA_TRY(choose(&a->shape, &variant, &grid));
+    AORTA_TRY(choose(&a->shape, &variant));
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved);
-    return aorta_ops_gpu_run_typed(stream, variant->forward, a->shape.dtype, grid, &gpu, sizeof gpu);
+    const size_t bytes = whole_forward_bytes(variant, &a->shape);
+    if (can_hold(stream, variant, &a->shape, bytes, (const void *const[]){a->qkv, a->out, a->saved, NULL}))
+        return run_whole(stream, variant->whole_forward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu);
+    return aorta_ops_gpu_run_typed(stream, variant->forward, a->shape.dtype, tiled_grid(variant, &a->shape), &gpu,
+                                   sizeof gpu);
 }
 
 aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args) {
     const struct aorta_attention_args *a = args;
     const struct variant *variant;
-    struct aorta_gpu_grid grid;
-    AORTA_TRY(choose(&a->shape, &variant, &grid));
+    AORTA_TRY(choose(&a->shape, &variant));
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved_in);
+    const size_t bytes = whole_backward_bytes(variant, &a->shape);
+    const void *const tensors[] = {a->qkv, a->out_in, a->dout, a->dqkv, a->saved_in, NULL};
+    if (can_hold(stream, variant, &a->shape, bytes, tensors))
+        return run_whole(stream, variant->whole_backward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu);
+    const struct aorta_gpu_grid grid = tiled_grid(variant, &a->shape);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->queries, a->shape.dtype, grid, &gpu, sizeof gpu));
     return aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, &gpu, sizeof gpu);
 }

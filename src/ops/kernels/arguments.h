@@ -118,13 +118,26 @@ struct aorta_gpu_gemm_args {
     ((element_bytes) == 2 ? ((dim) <= 64 ? 64 : 32) : (dim) <= 64 ? 32 : 16)
 enum { AORTA_ATTENTION_THREADS = 128 }; /* at most */
 
+/* Kernels that hold a whole head in shared memory: 32 threads for each unit of 16 positions, up to this many units.
+ * Rows of a unit lie 16 bytes further apart than they are long. */
+enum { AORTA_WHOLE_UNITS = 12, AORTA_WHOLE_THREADS = AORTA_WHOLE_UNITS * 32, AORTA_WHOLE_PAD = 8 };
+/* Forward: queries, keys, values. Backward: queries, keys, gradients of the output; the slopes of the weights, in whose
+ * place values stand first; two numbers per row; bits of the weights. */
+#define AORTA_WHOLE_ROWS_BYTES(units, dim) ((units)*16 * ((dim) + AORTA_WHOLE_PAD) * 2)
+#define AORTA_WHOLE_SLOPES_BYTES(units, dim)                                                                           \
+    ((units)*16 * ((units)*16 > (dim) ? (units)*16 + AORTA_WHOLE_PAD : (dim) + AORTA_WHOLE_PAD) * 2)
+#define AORTA_WHOLE_FORWARD_BYTES(units, dim) (3 * AORTA_WHOLE_ROWS_BYTES(units, dim))
+#define AORTA_WHOLE_BACKWARD_BYTES(units, dim)                                                                         \
+    (3 * AORTA_WHOLE_ROWS_BYTES(units, dim) + AORTA_WHOLE_SLOPES_BYTES(units, dim) + 2 * (units)*16 * 4 +              \
+     (units) * (units)*16 * 2)
+
 struct aorta_gpu_attention_args {
     struct aorta_attention_args op;
     float *logsum; /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
     uint16_t
-        *kept; /* [batch, heads, positions, units]: one bit for each weight that dropout keeps, 16 keys in a unit */
-    int64_t units;
-    float *along; /* [batch, heads, positions]: Σ dout∘out; backward only */
+        *kept; /* [batch, heads, units, 16·units]: one bit for each weight that dropout keeps, 16 keys of a query */
+    int64_t units; /* of 16 positions */
+    float *along;  /* [batch, heads, positions]: Σ dout∘out; backward only */
 };
 
 #endif

@@ -157,17 +157,21 @@ DEVICE void make_kept(const dropout &d, const head &h, int64_t row, int64_t key,
     }
 }
 
+DEVICE int64_t kept_place(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
+    return (h.index * a.units + key / 16) * a.units * 16 + row;
+}
+
 DEVICE void store_kept(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key,
                        const uint32_t kept[2]) {
     const int quarter = lane_index() % 4;
     const int64_t mine = row + quarter / 2 * 8;
     if (quarter % 2 != 0 || mine >= h.positions || key >= h.positions) return;
-    a.kept[(h.index * h.positions + mine) * a.units + key / 16] = (uint16_t)(quarter < 2 ? kept[0] : kept[1]);
+    a.kept[kept_place(a, h, mine, key)] = (uint16_t)(quarter < 2 ? kept[0] : kept[1]);
 }
 
 DEVICE uint32_t load_kept(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
     if (row >= h.positions || key >= h.positions) return 0;
-    return a.kept[(h.index * h.positions + row) * a.units + key / 16];
+    return a.kept[kept_place(a, h, row, key)];
 }
 
 /* ---- forward ---- */
@@ -400,6 +404,12 @@ template <typename T, int D> DEVICE void backward_keys(const aorta_gpu_attention
     store_rows<T, D>((T *)a.op.dqkv, h, first + group, 3, 2, dvalue, one);
 }
 
+#if defined(AORTA_CUDA) || defined(AORTA_EMULATOR)
+#include "ops/kernels/attention_whole.h"
+#else
+#define WHOLE_KERNELS(dim) /* without tensor cores of NVIDIA's kind */
+#endif
+
 #define ATTENTION_KERNELS(dim)                                                                                         \
     template <typename T> DEVICE void attention_forward_##dim(const aorta_gpu_attention_args &a) {                     \
         forward<T, dim>(a);                                                                                            \
@@ -416,9 +426,11 @@ template <typename T, int D> DEVICE void backward_keys(const aorta_gpu_attention
 
 #if !defined(AORTA_HEAD_DIM) || AORTA_HEAD_DIM == 32
 ATTENTION_KERNELS(32)
+WHOLE_KERNELS(32)
 #endif
 #if !defined(AORTA_HEAD_DIM) || AORTA_HEAD_DIM == 64
 ATTENTION_KERNELS(64)
+WHOLE_KERNELS(64)
 #endif
 #if !defined(AORTA_HEAD_DIM) || AORTA_HEAD_DIM == 128
 ATTENTION_KERNELS(128)

@@ -45,8 +45,10 @@ DEVICE philox dropout_block(const dropout &d, uint64_t block) {
     return philox4x32_10(counter, d.key0, d.key1);
 }
 
+/* Compares upper halves, with the sample there. A threshold of 1 overflows, and then `scale` is 0. */
 DEVICE bool dropout_keeps(const dropout &d, const philox &samples, int i) {
-    return (samples.word[i / 2] >> (i % 2 * 16) & 0xFFFFu) >= d.threshold;
+    const uint32_t word = samples.word[i / 2];
+    return (i % 2 ? word : word << 16) >= d.threshold << 16;
 }
 
 /* value[i] = dropout of element first + i. */

@@ -96,7 +96,30 @@ DEVICE void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2],
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-
+DEVICE uint32_t pack(float low, float high, bf16) {
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+DEVICE uint32_t pack(float low, float high, fp16) {
+    uint32_t word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+/* 16 bytes into shared memory while the thread goes on; zeros, and nothing is read, unless `inside`. */
+DEVICE void copy_begin(void *to, const void *from, bool inside) {
+    const uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+}
+/* This thread's copies have ended. */
+DEVICE void copies_wait() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+#elif defined(AORTA_EMULATOR)
+template <typename T> DEVICE uint32_t pack(float low, float high, T) {
+    return from_float<T>(low).bits | (uint32_t)from_float<T>(high).bits << 16;
+}
 #endif
 
 #if defined(AORTA_CUDA) || defined(AORTA_EMULATOR)
@@ -133,6 +156,45 @@ DEVICE void tensor_product_plain(product<COLUMNS> &c, const T *a, int a_stride, 
             tensor_product(c.part[n + 1], left, right + 2, T());
         }
     }
+}
+
+/* The same products with the left side in registers, as load_pieces brings it or as a product leaves it. */
+template <int DEPTH> struct left_side { uint32_t piece[DEPTH / 16][4]; };
+
+template <int DEPTH, typename T> DEVICE void load_left(left_side<DEPTH> &a, const T *rows, int stride) {
+    rows += lane_index() % 16 * stride + lane_index() / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; k++) load_pieces(a.piece[k], rows + k * 16);
+}
+/* c [16, 16] += a·bᵀ: b [16, DEPTH]. */
+template <int DEPTH, typename T>
+DEVICE void add_left_of_rows(product<16> &c, const left_side<DEPTH> &a, const T *b, int stride) {
+    const int lane = lane_index();
+    b += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; k++) {
+        uint32_t right[4];
+        load_pieces(right, b + k * 16);
+        tensor_product(c.part[0], a.piece[k], right, T());
+        tensor_product(c.part[1], a.piece[k], right + 2, T());
+    }
+}
+/* c += a·b: a [16, 16], b [16, COLUMNS]. */
+template <int COLUMNS, typename T>
+DEVICE void add_left(product<COLUMNS> &c, const uint32_t a[4], const T *b, int stride) {
+    b += lane_index() % 16 * stride + lane_index() / 16 * 8;
+#pragma unroll
+    for (int n = 0; n < COLUMNS / 8; n += 2) {
+        uint32_t right[4];
+        load_pieces_transposed(right, b + n * 8);
+        tensor_product(c.part[n], a, right, T());
+        tensor_product(c.part[n + 1], a, right + 2, T());
+    }
+}
+/* A product [16, 16] in the type of the elements, as the left side of the next. */
+template <typename T> DEVICE void pack_product(uint32_t a[4], const product<16> &c, T type) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) a[i] = pack(c.part[i / 2][i % 2 * 2], c.part[i / 2][i % 2 * 2 + 1], type);
 }
 
 /* More specialised than the plain versions above, so that these are taken for the 16-bit types. */

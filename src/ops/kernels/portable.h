@@ -27,6 +27,14 @@ typedef unsigned long long aorta_uint64;
 
 #if defined(__CUDACC__) && !defined(__HIP__)
 #define AORTA_CUDA
+/* KERNEL that must leave registers for `blocks` blocks on a multiprocessor. */
+#define KERNEL_RESIDENT(threads, blocks, name, type)                                                                   \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(type a)
+/* Shared memory whose size the launch says. */
+DEVICE void *dynamic_shared() {
+    extern __shared__ double2 aorta_dynamic_shared[];
+    return aorta_dynamic_shared;
+}
 #define copy_bytes memcpy
 /* Among the 32 threads of consecutive index that this one belongs to: the value of the thread at index ^ mask. */
 DEVICE float shuffle_xor(float value, int mask) {
@@ -38,6 +46,9 @@ DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
 /* What these 32 threads have written to shared memory is seen by all of them. */
 DEVICE void group_sync() {
     __syncwarp();
+}
+DEVICE void fail_kernel() {
+    __trap();
 }
 DEVICE float fast_exp2(float x) {
     float y;
@@ -61,6 +72,9 @@ DEVICE float shuffle_xor(float value, int mask) {
 DEVICE void group_sync() {
     __syncthreads(); /* all groups of a block call it equally often */
 }
+DEVICE void fail_kernel() {
+    __builtin_trap();
+}
 DEVICE float fast_exp2(float x) {
     return __builtin_exp2f(x);
 }
@@ -69,7 +83,8 @@ DEVICE float fast_reciprocal(float x) {
 }
 #endif
 
-#endif /* emulated: the above, __shared__, threadIdx and its kin, __syncthreads, atomicAdd, atomicExch, copy_bytes */
+#endif /* emulated: the above, __shared__, threadIdx and its kin, __syncthreads, atomicAdd, atomicExch, copy_bytes,    \
+          fail_kernel */
 
 /* One entry for each element type: name_fp32, name_fp16, name_bf16, made of the function template `name`. */
 #define TYPED_KERNELS(threads, name, type)                                                                             \

@@ -57,6 +57,8 @@ aorta_status __wrap_aorta_gpu_launch(struct aorta_stream *stream, const struct a
     if (grid.threads[0] * grid.threads[1] * grid.threads[2] > (unsigned)*most)
         return AORTA_ERROR(AORTA_DEVICE, "kernel %s: %u x %u x %u threads, at most %d", entry->name, grid.threads[0],
                            grid.threads[1], grid.threads[2], *most);
+    if (grid.shared_bytes > __wrap_aorta_gpu_get_properties(NULL)->shared_bytes_per_block)
+        return AORTA_ERROR(AORTA_DEVICE, "kernel %s: %u bytes of shared memory", entry->name, grid.shared_bytes);
     emulated_run(function, args, grid.blocks, grid.threads);
     return NULL;
 }
@@ -66,7 +68,7 @@ const struct aorta_gpu_properties *__wrap_aorta_gpu_get_properties(const struct 
                                                            .warp_size = 32,
                                                            .max_threads_per_block = 1024,
                                                            .max_threads_per_multiprocessor = 512,
-                                                           .shared_bytes_per_block = 48 << 10,
+                                                           .shared_bytes_per_block = 227 << 10,
                                                            .architecture = "emulated"};
     (void)device;
     return &properties;

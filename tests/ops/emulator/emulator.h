@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AORTA_EMULATOR
@@ -34,6 +35,18 @@ uint32_t emulated_shuffle(uint32_t value, int mask);
         name##_body(*static_cast<const type *>(args));                                                                 \
     }                                                                                                                  \
     static void name##_body(type a)
+#define KERNEL_RESIDENT(threads, blocks, name, type) KERNEL(threads, name, type)
+static inline void *dynamic_shared() {
+    alignas(16) static char memory[227 << 10]; /* as much as an H100 has; device.c holds launches to it */
+    return memory;
+}
+static inline void copy_begin(void *to, const void *from, bool inside) {
+    if (inside)
+        memcpy(to, from, 16);
+    else
+        memset(to, 0, 16);
+}
+static inline void copies_wait() {}
 #define copy_bytes memcpy
 #define __syncthreads emulated_block_barrier
 #define group_sync emulated_group_barrier
@@ -53,6 +66,9 @@ static inline float fast_exp2(float x) {
 }
 static inline float fast_reciprocal(float x) {
     return 1.0f / x;
+}
+static inline void fail_kernel(void) {
+    abort();
 }
 static inline uint32_t atomicAdd(uint32_t *to, uint32_t value) {
     const uint32_t before = *to;
