@@ -14,6 +14,11 @@ struct aorta_step_end_args {
     struct aorta_step_state *state;
 };
 
+struct aorta_flag_args {
+    int32_t *flag;
+    double limit_s; /* waiting only */
+};
+
 struct aorta_bce_args {
     struct aorta_bce shape;
     const void *scores;

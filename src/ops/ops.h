@@ -113,6 +113,18 @@ AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, s
                                                   const void *scores, const float *target, const float *importance,
                                                   struct aorta_step_state *state, void *dscores);
 
+/* ---- flags ---- */
+
+/* *flag, in device memory and 0 at first, becomes 1 when the stream comes here; other streams that then see it see
+ * what was queued before on this one, too. */
+AORTA_MUST_USE aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_t *flag);
+/* Holds the stream by a kernel that looks at the flag until it is 1, and takes it down. Unlike an event it occupies the
+ * device meanwhile. Whatever raises the flag is queued before this call, on another stream, and waits for nothing
+ * behind it. After limit_s seconds (a GPU counts its looks: after that or a few times as much) it fails: AORTA_TIMEOUT,
+ * on a GPU a fault of the device.
+ * A graph's branches may be run one after the other: inside a capture an event has to order the two as well. */
+AORTA_MUST_USE aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s);
+
 /* ---- optimizer ---- */
 
 /* *square_sum += Σ g² over count fp32 values, accumulated in double inside; the caller has zeroed it. */
