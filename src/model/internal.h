@@ -49,6 +49,7 @@ struct layer_memory {
     void *h, *g;                          /* [N, H]: before and after GELU */
     void *sum2, *y2;                      /* [N, E]: before and after norm2 */
     float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
+    void *copy;                           /* [N, E]: of y2, with output_copies */
 };
 
 /* Tags of a layer's operations, made once. */
@@ -110,6 +111,10 @@ aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, con
 
 /* Tells the caller that the gradients of unit parameters [slot, slot + count) are queued. */
 aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count);
+
+/* Tells the caller that a layer's output is about to be read by a backward pass, and gives what to read. */
+aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                             const void **output);
 
 struct aorta_rng aorta_model_rng(const struct aorta_pass *pass, int64_t layer, uint32_t place);
 struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);

@@ -128,8 +128,9 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
                                        m->attention, model->dcontext, model->dqkv, model->attention_scratch));
     AORTA_TRY(aorta_op_end(attention, range));
-    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, layer_input(model, layer), model->dqkv, g[IN_PROJ_WEIGHT],
-                                     g[IN_PROJ_BIAS]));
+    const void *input = model->x0;
+    if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
+    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], g[IN_PROJ_BIAS]));
     /* A constant added to all keys changes every score of a row alike, and softmax not at all: the gradient of the key
      * bias is zero. What summing leaves of it is rounding, which AdamW would blow up to whole steps. */
     AORTA_TRY(aorta_fill_bytes(pass->stream, g[IN_PROJ_BIAS] + model->shape.model_dim, 0,

@@ -37,6 +37,7 @@ static aorta_status take_layer(struct aorta_model *model, struct layer_memory *l
     AORTA_TRY(take_activations(model, "activations of GELU", h, &layer->g));
     AORTA_TRY(take_activations(model, "activations before norm2", e, &layer->sum2));
     AORTA_TRY(take_activations(model, "activations of norm2", e, &layer->y2));
+    if (model->shape.output_copies) AORTA_TRY(take_activations(model, "copy of a layer's output", e, &layer->copy));
     AORTA_TRY(take_statistics(model, "means of norm1", &layer->mean1));
     AORTA_TRY(take_statistics(model, "deviations of norm1", &layer->rstd1));
     AORTA_TRY(take_statistics(model, "means of norm2", &layer->mean2));
@@ -144,6 +145,14 @@ void aorta_model_destroy(struct aorta_model *model) {
 
 const struct aorta_model_shape *aorta_model_get_shape(const struct aorta_model *model) {
     return &model->shape;
+}
+
+struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer) {
+    return (struct aorta_layer_output){
+        .made = model->layers[layer].y2,
+        .copy = model->layers[layer].copy,
+        .bytes = (size_t)(model->rows * model->shape.model_dim) * aorta_dtype_size(model->shape.dtype),
+    };
 }
 
 const void *aorta_model_scores(const struct aorta_model *model) {

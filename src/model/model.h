@@ -22,6 +22,7 @@ struct aorta_model_shape {
     int64_t model_dim, num_heads, num_layers, mlp_hidden_dim;
     float dropout;
     enum aorta_dtype dtype; /* of weights and activations in use */
+    bool output_copies;     /* backward passes read copies of the layers' outputs: see aorta_model_output */
 };
 
 /* How a parameter starts out: PyTorch's own distributions. */
@@ -52,6 +53,14 @@ struct aorta_unit_view {
 
 struct aorta_model;
 
+/* Where a layer's output lies from its forward pass on, and where backward passes read it: the same memory, or with
+ * shape.output_copies a second one, which the caller fills in between. */
+struct aorta_layer_output {
+    const void *made;
+    void *copy; /* NULL without output_copies */
+    size_t bytes;
+};
+
 /* Allocates the activations on the device. AORTA_MEMORY names the tensor that did not fit. */
 AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
                                                struct aorta_model **model);
@@ -64,6 +73,7 @@ int aorta_model_parameter_count(const struct aorta_model *model);
 const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
 double aorta_model_layer_flops(const struct aorta_model *model);    /* GEMM arithmetic of one layer's forward pass */
+struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 
 /* The start value of a parameter, the same for the same seed on every rank: elements [first, first + count) into host
@@ -93,6 +103,8 @@ struct aorta_pass {
     int gemm_chunks;       /* launches that each matrix product is cut into; 0 counts as 1 */
     /* Called when the launches that complete a parameter's gradient have been queued; NULL: not wanted. */
     aorta_status (*gradient_ready)(void *user, int parameter);
+    /* Called just before what reads the copy of a layer's output is queued; NULL: not wanted. */
+    aorta_status (*output_needed)(void *user, int layer);
     void *user;
 };
 

@@ -106,3 +106,10 @@ aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *
         AORTA_TRY(pass->gradient_ready(pass->user, aorta_model_parameter_index(model, unit, s)));
     return NULL;
 }
+
+aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                             const void **output) {
+    struct aorta_layer_output o = aorta_model_output(model, layer);
+    *output = o.copy ? o.copy : o.made;
+    return o.copy && pass->output_needed ? pass->output_needed(pass->user, layer) : NULL;
+}

@@ -89,12 +89,13 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
 }
 
 /* Leaves the gradient of the last layer's output in model->dy. */
-static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
+static aorta_status head_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                   const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
     float *const *g = root->gradients;
     struct root_shapes s = shapes_of(model);
     int unit = (int)model->shape.num_layers, range;
+    const void *x;
     struct op scorer0 = root_op(pass, "scorer.0"), scorer3 = root_op(pass, "scorer.3");
     struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
 
@@ -109,6 +110,7 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], g[SCORER0_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
+    AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
     AORTA_TRY(aorta_op_begin(norm, "norm_backward", 0, &range));
     AORTA_TRY(aorta_norm_backward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), model->dsum, NULL, x,
                                   w[FINAL_NORM_WEIGHT], model->mean, model->rstd, model->dy, NULL, g[FINAL_NORM_WEIGHT],
@@ -119,10 +121,9 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
 
 aorta_status aorta_model_head(struct aorta_model *model, const struct aorta_pass *pass, const struct aorta_batch *batch,
                               const struct aorta_unit_view *root) {
-    const void *x = model->layers[model->shape.num_layers - 1].y2;
-    AORTA_TRY(head_forward(model, pass, x, root));
+    AORTA_TRY(head_forward(model, pass, model->layers[model->shape.num_layers - 1].y2, root));
     AORTA_TRY(loss(model, pass, batch));
-    return head_backward(model, pass, x, root);
+    return head_backward(model, pass, root);
 }
 
 static aorta_status embedding_backward(struct aorta_model *model, const struct aorta_pass *pass,

@@ -110,7 +110,8 @@ static aorta_status build_model(struct aorta_train_context *context) {
                                       .num_layers = o->model.num_layers,
                                       .mlp_hidden_dim = o->model.mlp_hidden_dim,
                                       .dropout = (float)o->model.dropout,
-                                      .dtype = context->dtype};
+                                      .dtype = context->dtype,
+                                      .output_copies = o->workload.async_wait};
     return aorta_model_create(context->device, &shape, &context->model);
 }
 
@@ -120,7 +121,8 @@ static size_t ranges_per_step(const struct aorta_train_context *context) {
     size_t micro_batches = (size_t)context->options->training.gradient_accumulation;
     size_t layers = (size_t)context->options->model.num_layers;
     size_t more_pieces = (size_t)context->options->workload.gemm_chunks - 1;
-    return 256 + micro_batches * (64 + layers * 48 + more_pieces * (layers + 1) * 12) + (size_t)aorta_model_parameter_count(context->model) * 4;
+    return 256 + micro_batches * (64 + layers * 48 + more_pieces * (layers + 1) * 12) +
+           (size_t)aorta_model_parameter_count(context->model) * 4;
 }
 
 static aorta_status open_state(struct aorta_train_context *context) {

@@ -258,6 +258,10 @@ static const struct aorta_option table_rows[] = {
     {"workload.gemm_chunks", AORTA_OPTION_INT, AT(workload.gemm_chunks), "1", .limits = &chunks,
      .help = "launches that each matrix product of the model is cut into, by rows of the batch, so that communication "
              "finds gaps between them; products with fewer rows are cut into single rows"},
+    {"workload.async_wait", AORTA_OPTION_BOOL, AT(workload.async_wait), "false",
+     .help = "copies each layer's output, right behind its forward pass, on the stream of streams.assignment.prefetch; "
+             "the backward pass reads the copy behind a small kernel that waits for it on the compute stream (in a "
+             "captured step an event orders the two as well)"},
 
     {"device.kind", AORTA_OPTION_CHOICE, AT(device.kind), "auto", .choices = device_kinds,
      .help = "auto takes the first there is of cuda, hip, cpu"},

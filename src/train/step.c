@@ -1,5 +1,7 @@
 #include "train/step.h"
 
+#include "train/copies.h"
+
 #include <stdlib.h>
 
 /* What is summed over the ranks before the optimizer runs. */
@@ -11,8 +13,9 @@ struct aorta_step {
     const struct aorta_train_context *context;
     struct aorta_strategy *strategy;
     struct aorta_optimizer_memory memory;
-    struct control *control;   /* device memory */
-    struct aorta_event *begin; /* compute has set up the step */
+    struct aorta_copies *copies; /* NULL: workload.async_wait is off */
+    struct control *control;     /* device memory */
+    struct aorta_event *begin;   /* compute has set up the step */
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
 
@@ -21,6 +24,7 @@ static aorta_status build(struct aorta_step *step) {
     void *memory;
     AORTA_TRY(aorta_device_alloc(device, sizeof *step->control, "norm and stop flag", &memory));
     step->control = memory;
+    AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
     return NULL;
@@ -47,6 +51,7 @@ void aorta_step_destroy(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (step->joined[i]) aorta_event_destroy(step->joined[i]);
     if (step->begin) aorta_event_destroy(step->begin);
+    aorta_copies_destroy(step->copies);
     aorta_device_free(step->context->device, step->control);
     free(step);
 }
@@ -54,8 +59,12 @@ void aorta_step_destroy(struct aorta_step *step) {
 /* ---- forward and backward ---- */
 
 static aorta_status call_gradient_ready(void *user, int parameter) {
-    struct aorta_strategy *strategy = user;
+    struct aorta_strategy *strategy = ((struct aorta_step *)user)->strategy;
     return strategy->table->gradient_ready(strategy, parameter);
+}
+
+static aorta_status await_copy(void *user, int layer) {
+    return aorta_copies_await(((struct aorta_step *)user)->copies, layer);
 }
 
 /* Operations on a GPU take microseconds, as long as a stamp: there a range covers a unit's pass, and the kernel tracer
@@ -64,7 +73,7 @@ static bool records_operations(const struct aorta_step *step) {
     return aorta_device_get_info(step->context->device)->kind == AORTA_DEVICE_CPU;
 }
 
-static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_batch) {
+static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
     const struct aorta_train_context *c = step->context;
     float micro_batches = (float)c->options->training.gradient_accumulation;
     const struct aorta_strategy_table *table = step->strategy->table;
@@ -81,7 +90,8 @@ static struct aorta_pass pass_of(const struct aorta_step *step, int64_t micro_ba
         .accumulate = table->accumulates && micro_batch > 0,
         .gemm_chunks = (int)c->options->workload.gemm_chunks,
         .gradient_ready = table->gradient_ready ? call_gradient_ready : NULL,
-        .user = step->strategy,
+        .output_needed = step->copies ? await_copy : NULL,
+        .user = step,
     };
 }
 
@@ -113,6 +123,7 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
                          aorta_model_layer_flops(model), &range));
     AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
+    if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
     return s->table->release(s, layer, AORTA_FORWARD);
 }
 

@@ -98,6 +98,19 @@ static double mlp_products(const struct e2e_run *run) {
     return e2e_count(steady(run), (struct e2e_filter){.tag = "encoder.layers.1.linear1"});
 }
 
+/* Copies of outputs beside compute, and kernels on compute that wait for them. */
+static double copies(const struct e2e_run *run) {
+    return e2e_count(steady(run), (struct e2e_filter){"copy_output", NULL, "aux", "copy"});
+}
+
+static double waits_for_copies(const struct e2e_run *run) {
+    return e2e_count(steady(run), (struct e2e_filter){"await_copy", NULL, "compute", "compute"});
+}
+
+static double bytes_of_copies(const struct e2e_run *run) {
+    return e2e_number(e2e_range(steady(run), (struct e2e_filter){.function = "copy_output"}, 0), "metadata.bytes");
+}
+
 static double batch(const struct e2e_run *run) {
     return e2e_number(steady(run), "samples_per_s") * e2e_number(steady(run), "step_ms") / 1e3;
 }
@@ -478,6 +491,24 @@ static const struct row {
     {"workload.gemm_chunks", 1, "", "", "workload.gemm_chunks=1024", mlp_products, EXACT, {3, 84}},
     {"workload.gemm_chunks", 2, "", "", "workload.gemm_chunks=3", loss, SAME, {0}},
     {"workload.gemm_chunks", 2, DDP, "", "workload.gemm_chunks=3 compile.enabled=true", loss, SAME, {0}},
+
+    {"workload.async_wait", 1, "", "", "workload.async_wait=true", copies, EXACT, {0, 3}},
+    {"workload.async_wait", 1, "", "", "workload.async_wait=true", waits_for_copies, EXACT, {0, 3}},
+    {"workload.async_wait", 1, "", "", "workload.async_wait=true", peak, LESS, {0}},
+    {"workload.async_wait", 1, "", "", "workload.async_wait=true", loss, SAME, {0}},
+    {"workload.async_wait",
+     1,
+     "workload.async_wait=true",
+     "",
+     "training.mixed_precision=bf16",
+     bytes_of_copies,
+     EXACT,
+     {4 * 7 * 24 * 4, 4 * 7 * 24 * 2}},
+    {"workload.async_wait", 2, "", "", "workload.async_wait=true " TWO, copies, EXACT, {0, 6}},
+    {"workload.async_wait", 2, TWO, "", "workload.async_wait=true streams.count=1", loss, SAME, {0}},
+    {"workload.async_wait", 2, "compile.enabled=true", "", "workload.async_wait=true", loss, SAME, {0}},
+    {"workload.async_wait", 2, "compile.enabled=true", "", "workload.async_wait=true", waits_for_copies, EXACT, {0, 3}},
+    {"workload.async_wait", 2, DDP TWO, "", "workload.async_wait=true compile.enabled=true", loss, SAME, {0}},
 
     {"device.kind", 1, "", "device.kind=cpu", "device.kind=auto", loss, SAME, {0}},
     {"device.index", 1, "", "device.index=0", "", loss, SAME, {0}},

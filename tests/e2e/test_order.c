@@ -321,12 +321,34 @@ static void test_simulated(void **state) {
     e2e_free(&one);
 }
 
+/* workload.async_wait: a layer's output is copied behind its forward pass, and what reads it in the backward pass of
+ * the layer above (of the root unit for the last one) comes behind a wait that ends no sooner than the copy. */
+static void check_copies(const json_t *line) {
+    check_dependencies(line);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        struct e2e_filter copy = gather_of(layer), await = copy, reader = {.function = "norm_backward", .tag = "norm"};
+        copy.function = "copy_output", await.function = "await_copy";
+        if (layer + 1 < LAYERS) reader = operation(layer + 1, "in_proj", "linear_backward_weight");
+        assert_true(begins(line, copy, 0) >= ends(line, forward_end(layer), 0));
+        assert_true(ends(line, await, 0) >= ends(line, copy, 0));
+        assert_true(begins(line, reader, 0) >= ends(line, await, 0));
+        assert_int_equal(place(line, reader, 0), place(line, await, 0) + 1); /* just before the data is used */
+    }
+}
+
+static void test_copies_are_waited_for(void **state) {
+    (void)state;
+    for_each_line("workload.async_wait=true", check_copies);
+    for_each_line("workload.async_wait=true compile.enabled=true", check_copies);
+    for_each_line("workload.async_wait=true streams.assignment.prefetch=allreduce", check_copies);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_prefetch),   cmocka_unit_test(test_backward_prefetch),
         cmocka_unit_test(test_overlap_manager),    cmocka_unit_test(test_priorities),
         cmocka_unit_test(test_queues_are_ordered), cmocka_unit_test(test_times_add_up),
-        cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_simulated),          cmocka_unit_test(test_copies_are_waited_for),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

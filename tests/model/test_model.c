@@ -209,6 +209,39 @@ static void test_ranges_of_pieces(void **state) {
     model_rig_close(&rig);
 }
 
+/* With output_copies, what backward passes read is what the caller puts there, at the latest when it is told that they
+ * do so now. */
+static aorta_status copy_output(void *user, int layer) {
+    struct model_rig *rig = user;
+    struct aorta_layer_output output = aorta_model_output(rig->model, layer);
+    rig->outputs_needed++;
+    return aorta_copy(rig->stream, output.copy, output.made, output.bytes);
+}
+
+static void test_copies_of_outputs(void **state) {
+    (void)state;
+    struct model_rig plain, rig;
+    struct aorta_model_shape shape = small;
+    model_rig_open(&plain, shape, 3);
+    assert_null(aorta_model_output(plain.model, 0).copy);
+    model_rig_run(&plain);
+    shape.output_copies = true;
+    model_rig_open(&rig, shape, 3);
+    for (int layer = 0; layer < shape.num_layers; layer++) {
+        struct aorta_layer_output output = aorta_model_output(rig.model, layer);
+        check_ok(aorta_fill_bytes(rig.stream, output.copy, 0xFF, output.bytes)); /* NaN */
+    }
+    model_rig_run(&rig);
+    const char *readers[] = {"encoder.layers.1.self_attn.in_proj_weight", "norm.weight"};
+    for (size_t i = 0; i < 2; i++) assert_true(isnan(rig.gradients[rig.offsets[model_rig_find(&rig, readers[i])]]));
+    rig.pass.output_needed = copy_output;
+    model_rig_run(&rig);
+    assert_int_equal(rig.outputs_needed, shape.num_layers);
+    assert_memory_equal(rig.gradients, plain.gradients, (size_t)rig.elements * sizeof(float));
+    model_rig_close(&rig);
+    model_rig_close(&plain);
+}
+
 /* 16-bit storage stays near fp32: bf16 has 8 bits of significand, fp16 11. */
 static void test_types(void **state) {
     (void)state;
@@ -274,10 +307,15 @@ static void test_start_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finite_differences), cmocka_unit_test(test_finite_differences_with_dropout),
-        cmocka_unit_test(test_dropout_masks),      cmocka_unit_test(test_announcements),
-        cmocka_unit_test(test_accumulation),       cmocka_unit_test(test_products_in_pieces),
-        cmocka_unit_test(test_ranges_of_pieces),   cmocka_unit_test(test_types),
+        cmocka_unit_test(test_finite_differences),
+        cmocka_unit_test(test_finite_differences_with_dropout),
+        cmocka_unit_test(test_dropout_masks),
+        cmocka_unit_test(test_announcements),
+        cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_products_in_pieces),
+        cmocka_unit_test(test_ranges_of_pieces),
+        cmocka_unit_test(test_copies_of_outputs),
+        cmocka_unit_test(test_types),
         cmocka_unit_test(test_start_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
