@@ -51,7 +51,7 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
 
 aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const struct aorta_gpu_column_finish_args *args) {
     const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->columns, AORTA_COLUMN_LANES)},
-                                        .threads = {AORTA_COLUMN_LANES, AORTA_COLUMN_ROWS}};
+                                        .threads = {AORTA_COLUMN_LANES, AORTA_FINISH_ROWS}};
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, args, sizeof *args);
 }
 

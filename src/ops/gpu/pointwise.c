@@ -33,7 +33,9 @@ aorta_status aorta_ops_gpu_add(struct aorta_stream *stream, const void *args) {
 
 static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {
     args.shape.rng = aorta_ops_gpu_key(args.shape.rng);
-    return aorta_ops_gpu_run_typed(stream, entry, args.shape.dtype, grid_of(args.shape.count), &args, sizeof args);
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.shape.count, AORTA_GELU_TILE)},
+                                        .threads = {AORTA_POINTWISE_THREADS}};
+    return aorta_ops_gpu_run_typed(stream, entry, args.shape.dtype, grid, &args, sizeof args);
 }
 
 aorta_status aorta_ops_gpu_gelu_forward(struct aorta_stream *stream, const void *args) {

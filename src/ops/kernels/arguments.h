@@ -8,11 +8,14 @@
 enum {
     AORTA_POINTWISE_THREADS = 256, /* one takes eight elements */
     AORTA_TILE = AORTA_POINTWISE_THREADS * 8,
+    AORTA_GELU_CHUNKS = 2, /* of eight elements, taken by one thread */
+    AORTA_GELU_TILE = AORTA_TILE * AORTA_GELU_CHUNKS,
     AORTA_SUM_THREADS = 256,
     AORTA_NORM_THREADS = 512, /* at most; short rows share a block */
     AORTA_NORM_CHUNKS = 2,    /* of eight elements, held by one thread */
     AORTA_COLUMN_LANES = 32,  /* threads side by side; each takes eight columns in the first stage, one in the second */
-    AORTA_COLUMN_ROWS = 8,    /* threads below each other */
+    AORTA_COLUMN_ROWS = 8,    /* threads below each other in the first stage … */
+    AORTA_FINISH_ROWS = 32,   /* … and in the second, where there are few columns */
     AORTA_SORT_THREADS = 256,
     AORTA_SORT_ITEMS = 8, /* of one thread */
     AORTA_SORT_DIGITS = 256,

@@ -26,16 +26,21 @@ template <typename T> DEVICE void column_sums(const aorta_gpu_column_args &a) {
 }
 TYPED_KERNELS(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_sums, aorta_gpu_column_args)
 
-KERNEL(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_finish, aorta_gpu_column_finish_args) {
-    __shared__ float sums[AORTA_COLUMN_ROWS][AORTA_COLUMN_LANES];
+KERNEL(AORTA_COLUMN_LANES *AORTA_FINISH_ROWS, column_finish, aorta_gpu_column_finish_args) {
+    __shared__ float sums[AORTA_FINISH_ROWS][AORTA_COLUMN_LANES];
     const int64_t column = (int64_t)blockIdx.x * AORTA_COLUMN_LANES + threadIdx.x;
+    const int64_t end = column < a.columns ? a.rows : 0;
+    const int y = (int)threadIdx.y;
     float sum = 0.0f;
-    for (int64_t row = threadIdx.y; column < a.columns && row < a.rows; row += AORTA_COLUMN_ROWS)
-        sum += a.partial[row * a.columns + column];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y > 0 || column >= a.columns) return;
-    for (int y = 1; y < AORTA_COLUMN_ROWS; y++) sum += sums[y][threadIdx.x];
+#pragma unroll 8
+    for (int64_t row = y; row < end; row += AORTA_FINISH_ROWS) sum += a.partial[row * a.columns + column];
+    sums[y][threadIdx.x] = sum;
+    for (int half = AORTA_FINISH_ROWS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (y < half) sums[y][threadIdx.x] += sums[y + half][threadIdx.x];
+    }
+    if (y > 0 || column >= a.columns) return;
+    sum = sums[0][threadIdx.x];
     float *to = column < a.split ? a.first + column : a.second + (column - a.split);
     *to = a.accumulate ? *to + sum : sum;
 }

@@ -51,16 +51,18 @@ DEVICE bool dropout_keeps(const dropout &d, const philox &samples, int i) {
     return (i % 2 ? word : word << 16) >= d.threshold << 16;
 }
 
+/* The eight elements of one block. */
+DEVICE void dropout_apply_block(const dropout &d, const philox &samples, float value[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) value[i] *= dropout_keeps(d, samples, i) ? d.scale : 0.0f;
+}
+
 /* value[i] = dropout of element first + i. */
 DEVICE void dropout_apply(const dropout &d, int64_t first, float value[8]) {
     if (d.threshold == 0) return;
     const int skip = (int)(first & 7);
     const philox samples = dropout_block(d, (uint64_t)first / 8);
-    if (skip == 0) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) value[i] *= dropout_keeps(d, samples, i) ? d.scale : 0.0f;
-        return;
-    }
+    if (skip == 0) return dropout_apply_block(d, samples, value);
     const philox more = dropout_block(d, (uint64_t)first / 8 + 1); /* eight elements that straddle two blocks */
     for (int i = 0; i < 8; i++) {
         const bool keeps = i + skip < 8 ? dropout_keeps(d, samples, i + skip) : dropout_keeps(d, more, i + skip - 8);

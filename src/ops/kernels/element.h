@@ -112,6 +112,22 @@ template <typename T> DEVICE void store_aligned(T *to, const float value[8]) {
     }
 }
 
+/* Eight elements as they lie in memory, so that many can be on their way before the first is looked at. */
+template <typename T> struct chunk { bytes16 part[sizeof(T) / 2]; };
+
+template <typename T> DEVICE chunk<T> load_chunk(const T *from) {
+    chunk<T> c;
+#pragma unroll
+    for (size_t i = 0; i < sizeof(T) / 2; i++) c.part[i] = reinterpret_cast<const bytes16 *>(from)[i];
+    return c;
+}
+template <typename T> DEVICE void open_chunk(const chunk<T> &c, float value[8]) {
+    T element[8];
+    copy_bytes(element, &c, sizeof element);
+#pragma unroll
+    for (int i = 0; i < 8; i++) value[i] = to_float(element[i]);
+}
+
 /* The first `count` of eight elements, from memory aligned in any way; the others read as 0 and are not written. */
 template <typename T> DEVICE void load8(const T *from, int count, float value[8]) {
     if (count == 8 && aligned16(from)) return load_aligned(from, value);

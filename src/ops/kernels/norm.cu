@@ -25,28 +25,85 @@ DEVICE int64_t chunk_column(int chunk) {
     return (int64_t)(chunk * (int)blockDim.x + (int)threadIdx.x) * 8;
 }
 
-template <typename T> DEVICE void norm_forward(const aorta_norm_args &a) {
+/* Whether all rows begin at multiples of 16 bytes: then they are loaded without a question, all of a row at once, and
+ * columns behind the end stand for column 0. */
+DEVICE bool all_aligned(int64_t width, const void *a, const void *b, const void *c, const void *d) {
+    return width % 8 == 0 && aligned16(a) && aligned16(b) && aligned16(c) && aligned16(d);
+}
+
+/* The chunks of a row that a thread holds, from memory. */
+template <typename T, bool WHOLE> struct norm_row {
+    chunk<T> raw[AORTA_NORM_CHUNKS]; /* WHOLE */
+    const T *from;
+    int64_t end;
+
+    /* `end` is the number of columns, or 0 for a row behind the last, which `from` then does not point to. */
+    MEMBER void begin(const T *base, int64_t start, int64_t columns) {
+        from = base + (columns > 0 ? start : 0);
+        end = columns;
+        if constexpr (WHOLE) {
+#pragma unroll
+            for (int c = 0; c < AORTA_NORM_CHUNKS; c++)
+                raw[c] = load_chunk(from + (chunk_column(c) < end ? chunk_column(c) : 0));
+        }
+    }
+    /* Zeros behind the end. */
+    MEMBER void get(int c, float value[8]) const {
+        const int count = within(chunk_column(c), end, 8);
+        if constexpr (WHOLE) {
+            open_chunk(raw[c], value);
+#pragma unroll
+            for (int i = 0; i < 8; i++) value[i] = count > 0 ? value[i] : 0.0f;
+        } else {
+            load8(from + chunk_column(c), count, value);
+        }
+    }
+};
+
+template <bool WHOLE, typename T> DEVICE void norm_store(T *to, int count, const float value[8]) {
+    if (!WHOLE) return store8(to, count, value);
+    if (count > 0) store_aligned(to, value);
+}
+
+/* Blocks of random numbers of a row's chunks; made before what was loaded is looked at. */
+template <bool WHOLE> DEVICE void norm_samples(const dropout &drop, int64_t start, philox samples[AORTA_NORM_CHUNKS]) {
+    if constexpr (WHOLE) {
+        if (drop.threshold == 0) return;
+#pragma unroll
+        for (int c = 0; c < AORTA_NORM_CHUNKS; c++)
+            samples[c] = dropout_block(drop, (uint64_t)(start + chunk_column(c)) / 8);
+    }
+}
+template <bool WHOLE>
+DEVICE void norm_dropout(const dropout &drop, const philox &samples, int64_t first, float value[8]) {
+    if (!WHOLE) return dropout_apply(drop, first, value);
+    if (drop.threshold) dropout_apply_block(drop, samples, value);
+}
+
+template <typename T, bool WHOLE> DEVICE void norm_forward_rows(const aorta_norm_args &a) {
     const int64_t width = a.shape.width, row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     const int64_t end = row < a.shape.rows ? width : 0, start = row * width; /* rows beyond the last hold nothing */
     const dropout drop = dropout_begin(a.shape.dropout, a.shape.rng);
+    const bool add = a.sum && a.residual;
+    norm_row<T, WHOLE> x, residual, gammas, betas;
+    philox samples[AORTA_NORM_CHUNKS];
+    x.begin((const T *)a.x, start, end);
+    residual.begin((const T *)(add ? a.residual : a.x), start, end);
+    gammas.begin((const T *)a.gamma, 0, end);
+    betas.begin((const T *)a.beta, 0, end);
+    if (a.sum) norm_samples<WHOLE>(drop, start, samples);
     float value[AORTA_NORM_CHUNKS][8], total = 0.0f;
 #pragma unroll
     for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
         const int64_t column = chunk_column(c);
-        load8((const T *)a.x + start + column, within(column, end, 8), value[c]);
-    }
-#pragma unroll
-    for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
-        const int64_t column = chunk_column(c);
         const int count = within(column, end, 8);
-        if (a.sum && count > 0) {
-            dropout_apply(drop, start + column, value[c]);
-            if (a.residual) {
-                float residual[8];
-                load8((const T *)a.residual + start + column, count, residual);
-                for (int i = 0; i < 8; i++) value[c][i] += residual[i];
-            }
-            store8((T *)a.sum + start + column, count, value[c]);
+        x.get(c, value[c]);
+        if (a.sum) {
+            if (count > 0) norm_dropout<WHOLE>(drop, samples[c], start + column, value[c]);
+            float other[8];
+            residual.get(c, other);
+            for (int i = 0; i < 8; i++) value[c][i] += add ? other[i] : 0.0f;
+            norm_store<WHOLE>((T *)a.sum + start + column, count, value[c]);
             for (int i = 0; i < 8; i++) value[c][i] = rounded<T>(value[c][i]); /* what backward will see */
         }
         for (int i = 0; i < 8; i++) total += i < count ? value[c][i] : 0.0f;
@@ -62,50 +119,54 @@ template <typename T> DEVICE void norm_forward(const aorta_norm_args &a) {
 #pragma unroll
     for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
         const int64_t column = chunk_column(c);
-        const int count = within(column, end, 8);
         float gamma[8], beta[8];
-        load8((const T *)a.gamma + column, count, gamma);
-        load8((const T *)a.beta + column, count, beta);
+        gammas.get(c, gamma);
+        betas.get(c, beta);
         for (int i = 0; i < 8; i++) value[c][i] = (value[c][i] - mean) * rstd * gamma[i] + beta[i];
-        store8((T *)a.y + start + column, count, value[c]);
+        norm_store<WHOLE>((T *)a.y + start + column, within(column, end, 8), value[c]);
     }
     if (end > 0 && threadIdx.x == 0) {
         a.mean[row] = mean;
         a.rstd[row] = rstd;
     }
 }
+
+template <typename T> DEVICE void norm_forward(const aorta_norm_args &a) {
+    if (all_aligned(a.shape.width, a.x, a.residual, a.gamma, a.beta) && aligned16(a.sum) && aligned16(a.y))
+        return norm_forward_rows<T, true>(a);
+    norm_forward_rows<T, false>(a);
+}
 TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward, aorta_norm_args)
 
 /* With n = (sum − mean)·rstd and g = dy·gamma: dsum = rstd·(g − mean(g) − n·mean(g·n)). Rows are dealt out to the
  * blocks; each row of threads leaves its sums of dgamma and dbeta in `partial`. */
-template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &args) {
+template <typename T, bool WHOLE> DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
     const aorta_norm_backward_args &a = args.op;
     const int64_t width = a.shape.width;
     const dropout drop = dropout_begin(a.shape.dropout, a.shape.rng);
     float dgamma[AORTA_NORM_CHUNKS][8] = {}, dbeta[AORTA_NORM_CHUNKS][8] = {};
+    norm_row<T, WHOLE> gammas;
+    gammas.begin((const T *)a.gamma, 0, width);
     const int64_t stride = (int64_t)gridDim.x * blockDim.y;
     for (int64_t base = (int64_t)blockIdx.x * blockDim.y; base < a.shape.rows; base += stride) {
         const int64_t row = base + threadIdx.y, end = row < a.shape.rows ? width : 0, start = row * width;
+        norm_row<T, WHOLE> slopes, more, sums;
+        philox samples[AORTA_NORM_CHUNKS];
+        slopes.begin((const T *)a.dy, start, end);
+        more.begin((const T *)(a.dy_extra ? a.dy_extra : a.dy), start, end);
+        sums.begin((const T *)a.sum, start, end);
         const float mean = end > 0 ? a.mean[row] : 0.0f, rstd = end > 0 ? a.rstd[row] : 0.0f;
+        if (a.dx) norm_samples<WHOLE>(drop, start, samples);
         float dy[AORTA_NORM_CHUNKS][8], normal[AORTA_NORM_CHUNKS][8], total = 0.0f, along = 0.0f;
 #pragma unroll
         for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
-            const int64_t column = chunk_column(c);
-            const int count = within(column, end, 8);
-            load8((const T *)a.dy + start + column, count, dy[c]);
-            load8((const T *)a.sum + start + column, count, normal[c]);
-            if (a.dy_extra) {
-                float extra[8];
-                load8((const T *)a.dy_extra + start + column, count, extra);
-                for (int i = 0; i < 8; i++) dy[c][i] += extra[i];
-            }
-        }
-#pragma unroll
-        for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
-            const int64_t column = chunk_column(c);
-            float gamma[8];
-            load8((const T *)a.gamma + column, within(column, end, 8), gamma);
+            float gamma[8], extra[8];
+            slopes.get(c, dy[c]);
+            more.get(c, extra);
+            sums.get(c, normal[c]);
+            gammas.get(c, gamma);
             for (int i = 0; i < 8; i++) {
+                dy[c][i] += a.dy_extra ? extra[i] : 0.0f;
                 normal[c][i] = (normal[c][i] - mean) * rstd;
                 dgamma[c][i] += dy[c][i] * normal[c][i];
                 dbeta[c][i] += dy[c][i];
@@ -121,10 +182,10 @@ template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_ar
             const int64_t column = chunk_column(c);
             const int count = within(column, end, 8);
             for (int i = 0; i < 8; i++) dy[c][i] = rstd * (dy[c][i] - total - normal[c][i] * along);
-            store8((T *)a.dsum + start + column, count, dy[c]);
+            norm_store<WHOLE>((T *)a.dsum + start + column, count, dy[c]);
             if (!a.dx || count == 0) continue;
-            dropout_apply(drop, start + column, dy[c]);
-            store8((T *)a.dx + start + column, count, dy[c]);
+            norm_dropout<WHOLE>(drop, samples[c], start + column, dy[c]);
+            norm_store<WHOLE>((T *)a.dx + start + column, count, dy[c]);
         }
     }
     float *partial = args.partial + ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * 2 * width;
@@ -135,5 +196,12 @@ template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_ar
         store8(partial + column, count, dgamma[c]);
         store8(partial + width + column, count, dbeta[c]);
     }
+}
+
+template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
+    if (all_aligned(a.op.shape.width, a.op.dy, a.op.dy_extra, a.op.sum, a.op.gamma) && aligned16(a.op.dsum) &&
+        aligned16(a.op.dx))
+        return norm_backward_rows<T, true>(a);
+    norm_backward_rows<T, false>(a);
 }
 TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward, aorta_gpu_norm_backward_args)

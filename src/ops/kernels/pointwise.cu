@@ -81,33 +81,67 @@ DEVICE void normal_distribution(float x, float *cdf, float *density) {
     *density = 0.398942280401432678f * e;
 }
 
-template <typename T> DEVICE void gelu_forward(const aorta_gelu_args &a) {
-    const int64_t first = first_element();
-    const int count = within(first, a.shape.count, 8);
-    float value[8];
-    load8((const T *)a.x + first, count, value);
+/* GELU of x, or with BACKWARD its slope there times dy; both before dropout. */
+template <bool BACKWARD> DEVICE void gelu_values(const float x[8], float value[8]) {
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         float cdf, density;
-        normal_distribution(value[i], &cdf, &density);
-        value[i] *= cdf;
+        normal_distribution(x[i], &cdf, &density);
+        value[i] = BACKWARD ? value[i] * (cdf + x[i] * density) : x[i] * cdf;
     }
-    dropout_apply(dropout_begin(a.shape.dropout, a.shape.rng), first, value);
+}
+
+template <typename T, bool BACKWARD>
+DEVICE void gelu_part(const aorta_gelu_args &a, const dropout &drop, int64_t first) {
+    const int count = within(first, a.shape.count, 8);
+    float x[8], value[8];
+    load8((const T *)a.x + first, count, x);
+    if (BACKWARD) load8((const T *)a.dy + first, count, value);
+    gelu_values<BACKWARD>(x, value);
+    dropout_apply(drop, first, value);
     store8((T *)a.out + first, count, value);
+}
+
+/* All chunks of a thread are loaded first; their random numbers are made while they are on their way. */
+template <typename T, bool BACKWARD>
+DEVICE void gelu_whole(const aorta_gelu_args &a, const dropout &drop, int64_t first) {
+    chunk<T> x[AORTA_GELU_CHUNKS], dy[AORTA_GELU_CHUNKS];
+    philox samples[AORTA_GELU_CHUNKS];
+#pragma unroll
+    for (int c = 0; c < AORTA_GELU_CHUNKS; c++) {
+        x[c] = load_chunk((const T *)a.x + first + c * AORTA_TILE);
+        if (BACKWARD) dy[c] = load_chunk((const T *)a.dy + first + c * AORTA_TILE);
+    }
+    if (drop.threshold) {
+#pragma unroll
+        for (int c = 0; c < AORTA_GELU_CHUNKS; c++)
+            samples[c] = dropout_block(drop, (uint64_t)(first + c * AORTA_TILE) / 8);
+    }
+#pragma unroll
+    for (int c = 0; c < AORTA_GELU_CHUNKS; c++) {
+        float at[8], value[8];
+        open_chunk(x[c], at);
+        if (BACKWARD) open_chunk(dy[c], value);
+        gelu_values<BACKWARD>(at, value);
+        if (drop.threshold) dropout_apply_block(drop, samples[c], value);
+        store_aligned((T *)a.out + first + c * AORTA_TILE, value);
+    }
+}
+
+template <typename T, bool BACKWARD> DEVICE void gelu(const aorta_gelu_args &a) {
+    const int64_t begin = (int64_t)blockIdx.x * AORTA_GELU_TILE, first = begin + threadIdx.x * 8;
+    const dropout drop = dropout_begin(a.shape.dropout, a.shape.rng);
+    const bool aligned = aligned16(a.x) && aligned16(a.out) && (!BACKWARD || aligned16(a.dy));
+    if (aligned && begin + AORTA_GELU_TILE <= a.shape.count) return gelu_whole<T, BACKWARD>(a, drop, first);
+    for (int c = 0; c < AORTA_GELU_CHUNKS; c++) gelu_part<T, BACKWARD>(a, drop, first + c * AORTA_TILE);
+}
+
+template <typename T> DEVICE void gelu_forward(const aorta_gelu_args &a) {
+    gelu<T, false>(a);
 }
 TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_forward, aorta_gelu_args)
 
 template <typename T> DEVICE void gelu_backward(const aorta_gelu_args &a) {
-    const int64_t first = first_element();
-    const int count = within(first, a.shape.count, 8);
-    float x[8], dx[8];
-    load8((const T *)a.x + first, count, x);
-    load8((const T *)a.dy + first, count, dx);
-    for (int i = 0; i < 8; i++) {
-        float cdf, density;
-        normal_distribution(x[i], &cdf, &density);
-        dx[i] *= cdf + x[i] * density;
-    }
-    dropout_apply(dropout_begin(a.shape.dropout, a.shape.rng), first, dx);
-    store8((T *)a.out + first, count, dx);
+    gelu<T, true>(a);
 }
 TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_backward, aorta_gelu_args)

@@ -21,6 +21,7 @@ typedef unsigned long long aorta_uint64;
 #define UINT32_MAX 0xFFFFFFFFu
 
 #define DEVICE __device__ __forceinline__
+#define MEMBER DEVICE /* the same inside a struct */
 /* KERNEL(threads, name, struct) { … } is an entry that takes the struct by value as `a` and is never launched with more
  * threads in a block. */
 #define KERNEL(threads, name, type) extern "C" __global__ void __launch_bounds__(threads) name(type a)

@@ -24,6 +24,7 @@ uint32_t emulated_shuffle(uint32_t value, int mask);
 }
 
 #define DEVICE static inline
+#define MEMBER inline
 #define __shared__ static
 /* An entry takes the address of its arguments, and says with how many threads it may be launched. */
 #define KERNEL(threads, name, type)                                                                                    \
