@@ -22,6 +22,8 @@ struct aorta_stream {
     struct aorta_device *device;
     enum aorta_priority priority;
     char name[64];
+    double share; /* of the multiprocessors; 0: not limited. With `part` set by device.c when the driver has done it */
+    int part;
 };
 
 struct aorta_event {
@@ -50,6 +52,7 @@ struct aorta_backend {
 
     aorta_status (*stream_create)(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                   struct aorta_stream **stream);
+    aorta_status (*stream_limit)(struct aorta_stream *stream, double share, int part);
     void (*stream_destroy)(struct aorta_stream *stream);
     aorta_status (*stream_synchronize)(struct aorta_stream *stream);
     bool (*stream_idle)(struct aorta_stream *stream);

@@ -96,6 +96,17 @@ aorta_status aorta_stream_create(struct aorta_device *device, const char *name, 
     return device->backend->stream_create(device, name, priority, stream);
 }
 
+aorta_status aorta_stream_limit(struct aorta_stream *stream, double share, int part) {
+    if (!(share > 0.0 && share <= 1.0) || part < 0)
+        return AORTA_ERROR(AORTA_INTERNAL, "stream %s: a share of %g (part %d) of the multiprocessors makes no sense",
+                           stream->name, share, part);
+    if (share == 1.0) return NULL;
+    AORTA_TRY(aorta_annotate(stream->device->backend->stream_limit(stream, share, part), "stream %s", stream->name));
+    stream->share = share;
+    stream->part = part;
+    return NULL;
+}
+
 void aorta_stream_destroy(struct aorta_stream *stream) {
     if (stream) stream->device->backend->stream_destroy(stream);
 }

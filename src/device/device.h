@@ -99,6 +99,16 @@ struct aorta_device_calls aorta_device_count_calls(struct aorta_device *device);
 /* The name is copied and kept to 63 bytes. A priority the system does not grant is no error. */
 AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, const char *name,
                                                 enum aorta_priority priority, struct aorta_stream **stream);
+/* The stream's work will run on at most `share` of the device's multiprocessors: more than 0, up to 1 (all). Call it
+ * before anything is queued on the stream, once.
+ * CPU: the thread of the stream is bound to ceil(share · n) of the n processors that the process may use, and so are
+ * threads that its work starts later. Processes that share the processors give different parts (0, 1, …): equal shares
+ * then lie side by side, and begin again where there are no more.
+ * GPU: all kernels of the stream, by a partition of the multiprocessors (CUDA's green contexts, HIP's masks of compute
+ * units), whose size is rounded down to what the hardware can cut; copies by copy engines are not limited, `part` does
+ * not matter. HIP gives such a stream the default priority. AORTA_UNSUPPORTED names the driver that is too old, or the
+ * smallest share. */
+AORTA_MUST_USE aorta_status aorta_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_stream_destroy(struct aorta_stream *stream); /* waits for its work */
 struct aorta_device *aorta_stream_device(const struct aorta_stream *stream);
 const char *aorta_stream_name(const struct aorta_stream *stream);

@@ -67,6 +67,10 @@ static aorta_status open_streams(struct aorta_train_context *context) {
         }
         context->streams[role] = context->own_streams[number];
     }
+    /* Ranks that share the processors of a host have different ones. */
+    AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,
+                                                context->ranks.local_rank),
+                             "workload.occupancy_cap"));
     const struct aorta_stream_assignment *assignment = &options->assignment;
     context->flows[AORTA_FLOW_ALL_GATHER] = assignment->all_gather;
     context->flows[AORTA_FLOW_REDUCE_SCATTER] = assignment->reduce_scatter;

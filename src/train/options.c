@@ -14,6 +14,7 @@ static const struct aorta_range_limits extent = {.min = 1, .max = 1000000};    /
 static const struct aorta_range_limits small_count = {.min = 1, .max = 10000}; /* layers, features */
 static const struct aorta_range_limits workers = {.min = 0, .max = 256};
 static const struct aorta_range_limits ahead = {.min = 1, .max = 1024};
+static const struct aorta_range_limits cap = {.min = 0, .max = 1, .above_min = true};
 static const struct aorta_range_limits chunks = {.min = 1, .max = 1024};
 static const struct aorta_range_limits stream_count = {.min = 1, .max = AORTA_ROLE_COUNT};
 
@@ -258,6 +259,11 @@ static const struct aorta_option table_rows[] = {
     {"workload.gemm_chunks", AORTA_OPTION_INT, AT(workload.gemm_chunks), "1", .limits = &chunks,
      .help = "launches that each matrix product of the model is cut into, by rows of the batch, so that communication "
              "finds gaps between them; products with fewer rows are cut into single rows"},
+    {"workload.occupancy_cap", AORTA_OPTION_DOUBLE, AT(workload.occupancy_cap), "1", .limits = &cap,
+     .help =
+         "share of the multiprocessors that kernels on the compute stream run on at most. GPUs: a partition, rounded "
+         "down to what the hardware can cut (NVIDIA from compute capability 9.0 on: eight multiprocessors); a CPU: "
+         "the stream's thread is bound to so many of the processors, the share rounded up"},
     {"workload.async_wait", AORTA_OPTION_BOOL, AT(workload.async_wait), "false",
      .help = "copies each layer's output, right behind its forward pass, on the stream of streams.assignment.prefetch; "
              "the backward pass reads the copy behind a small kernel that waits for it on the compute stream (in a "

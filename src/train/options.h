@@ -97,8 +97,9 @@ struct aorta_streams_options {
 
 /* Contention scenarios: how compute is made to meet communication. */
 struct aorta_workload_options {
-    int64_t gemm_chunks; /* launches of each matrix product */
-    bool async_wait;     /* outputs of layers are copied beside compute and waited for by a kernel */
+    int64_t gemm_chunks;  /* launches of each matrix product */
+    double occupancy_cap; /* share of the multiprocessors that the compute stream runs on */
+    bool async_wait;      /* outputs of layers are copied beside compute and waited for by a kernel */
 };
 
 struct aorta_device_options {

@@ -162,6 +162,8 @@ static const struct {
     {"workload.gemm_chunks=0",
      "--override workload.gemm_chunks=0: workload.gemm_chunks: found 0; expected an integer from 1 to 1024 (default: "
      "1)"},
+    {"workload.occupancy_cap=0",
+     "--override workload.occupancy_cap=0: workload.occupancy_cap: found 0; expected a number in (0, 1] (default: 1)"},
     {"training.output_dir=\"\"",
      "--override training.output_dir=\"\": training.output_dir: the empty text names no file; "
      "give a name"},

@@ -74,6 +74,15 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING == 41 && CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
+#if defined(CHECK_CUDA) && CUDA_VERSION >= 12040 // as limit.c repeats them
+static_assert(offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCount) == 96 && sizeof(CUdevResource) <= 512 &&
+              CU_DEV_RESOURCE_TYPE_SM == 1 && CU_GREEN_CTX_DEFAULT_STREAM == 1);
+#endif
+#if defined(CHECK_CUDA) && CUDA_VERSION >= 13000
+static_assert(offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, minSmPartitionSize) == 100 &&
+              offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCoscheduledAlignment) == 104);
+#endif
+
 #ifdef CHECK_HIP
 #if HIP_VERSION_MAJOR < 6
 // ROCm 6's own name of a struct of its own layout; its headers map hipGetDeviceProperties to it.

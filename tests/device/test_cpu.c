@@ -2,7 +2,9 @@
 #include "check.h"
 #include "device/device.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -111,6 +113,76 @@ static void test_branches_of_a_graph_have_threads_of_their_own(void **state) {
     aorta_event_destroy(join);
 }
 
+static aorta_status look_at_processors(void *user) {
+    sched_getaffinity(0, sizeof(cpu_set_t), user); /* of the calling thread */
+    return NULL;
+}
+
+static cpu_set_t processors_of(struct aorta_device *device, double share, int part) {
+    struct aorta_stream *stream;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    check_ok(aorta_stream_create(device, "limited", AORTA_PRIORITY_NORMAL, &stream));
+    check_ok(aorta_stream_limit(stream, share, part));
+    check_ok(aorta_host_call(stream, look_at_processors, &set));
+    check_ok(aorta_stream_synchronize(stream));
+    aorta_stream_destroy(stream);
+    return set;
+}
+
+/* A share of the processors is as many as it says, rounded up; parts lie side by side until they are used up. */
+static void test_a_limited_stream_keeps_to_its_processors(void **state) {
+    cpu_set_t all, common;
+    sched_getaffinity(0, sizeof all, &all);
+    const int total = CPU_COUNT(&all);
+    const double shares[] = {0.001, 0.25, 0.5, 0.7, 0.999, 1};
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        const int count = (int)ceil(shares[i] * total);
+        for (int part = 0; part < 5; part++) {
+            cpu_set_t own = processors_of(*state, shares[i], part), next = processors_of(*state, shares[i], part + 1);
+            CPU_AND(&common, &own, &all);
+            assert_int_equal(CPU_COUNT(&own), count);
+            assert_int_equal(CPU_COUNT(&common), count);
+            CPU_AND(&common, &own, &next);
+            if (2 * count <= total) assert_int_equal(CPU_COUNT(&common), 0);
+            CPU_OR(&common, &own, &next);
+            if (2 * count >= total) assert_int_equal(CPU_COUNT(&common), total);
+        }
+    }
+    cpu_set_t after;
+    sched_getaffinity(0, sizeof after, &after);
+    assert_true(CPU_EQUAL(&all, &after)); /* nobody else is bound */
+}
+
+/* The thread of a graph's branch keeps to what the stream it was captured from keeps to. */
+static void test_branches_keep_to_the_streams_processors(void **state) {
+    struct aorta_stream *origin, *side;
+    struct aorta_event *event;
+    struct aorta_graph *graph;
+    cpu_set_t all, wide, narrow;
+    sched_getaffinity(0, sizeof all, &all);
+    check_ok(aorta_stream_create(*state, "origin", AORTA_PRIORITY_NORMAL, &origin));
+    check_ok(aorta_stream_create(*state, "side", AORTA_PRIORITY_NORMAL, &side));
+    check_ok(aorta_event_create(*state, &event));
+    check_ok(aorta_stream_limit(side, 1e-3, 1));
+    check_ok(aorta_capture_begin(origin));
+    check_ok(aorta_host_call(origin, look_at_processors, &wide));
+    check_ok(aorta_event_record(event, origin));
+    check_ok(aorta_stream_wait(side, event));
+    check_ok(aorta_host_call(side, look_at_processors, &narrow));
+    check_ok(aorta_event_record(event, side));
+    check_ok(aorta_stream_wait(origin, event));
+    check_ok(aorta_capture_end(origin, &graph));
+    check_ok(aorta_graph_launch(graph, origin));
+    check_ok(aorta_stream_synchronize(origin));
+    assert_int_equal(CPU_COUNT(&wide), CPU_COUNT(&all));
+    assert_int_equal(CPU_COUNT(&narrow), 1);
+    aorta_graph_destroy(graph);
+    aorta_stream_destroy(origin);
+    aorta_stream_destroy(side);
+    aorta_event_destroy(event);
+}
+
 static void test_long_stream_names_are_kept_to_63_bytes(void **state) {
     struct aorta_stream *stream;
     char name[100];
@@ -146,6 +218,8 @@ int main(void) {
         cmocka_unit_test(test_priorities_become_niceness),
         cmocka_unit_test(test_signals_go_elsewhere),
         cmocka_unit_test(test_branches_of_a_graph_have_threads_of_their_own),
+        cmocka_unit_test(test_a_limited_stream_keeps_to_its_processors),
+        cmocka_unit_test(test_branches_keep_to_the_streams_processors),
         cmocka_unit_test(test_long_stream_names_are_kept_to_63_bytes),
         cmocka_unit_test(test_too_many_arguments_are_refused),
     };

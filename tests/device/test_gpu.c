@@ -244,6 +244,7 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
     void *pinned, *memory;
     AORTA_TRY(aorta_stream_create(device, "a", AORTA_PRIORITY_LOW, &t->a));
     AORTA_TRY(aorta_stream_create(device, "b", AORTA_PRIORITY_NORMAL, &t->b));
+    AORTA_TRY(aorta_stream_limit(t->b, 0.5, 0));
     AORTA_TRY(aorta_event_create(device, &t->event));
     AORTA_TRY(aorta_event_create_untimed(device, &t->joined));
     AORTA_TRY(aorta_pinned_alloc(device, 64, "sums", &pinned));
@@ -821,6 +822,39 @@ static void test_attachments_live_as_long_as_the_device(void **state) {
     assert_int_equal(ended, 2);
 }
 
+/* The fake has four multiprocessors and cuts them into pairs. */
+static void test_a_limited_stream_has_a_partition(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *whole = open_stream(device, "whole"), *half = open_stream(device, "half");
+    check_ok(aorta_stream_limit(whole, 1, 0));
+    assert_int_equal(control()->green_contexts(), 0);
+    check_ok(aorta_stream_limit(half, 0.8, 3)); /* three, rounded down */
+    assert_int_equal(control()->green_contexts(), 1);
+    control()->strike("cuDevSmResourceSplitByCount", 0, 0, 0);
+    struct aorta_stream *small = open_stream(device, "small");
+    check_fails(aorta_stream_limit(small, 0.49, 0), AORTA_UNSUPPORTED,
+                "stream small: a share of 0.49 of the device's 4 multiprocessors is less than it can set apart: 2, a "
+                "share of 0.5");
+    assert_int_equal(control()->calls(), 0);
+    int64_t *sum = NULL;
+    void *memory;
+    check_ok(aorta_pinned_alloc(device, sizeof *sum, "sum", &memory));
+    sum = memory;
+    *sum = 0;
+    check_ok(queue_add(half, sum, 5));
+    check_ok(queue_add(small, sum, 0)); /* works on as if it had not been asked */
+    check_ok(aorta_stream_synchronize(half));
+    check_ok(aorta_stream_synchronize(small));
+    assert_int_equal(*sum, 5);
+    aorta_pinned_free(device, sum);
+    aorta_stream_destroy(whole);
+    aorta_stream_destroy(half);
+    aorta_stream_destroy(small);
+    aorta_device_close(device);
+    assert_int_equal(control()->green_contexts(), 0);
+}
+
 static int make_folder(void **state) {
     (void)state;
     char pattern[] = "/tmp/aorta-cache-XXXXXX";
@@ -867,6 +901,7 @@ int main(int argc, char **argv) {
         TEST(test_the_inventory_lists_devices_and_links),
         TEST(test_devices_reach_each_other),
         TEST(test_attachments_live_as_long_as_the_device),
+        TEST(test_a_limited_stream_has_a_partition),
         TEST(test_a_device_given_up_is_not_waited_for), /* leaves the fake with memory in use: the last one */
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -625,6 +625,7 @@ static const struct {
     {"distributed.timeout_s", "test_interrupt.c"},
     {"streams.priorities.", "test_order.c"},
     {"streams.assignment.", "test_assignment"},
+    {"workload.occupancy_cap", "test_scenarios.c"},
     {"profiling.", "test_bad_input.c: refused as long as no trace is written"},
 };
 

@@ -61,9 +61,6 @@ static void set_version(int version) {
     control.version = version;
 }
 
-EXPORT extern const struct fake_gpu_control fake_gpu_control;
-const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls, last_failed, set_devices, set_version};
-
 static int check(const char *symbol) {
     int code = 0;
     pthread_mutex_lock(&lock);
@@ -285,6 +282,85 @@ EXPORT int cuStreamCreateWithPriority(void **stream, unsigned flags, int priorit
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
     ENTER();
     (void)flags;
+    enum aorta_priority own = priority == 0 ? AORTA_PRIORITY_LOW : AORTA_PRIORITY_NORMAL;
+    return translate(aorta_stream_create(device, "fake", own, (struct aorta_stream **)stream));
+}
+
+/* Of four multiprocessors, any two. */
+struct fake_resource {
+    int type;
+    unsigned char internal[92];
+    unsigned count, smallest, step;
+};
+
+EXPORT int cuDeviceGetDevResource(int handle, struct fake_resource *resource, int type);
+int cuDeviceGetDevResource(int handle, struct fake_resource *resource, int type) {
+    ENTER();
+    (void)handle;
+    if (type != 1) return INVALID_VALUE;
+    *resource = (struct fake_resource){.type = type, .count = 4, .smallest = 2, .step = 2};
+    return 0;
+}
+
+EXPORT int cuDevSmResourceSplitByCount(struct fake_resource *result, unsigned *groups,
+                                       const struct fake_resource *input, struct fake_resource *remaining,
+                                       unsigned flags, unsigned count);
+int cuDevSmResourceSplitByCount(struct fake_resource *result, unsigned *groups, const struct fake_resource *input,
+                                struct fake_resource *remaining, unsigned flags, unsigned count) {
+    ENTER();
+    (void)remaining;
+    if (input->type != 1 || flags || count > input->count || *groups != 1) return INVALID_VALUE;
+    *result = *input;
+    result->count = (count + 1) / 2 * 2;
+    return 0;
+}
+
+EXPORT int cuDevResourceGenerateDesc(void **description, struct fake_resource *resources, unsigned count);
+int cuDevResourceGenerateDesc(void **description, struct fake_resource *resources, unsigned count) {
+    ENTER();
+    if (count != 1 || resources->type != 1) return INVALID_VALUE;
+    *description = (void *)(uintptr_t)resources->count;
+    return 0;
+}
+
+static int green_contexts;
+
+EXPORT int cuGreenCtxCreate(void **context, void *description, int handle, unsigned flags);
+int cuGreenCtxCreate(void **context, void *description, int handle, unsigned flags) {
+    ENTER();
+    (void)handle;
+    if (flags != 1) return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    green_contexts++;
+    pthread_mutex_unlock(&lock);
+    *context = description;
+    return 0;
+}
+
+EXPORT int cuGreenCtxDestroy(void *context);
+int cuGreenCtxDestroy(void *context) {
+    int wanted = check(__func__); /* what is destroyed is gone all the same */
+    pthread_mutex_lock(&lock);
+    green_contexts--;
+    pthread_mutex_unlock(&lock);
+    return context ? wanted : INVALID_VALUE;
+}
+
+static int count_green_contexts(void) {
+    pthread_mutex_lock(&lock);
+    int count = green_contexts;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+EXPORT extern const struct fake_gpu_control fake_gpu_control;
+const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls, last_failed,
+                                                  set_devices, set_version, count_green_contexts};
+
+EXPORT int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority);
+int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
+    ENTER();
+    if (!context || flags != 1) return INVALID_VALUE;
     enum aorta_priority own = priority == 0 ? AORTA_PRIORITY_LOW : AORTA_PRIORITY_NORMAL;
     return translate(aorta_stream_create(device, "fake", own, (struct aorta_stream **)stream));
 }

@@ -25,6 +25,7 @@ struct fake_gpu_control {
     const char *(*failed)(void);    /* the symbol that failed last, "" for none */
     void (*set_devices)(int count); /* 1 in the beginning */
     void (*set_version)(int version);
+    int (*green_contexts)(void); /* that exist */
 };
 
 #endif

@@ -26,6 +26,8 @@ static struct branch *make_branch(struct capture *capture, struct cpu_stream *st
     branch->stream = stream;
     branch->index = index;
     branch->priority = stream->base.priority;
+    branch->share = stream->base.share;
+    branch->part = stream->base.part;
     memcpy(branch->name, stream->base.name, sizeof branch->name);
     if (!aorta_reach_extend(&branch->reach, index + 1)) {
         free(branch);

@@ -141,6 +141,8 @@ bool aorta_cpu_queue_idle(struct queue *queue);                                /
 /* Starts a thread that no signal interrupts. `what` names it in the message. */
 aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);
 void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
+/* Binds a thread to part `part` of the process's processors, of which a share makes one. */
+aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 
 /* ---- capture.c: recording commands instead of running them ---- */
 
@@ -150,6 +152,8 @@ struct branch { /* what one stream does in a graph */
     size_t index;              /* 0: the stream that capture began on */
     char name[64];
     enum aorta_priority priority;
+    double share; /* as the stream's */
+    int part;
     struct reach reach; /* what comes before its next node */
     char *program;      /* commands one behind the other */
     size_t length, capacity;
@@ -240,6 +244,7 @@ uint64_t aorta_cpu_host_memory_free(void); /* what the machine and its control g
 
 aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                      struct aorta_stream **stream);
+aorta_status aorta_cpu_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_cpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *stream);
 bool aorta_cpu_stream_idle(struct aorta_stream *stream);

@@ -85,6 +85,7 @@ const struct aorta_backend aorta_cpu_backend = {
     .pinned_put = cpu_pinned_put,
     .memory_free = cpu_memory_free,
     .stream_create = aorta_cpu_stream_create,
+    .stream_limit = aorta_cpu_stream_limit,
     .stream_destroy = aorta_cpu_stream_destroy,
     .stream_synchronize = aorta_cpu_stream_synchronize,
     .stream_idle = aorta_cpu_stream_idle,

@@ -49,6 +49,7 @@ static aorta_status start_branches(struct recording *recording) {
         branch->runner.name = branch->name;
         AORTA_TRY(aorta_annotate(aorta_cpu_thread_start(&branch->thread, work, branch, branch->name), "graph"));
         branch->started = true;
+        if (branch->share > 0) AORTA_TRY(aorta_cpu_thread_bind(branch->thread, branch->share, branch->part));
     }
     return NULL;
 }

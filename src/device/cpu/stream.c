@@ -121,6 +121,10 @@ aorta_status aorta_cpu_stream_create(struct aorta_device *device, const char *na
     return NULL;
 }
 
+aorta_status aorta_cpu_stream_limit(struct aorta_stream *stream, double share, int part) {
+    return aorta_cpu_thread_bind(cpu_stream(stream)->thread, share, part);
+}
+
 void aorta_cpu_stream_destroy(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     if (stream->branch) aorta_cpu_capture_leave(stream);

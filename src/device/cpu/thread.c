@@ -1,6 +1,9 @@
 /* Worker threads. */
 #include "device/cpu/cpu.h"
 
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,4 +34,21 @@ void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority) {
     pthread_setname_np(pthread_self(), shown);
     int base = getpriority(PRIO_PROCESS, (id_t)getpid());
     setpriority(PRIO_PROCESS, (id_t)gettid(), base + niceness[priority]); /* a refusal leaves it as it was */
+}
+
+aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part) {
+    cpu_set_t allowed, own;
+    if (sched_getaffinity(getpid(), sizeof allowed, &allowed))
+        return AORTA_ERROR(AORTA_DEVICE, "the processors of this process are not known: %s", strerror(errno));
+    const int total = CPU_COUNT(&allowed), count = (int)ceil(share * total - 1e-9);
+    const int first = (int)((int64_t)part * count % total);
+    CPU_ZERO(&own);
+    for (int processor = 0, place = 0; place < total; processor++) {
+        if (!CPU_ISSET(processor, &allowed)) continue;
+        if ((place - first + total) % total < count) CPU_SET(processor, &own);
+        place++;
+    }
+    int error = pthread_setaffinity_np(thread, sizeof own, &own);
+    if (!error) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "its thread cannot be bound to %d processors: %s", count, strerror(error));
 }

@@ -87,10 +87,18 @@ struct gpu_api {
     int (*cuda_function_set)(void *function, int attribute, int value);
     int (*cuda_function_parameter)(void *function, size_t index, size_t *offset, size_t *bytes);
     int (*cuda_function_load)(void *function);
+    int (*cuda_resource_get)(int device, void *resource, int type);
+    int (*cuda_resource_split)(void *result, unsigned *groups, const void *input, void *remaining, unsigned flags,
+                               unsigned count);
+    int (*cuda_resource_describe)(void **description, void *resources, unsigned count);
+    int (*cuda_green_create)(void **context, void *description, int device, unsigned flags);
+    int (*cuda_green_destroy)(void *context);
+    int (*cuda_green_stream)(void **stream, void *context, unsigned flags, int priority);
     int (*hip_copy)(void *to, const void *from, size_t bytes, int kind, void *stream);
     const char *(*hip_error_name)(int error);
     const char *(*hip_error_text)(int error);
     int (*hip_properties)(void *properties, int device);
+    int (*hip_masked_stream)(void **stream, uint32_t words, const uint32_t *mask);
     int (*hip_properties_r0600)(void *properties, int device); /* ROCm 6 gave the struct a new layout and name */
 };
 

@@ -163,7 +163,7 @@ static int leave_context(int device) {
 /* Every call that may wait does nothing from now on. */
 static void leave_all(struct gpu_api *api) {
     api->stream_synchronize = api->stream_destroy = api->event_destroy = leave;
-    api->memory_free = api->host_free = api->module_unload = leave;
+    api->memory_free = api->host_free = api->module_unload = api->cuda_green_destroy = leave;
     api->context_release = leave_context;
 }
 
@@ -175,6 +175,7 @@ static void gpu_close(struct aorta_device *base) {
         aorta_gpu_clock_close(device);
         aorta_gpu_marks_close(device);
         aorta_gpu_functions_end(device);
+        aorta_gpu_partitions_close(device);
         device->driver.api.context_release(device->handle);
     }
     aorta_gpu_compiler_end(&device->compiler);
@@ -306,12 +307,13 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .close = gpu_close, .now_ns = gpu_now_ns, .memory_get = gpu_memory_get, .memory_put = gpu_memory_put,              \
     .pinned_get = gpu_pinned_get, .pinned_put = gpu_pinned_put, .memory_free = gpu_memory_free,                        \
     .stream_create = aorta_gpu_stream_create, .stream_destroy = aorta_gpu_stream_destroy,                              \
-    .stream_synchronize = aorta_gpu_stream_synchronize, .stream_idle = aorta_gpu_stream_idle,                          \
-    .launch = aorta_gpu_stream_launch, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                       \
-    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_create = aorta_gpu_event_create,      \
-    .event_destroy = aorta_gpu_event_destroy, .event_record = aorta_gpu_event_record,                                  \
-    .stream_wait = aorta_gpu_stream_wait, .event_synchronize = aorta_gpu_event_synchronize,                            \
-    .event_done = aorta_gpu_event_done, .event_time = aorta_gpu_event_time, .capture_begin = aorta_gpu_capture_begin,  \
+    .stream_limit = aorta_gpu_stream_limit, .stream_synchronize = aorta_gpu_stream_synchronize,                        \
+    .stream_idle = aorta_gpu_stream_idle, .launch = aorta_gpu_stream_launch, .host_call = aorta_gpu_host_call,         \
+    .copy = aorta_gpu_copy, .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp,                      \
+    .event_create = aorta_gpu_event_create, .event_destroy = aorta_gpu_event_destroy,                                  \
+    .event_record = aorta_gpu_event_record, .stream_wait = aorta_gpu_stream_wait,                                      \
+    .event_synchronize = aorta_gpu_event_synchronize, .event_done = aorta_gpu_event_done,                              \
+    .event_time = aorta_gpu_event_time, .capture_begin = aorta_gpu_capture_begin,                                      \
     .capture_end = aorta_gpu_capture_end, .stream_capturing = aorta_gpu_stream_capturing,                              \
     .graph_launch = aorta_gpu_graph_launch, .graph_destroy = aorta_gpu_graph_destroy
 

@@ -48,6 +48,9 @@ struct gpu_vendor {
     /* Fills architecture, major and minor; returns the vendor's error, 0 for none. */
     int (*architecture)(const struct gpu_device *device, struct aorta_gpu_properties *properties);
     /* Writes the option that names the architecture to the compiler. */
+    /* A stream on at most `share` of the multiprocessors. */
+    aorta_status (*limited_stream)(struct gpu_device *device, double share, enum aorta_priority priority,
+                                   void **stream);
     void (*architecture_option)(const struct aorta_gpu_properties *properties, char *text, size_t size);
 };
 
@@ -203,6 +206,7 @@ struct gpu_device {
     struct gpu_functions functions;
     struct gpu_clock clock;
     struct gpu_mark_pool *marks;
+    _Atomic(struct gpu_partition *) partitions; /* limit.c's */
 };
 
 struct gpu_stream {
@@ -288,6 +292,17 @@ aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failu
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
 
+/* The number that the vendor has for a priority. */
+int aorta_gpu_priority(const struct gpu_device *device, enum aorta_priority priority);
+
+/* ---- limit.c ---- */
+
+aorta_status aorta_gpu_cuda_limited_stream(struct gpu_device *device, double share, enum aorta_priority priority,
+                                           void **stream);
+aorta_status aorta_gpu_hip_limited_stream(struct gpu_device *device, double share, enum aorta_priority priority,
+                                          void **stream);
+void aorta_gpu_partitions_close(struct gpu_device *device);
+
 /* ---- event.c ---- */
 
 aorta_status aorta_gpu_marks_open(struct gpu_device *device);
@@ -305,6 +320,7 @@ void aorta_gpu_capture_release(struct gpu_capture *capture);
 
 aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
                                      struct aorta_stream **stream);
+aorta_status aorta_gpu_stream_limit(struct aorta_stream *stream, double share, int part);
 void aorta_gpu_stream_destroy(struct aorta_stream *stream);
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *stream);
 bool aorta_gpu_stream_idle(struct aorta_stream *stream);

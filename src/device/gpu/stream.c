@@ -57,18 +57,20 @@ static aorta_status finish(struct gpu_stream *stream, int result, const char *wh
 
 /* ---- the stream ---- */
 
+int aorta_gpu_priority(const struct gpu_device *device, enum aorta_priority priority) {
+    if (priority == AORTA_PRIORITY_LOW) return device->priority_low;
+    if (priority == AORTA_PRIORITY_HIGH) return device->priority_high;
+    return (device->priority_low + device->priority_high) / 2;
+}
+
 aorta_status aorta_gpu_stream_create(struct aorta_device *base, const char *name, enum aorta_priority priority,
                                      struct aorta_stream **stream) {
     struct gpu_device *device = gpu_device(base);
-    const int priorities[] = {
-        [AORTA_PRIORITY_LOW] = device->priority_low,
-        [AORTA_PRIORITY_NORMAL] = (device->priority_low + device->priority_high) / 2,
-        [AORTA_PRIORITY_HIGH] = device->priority_high,
-    };
     AORTA_TRY(aorta_gpu_make_current(base));
     struct gpu_stream *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stream %s", name);
-    int result = device->driver.api.stream_create(&made->handle, GPU_STREAM_NON_BLOCKING, priorities[priority]);
+    int result =
+        device->driver.api.stream_create(&made->handle, GPU_STREAM_NON_BLOCKING, aorta_gpu_priority(device, priority));
     if (result) {
         free(made);
         return aorta_gpu_error(device, result, "stream %s cannot be made", name);

@@ -91,6 +91,7 @@ const struct gpu_vendor aorta_gpu_cuda = {
     .copy = cuda_copy,
     .error_name = cuda_error_name,
     .error_text = cuda_error_text,
+    .limited_stream = aorta_gpu_cuda_limited_stream,
     .architecture = cuda_architecture,
     .architecture_option = cuda_architecture_option,
 };
@@ -175,6 +176,7 @@ const struct gpu_vendor aorta_gpu_hip = {
     .copy = hip_copy,
     .error_name = hip_error_name,
     .error_text = hip_error_text,
+    .limited_stream = aorta_gpu_hip_limited_stream,
     .architecture = hip_architecture,
     .architecture_option = hip_architecture_option,
 };

@@ -1,6 +1,7 @@
 /* Order in a stream, concurrency between streams, failures. */
 #include "suite.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -308,6 +309,58 @@ static void test_host_threads_drive_streams_of_their_own(void **state) {
     aorta_pinned_free(*state, counters);
 }
 
+/* A stream on a share of the device does all that others do. Devices that cannot cut one say so. */
+static void test_a_limited_stream_works(void **state) {
+    struct aorta_stream *limited = make_stream(*state, "limited"), *other = make_stream(*state, "other");
+    aorta_status status = aorta_stream_limit(limited, 0.5, 0);
+    if (status) {
+        assert_int_equal(aorta_status_code(status), AORTA_UNSUPPORTED);
+        print_message("%s\n", aorta_status_message(status));
+    }
+    aorta_status_free(status);
+    struct aorta_event *event = make_event(*state);
+    int64_t *counter = make_pinned(*state, sizeof *counter), expected = 0;
+    for (int64_t i = 0; i < 100; i++) {
+        queue_mix(limited, counter, i);
+        check_ok(aorta_event_record(event, limited));
+        check_ok(aorta_stream_wait(other, event));
+        queue_mix(other, counter, -i);
+        check_ok(aorta_event_record(event, other));
+        check_ok(aorta_stream_wait(limited, event));
+        expected = mix(mix(expected, i), -i);
+    }
+    struct aorta_graph *graph;
+    check_ok(aorta_capture_begin(limited));
+    queue_mix(limited, counter, 7);
+    check_ok(aorta_event_record(event, limited));
+    check_ok(aorta_stream_wait(other, event));
+    queue_mix(other, counter, 8);
+    check_ok(aorta_event_record(event, other));
+    check_ok(aorta_stream_wait(limited, event));
+    check_ok(aorta_capture_end(limited, &graph));
+    for (int i = 0; i < 3; i++) {
+        check_ok(aorta_graph_launch(graph, limited));
+        expected = mix(mix(expected, 7), 8);
+    }
+    sync_stream(limited);
+    assert_int_equal(*counter, expected);
+    aorta_graph_destroy(graph);
+    aorta_stream_destroy(limited);
+    aorta_stream_destroy(other);
+    aorta_event_destroy(event);
+    aorta_pinned_free(*state, counter);
+}
+
+static void test_shares_that_make_no_sense(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "shares");
+    const double shares[] = {0, -0.5, 1.01, NAN};
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
+        check_fails(aorta_stream_limit(stream, shares[i], 0), AORTA_INTERNAL, "stream shares: a share of");
+    check_fails(aorta_stream_limit(stream, 0.5, -1), AORTA_INTERNAL, "part -1");
+    check_ok(aorta_stream_limit(stream, 1, 0));
+    aorta_stream_destroy(stream);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_of_a_stream_run_in_order),
@@ -324,6 +377,8 @@ int main(void) {
         cmocka_unit_test(test_a_kernel_for_other_devices_is_refused),
         cmocka_unit_test(test_many_streams_with_many_commands),
         cmocka_unit_test(test_host_threads_drive_streams_of_their_own),
+        cmocka_unit_test(test_a_limited_stream_works),
+        cmocka_unit_test(test_shares_that_make_no_sense),
     };
     return cmocka_run_group_tests(tests, suite_open, suite_close);
 }
