@@ -39,11 +39,28 @@ static const struct aorta_gpu_source source = {
     "    *a.mine = 1;\n"
     "    __threadfence_system();\n"
     "    wait_for(a.theirs);\n"
+    "}\n"
+    "#if defined(__HIP_PLATFORM_AMD__) || defined(__HIPCC_RTC__) || defined(__AMDGCN__)\n"
+    "static __device__ unsigned own_multiprocessor() { return __smid(); }\n"
+    "#else\n"
+    "static __device__ unsigned own_multiprocessor() {\n"
+    "    unsigned number;\n"
+    "    asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(number));\n"
+    "    return number;\n"
+    "}\n"
+    "#endif\n"
+    "struct census_args { int *seen, size; };\n"
+    "extern \"C\" __global__ void census(census_args a) {\n"
+    "    unsigned own = own_multiprocessor();\n"
+    "    if (threadIdx.x == 0 && own < (unsigned)a.size) a.seen[own] = 1;\n"
+    "    for (long long begin = clock64(); clock64() - begin < 20000;) {} /* so that all get their share of blocks */\n"
     "}\n",
 };
 static const struct aorta_gpu_entry mix_entry = {&source, "mix"};
 static const struct aorta_gpu_entry lock_entry = {&source, "lock"};
 static const struct aorta_gpu_entry meeting_entry = {&source, "meeting"};
+
+static const struct aorta_gpu_entry census_entry = {&source, "census"};
 
 static aorta_status launch_mix(struct aorta_stream *stream, const void *args) {
     return aorta_gpu_launch(stream, &mix_entry, (struct aorta_gpu_grid){.blocks = {1}}, args, sizeof(struct mix_args));
@@ -58,9 +75,15 @@ static aorta_status launch_meeting(struct aorta_stream *stream, const void *args
                             sizeof(struct meeting));
 }
 
+static aorta_status launch_census(struct aorta_stream *stream, const void *args) {
+    uint32_t blocks = (uint32_t)aorta_device_get_info(aorta_stream_device(stream))->multiprocessors * 64;
+    return aorta_gpu_launch(stream, &census_entry, (struct aorta_gpu_grid){.blocks = {blocks}, .threads = {256}}, args,
+                            sizeof(struct census));
+}
+
 /* Loading a kernel may wait for the device, and some tests hold it up: all are loaded first. */
 static void load_kernels(struct aorta_device *device) {
-    const struct aorta_gpu_entry *const entries[] = {&mix_entry, &lock_entry, &meeting_entry};
+    const struct aorta_gpu_entry *const entries[] = {&mix_entry, &lock_entry, &meeting_entry, &census_entry};
     if (!aorta_device_is_gpu(device)) return;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) check_ok(aorta_gpu_prepare(device, entries[i]));
 }
@@ -199,6 +222,18 @@ void queue_meeting(struct aorta_stream *stream, struct meeting meeting) {
     check_ok(aorta_launch(stream, &kernel, &meeting, sizeof meeting));
 }
 
+static aorta_status run_census(const void *args) {
+    const struct census *a = args;
+    int own = sched_getcpu();
+    if (own >= 0 && own < a->size) a->seen[own] = 1;
+    return NULL;
+}
+
+void queue_census(struct aorta_stream *stream, struct census census) {
+    static const struct aorta_kernel kernel = {.name = "census", .cpu = run_census, .gpu = launch_census};
+    check_ok(aorta_launch(stream, &kernel, &census, sizeof census));
+}
+
 struct failure_args {
     char text[64];
 };
@@ -223,7 +258,15 @@ void queue_failure(struct aorta_stream *stream, const char *text) {
 
 /* ---- the kernels on the fake GPU ---- */
 
-extern const struct fake_kernel fake_kernel_mix, fake_kernel_lock, fake_kernel_meeting;
+/* Nothing is known of the fake's multiprocessors but that there are some. */
+static aorta_status run_fake_census(const void *args) {
+    const struct census *a = args;
+    a->seen[0] = 1;
+    return NULL;
+}
+
+extern const struct fake_kernel fake_kernel_mix, fake_kernel_lock, fake_kernel_meeting, fake_kernel_census;
 const struct fake_kernel fake_kernel_mix = {run_mix, sizeof(struct mix_args)};
 const struct fake_kernel fake_kernel_lock = {run_lock, sizeof(struct lock *)};
 const struct fake_kernel fake_kernel_meeting = {run_meeting, sizeof(struct meeting)};
+const struct fake_kernel fake_kernel_census = {run_fake_census, sizeof(struct census)};

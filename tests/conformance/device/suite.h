@@ -44,6 +44,13 @@ struct meeting { /* in pinned memory */
 };
 void queue_meeting(struct aorta_stream *stream, struct meeting meeting);
 
+/* Sets seen[n] for the multiprocessors (CPU: processors) n below `size` that it runs on: on a GPU so many blocks that
+ * all which may run it do. */
+struct census {
+    int *seen, size; /* pinned memory */
+};
+void queue_census(struct aorta_stream *stream, struct census census);
+
 /* Fails with AORTA_DEVICE and this text. */
 void queue_failure(struct aorta_stream *stream, const char *text);
 

@@ -351,6 +351,48 @@ static void test_a_limited_stream_works(void **state) {
     aorta_pinned_free(*state, counter);
 }
 
+static int count_seen(struct aorta_stream *stream, struct census census) {
+    int count = 0;
+    sync_stream(stream);
+    for (int i = 0; i < census.size; i++) count += census.seen[i];
+    memset(census.seen, 0, (size_t)census.size * sizeof *census.seen);
+    return count;
+}
+
+/* Kernels run on the stream's share and nowhere else, in a graph as well. */
+static void test_a_limited_stream_keeps_to_its_share(void **state) {
+    enum { SIZE = 4096, ROUNDS = 20 };
+    const double share = 0.5;
+    const struct aorta_device_info *info = aorta_device_get_info(*state);
+    const bool cpu = info->kind == AORTA_DEVICE_CPU;
+    const int most = (int)(cpu ? ceil(share * info->multiprocessors) : floor(share * info->multiprocessors));
+    struct aorta_stream *limited = make_stream(*state, "limited"), *whole = make_stream(*state, "whole");
+    aorta_status status = aorta_stream_limit(limited, share, 0);
+    const bool able = !status;
+    aorta_status_free(status); /* said by the test before */
+    struct census census = {make_pinned(*state, SIZE * sizeof(int)), SIZE};
+    for (int i = 0; able && i < ROUNDS; i++) queue_census(limited, census);
+    int in_share = able ? count_seen(limited, census) : 0;
+    struct aorta_graph *graph;
+    check_ok(aorta_capture_begin(limited));
+    queue_census(limited, census);
+    check_ok(aorta_capture_end(limited, &graph));
+    for (int i = 0; i < ROUNDS; i++) check_ok(aorta_graph_launch(graph, limited));
+    int in_graph = count_seen(limited, census);
+    queue_census(whole, census);
+    int in_all = count_seen(whole, census);
+    print_message("%d multiprocessors: a stream on half of them used %d, its graph %d, another stream %d\n",
+                  info->multiprocessors, in_share, in_graph, in_all);
+    aorta_graph_destroy(graph);
+    aorta_pinned_free(*state, census.seen);
+    aorta_stream_destroy(limited);
+    aorta_stream_destroy(whole);
+    if (!able) skip();
+    assert_in_range(in_share, 1, most);
+    assert_in_range(in_graph, 1, most);
+    assert_true(in_all >= in_share || cpu);
+}
+
 static void test_shares_that_make_no_sense(void **state) {
     struct aorta_stream *stream = make_stream(*state, "shares");
     const double shares[] = {0, -0.5, 1.01, NAN};
@@ -378,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_many_streams_with_many_commands),
         cmocka_unit_test(test_host_threads_drive_streams_of_their_own),
         cmocka_unit_test(test_a_limited_stream_works),
+        cmocka_unit_test(test_a_limited_stream_keeps_to_its_share),
         cmocka_unit_test(test_shares_that_make_no_sense),
     };
     return cmocka_run_group_tests(tests, suite_open, suite_close);
