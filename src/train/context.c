@@ -43,7 +43,10 @@ static aorta_status open_device(struct aorta_train_context *context) {
     struct aorta_device_warning warning = {0};
     AORTA_TRY(open_device_asked(context, &warning));
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
-    return NULL;
+    if (!aorta_device_is_gpu(context->device)) return aorta_train_options_check_cpu(context->options);
+    struct aorta_ops_settings settings = aorta_ops_default_settings;
+    settings.allow_tf32 = context->options->device.allow_tf32;
+    return aorta_ops_configure(context->device, &settings);
 }
 
 /* A stream has the highest priority of the roles it serves. */

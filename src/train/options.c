@@ -273,6 +273,9 @@ static const struct aorta_option table_rows[] = {
      .help = "auto takes the first there is of cuda, hip, cpu"},
     {"device.index", AORTA_OPTION_INT, AT(device.index), "null", .nullable = true, .when_null = -1,
      .limits = &any_index, .help = "number of the device; null: the local rank, modulo the devices"},
+    {"device.allow_tf32", AORTA_OPTION_BOOL, AT(device.allow_tf32), "false",
+     .help = "GPUs only: fp32 matrix products (training.mixed_precision none) may round their operands to TF32; a CPU "
+             "has no such type, so true is refused there"},
 };
 
 #undef AT
@@ -412,8 +415,15 @@ static aorta_status check_texts(const struct aorta_train_options *options) {
     return NULL;
 }
 
+aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options) {
+    if (!options->device.allow_tf32) return NULL;
+    return aorta_config_error(&options->config, "device.allow_tf32",
+                              "true needs a GPU, and this run is on the CPU device; set it to false");
+}
+
 /* Everything that does not depend on the number of ranks. */
 static aorta_status check_alone(const struct aorta_train_options *options) {
+    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options));
     AORTA_TRY(check_not_yet(options));
     AORTA_TRY(check_texts(options));
     AORTA_TRY(check_heads(options));

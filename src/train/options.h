@@ -105,6 +105,7 @@ struct aorta_workload_options {
 struct aorta_device_options {
     enum aorta_train_device kind;
     int64_t index; /* -1: by local rank */
+    bool allow_tf32;
 };
 
 struct aorta_logging_options {
@@ -142,6 +143,9 @@ AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const cha
 /* The checks that need the number of ranks: samples for one step on every rank, rows for every shard, groups of hybrid
  * sharding. AORTA_CONFIG names the key, its place and the mend. */
 AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);
+
+/* The error of what only GPUs have, when the device is a CPU; the same at start and when `auto` has found none. */
+AORTA_MUST_USE aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options);
 
 /* Number of the stream, from 0 to streams.count - 1, that serves a role. 4: each role its own; 3: reduce-scatter shares
  * the all-reduce stream; 2: all communication and aux share one beside compute; 1: everything is on one. */

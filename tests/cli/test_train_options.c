@@ -164,6 +164,9 @@ static const struct {
      "1)"},
     {"workload.occupancy_cap=0",
      "--override workload.occupancy_cap=0: workload.occupancy_cap: found 0; expected a number in (0, 1] (default: 1)"},
+    {"device={kind: cpu, allow_tf32: true}",
+     "--override device={kind: cpu, allow_tf32: true}: device.allow_tf32: true needs a GPU, and this run is on the CPU "
+     "device; set it to false"},
     {"training.output_dir=\"\"",
      "--override training.output_dir=\"\": training.output_dir: the empty text names no file; "
      "give a name"},

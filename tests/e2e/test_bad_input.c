@@ -35,6 +35,7 @@ static const struct {
     {"training: {batch_size: 0, output_dir: out}\n", "", {"mistake.yaml:1: training.batch_size", "from 1"}},
     {OUTPUT "profiling: {enabled: true}\n", "", {"mistake.yaml:2: profiling.enabled", "set it to false"}},
     {OUTPUT "workload: {gemm_chunks: 0}\n", "", {"mistake.yaml:2", "workload.gemm_chunks", "from 1 to 1024"}},
+    {OUTPUT "device: {kind: cpu, allow_tf32: true}\n", "", {"mistake.yaml:2: device.allow_tf32: true needs a GPU"}},
     {OUTPUT "compile: {enabled: true, dynamic: true}\n", "", {"compile.dynamic", "set it to false"}},
     {OUTPUT "compile: {options: {a: 1}}\n", "", {"mistake.yaml:2", "compile.options"}},
     {OUTPUT "optimizer: {name: adam}\n", "", {"mistake.yaml:2", "optimizer.name", "adamw"}},

@@ -626,6 +626,7 @@ static const struct {
     {"streams.priorities.", "test_order.c"},
     {"streams.assignment.", "test_assignment"},
     {"workload.occupancy_cap", "test_scenarios.c"},
+    {"device.allow_tf32", "test_bad_input.c: refused on the CPU device; tests/gpu/scenarios.py on GPUs"},
     {"profiling.", "test_bad_input.c: refused as long as no trace is written"},
 };
 
