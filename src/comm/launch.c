@@ -303,7 +303,9 @@ static void tell_failure(const struct job *job, int rank, const struct aorta_bea
     } else {
         fprintf(stderr, "aorta launch: rank %d ended with exit status %d", rank, WEXITSTATUS(state->wait_status));
     }
-    tell_operation(state);
+    /* A wrong command line or configuration: nothing had begun, and the rank has said what was wrong. */
+    bool mistake = WIFEXITED(state->wait_status) && WEXITSTATUS(state->wait_status) == 2;
+    if (!mistake || state->said_ns) tell_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
 }

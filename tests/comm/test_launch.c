@@ -105,6 +105,16 @@ static void test_fail(void **state) {
     check_fail("always");
 }
 
+/* A program that ends with 2 has told of a mistake before it began: there is nothing to say of what it was doing. */
+static void test_ends_before_the_beginning(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", "test $RANK = 0 && sleep 5; exit 2"));
+    expect(&run, 2, WORDS("aorta launch: rank 1 ended with exit status 2. The other ranks were ended.\n"));
+    launch(&run, WORDS("run", "1", "never", "0", "/bin/sh", "-c", "exit 3"));
+    expect(&run, 3, WORDS("rank 0 ended with exit status 3; it had not said what it was doing.\n"));
+}
+
 static void check_kill(const char *through) {
     struct run run;
     launch(&run, WORDS("run", "2", through, "0", LAUNCH_HELPER, "rank", "kill", "1"));
@@ -235,12 +245,19 @@ static void test_cleans_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contract),       cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_kill),           cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_second_interrupt),
-        cmocka_unit_test(test_collectives),    cmocka_unit_test(test_kill_in_collective),
-        cmocka_unit_test(test_abort),          cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_without_mpirun), cmocka_unit_test(test_cleans_up),
+        cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_ends_before_the_beginning),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_kill_in_collective),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_without_mpirun),
+        cmocka_unit_test(test_cleans_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
