@@ -9,6 +9,9 @@
  * rank, in every run and for every way of cutting the work into groups of elements. int32 and int64 wrap around. A NaN
  * on any rank makes the element NaN, in AORTA_MAX too. uint8 cannot be reduced (AORTA_UNSUPPORTED).
  *
+ * NCCL connects the ranks of a group at its first collective of each kind and holds the host until all have come to it:
+ * ranks that share two groups call the first ones in the same order.
+ *
  * On GPUs the library has its own order and rounds its own way: 16-bit types may be rounded after every addition, and
  * what AORTA_MAX makes of a NaN is not said.
  *
