@@ -14,7 +14,7 @@
 struct train_values {
     const char *config;
     struct aorta_string_list overrides;
-    bool rocm_metrics, kernel_timing, no_record, no_report, quiet;
+    bool rocm_metrics, device_metrics, kernel_timing, no_record, no_report, quiet;
 };
 
 static const struct aorta_cli_option options[] = {
@@ -39,6 +39,12 @@ static const struct aorta_cli_option options[] = {
                .offset = offsetof(struct train_values, rocm_metrics),
                .fallback = "false",
                .help = "adds ROCm SMI readings to each iteration's metrics; null with a reason on other devices"}},
+    {.value = {.key = "device-metrics",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, device_metrics),
+               .fallback = "false",
+               .help = "adds temperature, power, clocks, memory in use and load of the GPU (NVML, ROCm SMI) to each "
+                       "iteration's metrics; null with a reason on a CPU"}},
     {.value = {.key = "kernel-timing",
                .type = AORTA_OPTION_BOOL,
                .offset = offsetof(struct train_values, kernel_timing),
@@ -74,8 +80,6 @@ static const struct aorta_cli_syntax syntax = {
         "Ranks come from aorta launch, mpirun, srun or torchrun, as in: aorta launch -n 2 -- aorta train --config "
         "config/quickstart.yaml\naorta help config lists the configuration keys.",
 };
-
-static const char rocm_metrics_reason[] = "ROCm SMI reads AMD GPUs; this run is on the CPU device";
 
 /* Before any rank joins the others: what all of them would stumble over. */
 static aorta_status check_files(const struct aorta_train_options *o) {
@@ -117,9 +121,9 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .kernel_timing = values->kernel_timing,
                                   .record = !values->no_record,
                                   .progress = !values->quiet && isatty(STDERR_FILENO),
-                                  .device_metrics_reason = values->rocm_metrics ? rocm_metrics_reason : NULL};
+                                  .device_metrics = values->device_metrics,
+                                  .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
-    if (values->rocm_metrics && ranks->rank == 0) aorta_log(&log, AORTA_LOG_WARNING, "%s", rocm_metrics_reason);
     say_begin(o, ranks, &log);
     aorta_status status = aorta_train(&run, &outcome);
     bool judge = !status || (aorta_status_code(status) == AORTA_INTERRUPTED && outcome.steps > 0);

@@ -3,9 +3,18 @@
 #define AORTA_PROFILE_METRICS_H
 
 #include "base/text.h"
+#include "device/metrics.h"
 #include "profile/overlap.h"
 
 #define AORTA_METRICS_SCHEMA 1
+
+/* What the management library said of the device. */
+struct aorta_device_reading {
+    bool wanted;                        /* false: its key is left out */
+    struct aorta_device_metrics values; /* all NaN: its key is null, for the reason in it */
+    double age_ms;                      /* when it was taken, before now */
+    double read_ms;                     /* how long that took */
+};
 
 /* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". */
 struct aorta_step_metrics {
@@ -19,8 +28,9 @@ struct aorta_step_metrics {
     double loss_scale; /* fp16; NaN without loss scaling */
     bool skipped;      /* fp16: gradients overflowed, the optimizer did not run */
     bool simulated;
-    const char *device;                         /* "cpu"; NULL: not written */
-    const struct aorta_memory_info *memory;     /* NULL: not measured */
+    const char *device;                     /* "cpu"; NULL: not written */
+    const struct aorta_memory_info *memory; /* NULL: not measured */
+    struct aorta_device_reading device_metrics, rocm_smi_output;
     const struct aorta_profile *profile;        /* NULL: recording was off */
     const struct aorta_overlap *overlap;        /* of that profile; NULL only with it */
     const struct aorta_profile *kernel_profile; /* NULL: the run was not traced */

@@ -264,6 +264,35 @@ static void write_memory(struct aorta_json *json, const struct aorta_memory_info
     aorta_json_object_end(json);
 }
 
+/* A device's readings as an object; null when there are none. */
+static void write_reading(struct aorta_json *json, struct reasons *reasons, const char *key,
+                          const struct aorta_device_reading *reading) {
+    static const char missing[] = "the driver does not tell it of this device";
+    const struct aorta_device_metrics *values = &reading->values;
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"temperature_c", values->temperature_c},         {"power_w", values->power_w},
+                {"sm_clock_mhz", values->sm_clock_mhz},           {"memory_clock_mhz", values->memory_clock_mhz},
+                {"memory_used_bytes", values->memory_used_bytes}, {"utilization", values->utilization}};
+    struct reasons own = {0};
+    int measured = 0;
+    if (!reading->wanted) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) measured += !isnan(rows[i].value);
+    if (!measured) {
+        number_or_reason(json, reasons, key, NAN, values->reason);
+        return;
+    }
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        number_or_reason(json, &own, rows[i].key, rows[i].value, missing);
+    aorta_json_key_double(json, "age_ms", reading->age_ms);
+    aorta_json_key_double(json, "read_ms", reading->read_ms);
+    write_reasons(json, &own);
+    aorta_json_object_end(json);
+}
+
 static void write_training(struct aorta_json *json, const struct aorta_step_metrics *metrics, struct reasons *reasons) {
     aorta_json_key_int(json, "schema_version", AORTA_METRICS_SCHEMA);
     aorta_json_key_int(json, "rank", metrics->rank);
@@ -283,6 +312,8 @@ static void write_training(struct aorta_json *json, const struct aorta_step_metr
     aorta_json_key_bool(json, "simulated", metrics->simulated);
     if (metrics->device) aorta_json_key_string(json, "device", metrics->device);
     if (metrics->memory) write_memory(json, metrics->memory);
+    write_reading(json, reasons, "device_metrics", &metrics->device_metrics);
+    write_reading(json, reasons, "rocm_smi_output", &metrics->rocm_smi_output);
 }
 
 aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, struct aorta_text *out) {
@@ -295,7 +326,7 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
         write_profile(&json, "profile", metrics->profile, metrics->overlap);
     } else {
         aorta_json_key_null(&json, "profile");
-        reasons.rows[reasons.count].key = "profile"; /* at most six reasons come before it */
+        reasons.rows[reasons.count].key = "profile"; /* at most eight reasons come before it */
         reasons.rows[reasons.count++].reason = "recording was switched off";
     }
     if (metrics->kernel_profile)

@@ -8,6 +8,7 @@
 #include "profile/kernel_lines.h"
 #include "profile/metrics.h"
 #include "train/data.h"
+#include "train/readings.h"
 #include "train/step.h"
 #include "train/weights.h"
 
@@ -41,6 +42,7 @@ struct trainer {
     struct aorta_batch_layout layout;
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
+    struct aorta_readings readings;
     struct aorta_tracer *tracer;      /* kernel_timing; else NULL */
     struct aorta_kernel_lines *lines; /* they write the metrics then */
     struct aorta_progress progress;
@@ -143,6 +145,7 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
     if (t->run->kernel_timing) AORTA_TRY(aorta_tracer_open(t->context.device, &t->tracer));
+    AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_enable(t->context.recorder, t->run->record);
     t->layout = aorta_batch_layout(o);
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
@@ -179,6 +182,7 @@ static aorta_status tear_down(struct trainer *t) {
         for (int i = 0; i < SLOTS; i++) end_flight(t, &t->flights[i]);
     aorta_step_destroy(t->step);
     if (t->strategy) t->strategy->table->destroy(t->strategy);
+    aorta_readings_close(&t->readings);
     aorta_train_context_close(&t->context);
     aorta_beacon_close(t->beacon);
     return status;
@@ -314,6 +318,7 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
     struct aorta_step_hook hook = {prefetch_input, t};
     *flight->stop = t->signal ? 1.0f : 0.0f;
     aorta_beacon_step(t->beacon, step);
+    aorta_readings_step(&t->readings);
     AORTA_TRY(ensure_input(t, step));
     switch (plan) {
     case PLAN_EAGER:
@@ -359,6 +364,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
         .device = aorta_device_kind_name(aorta_device_get_info(t->context.device)->kind),
         .memory = &memory,
     };
+    aorta_readings_tell(&t->readings, &metrics);
     struct aorta_profile profile = {0};
     struct aorta_overlap overlap = {0};
     if (!t->run->record) return aorta_metrics_write(t->metrics, &metrics);

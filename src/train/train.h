@@ -10,11 +10,11 @@ struct aorta_train_run {
     const struct aorta_train_options *options;
     struct aorta_ranks ranks;
     const struct aorta_log *log;
-    bool kernel_timing; /* GPUs: kernel records beside the ranges; needs `record` */
-    bool record;        /* false: no ranges (for measuring what recording costs) */
-    bool progress;      /* a bar on stderr, on rank 0 */
-    const char
-        *device_metrics_reason; /* not NULL: why rocm_smi_output is null in the metrics; NULL: it is not written */
+    bool kernel_timing;  /* GPUs: kernel records beside the ranges; needs `record` */
+    bool record;         /* false: no ranges (for measuring what recording costs) */
+    bool progress;       /* a bar on stderr, on rank 0 */
+    bool device_metrics; /* what the device's management library says, in each line */
+    bool rocm_metrics; /* the same under the key rocm_smi_output; null with the reason where ROCm SMI does not serve */
 };
 
 /* How a run ended; valid also when it was interrupted. */

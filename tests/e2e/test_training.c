@@ -336,12 +336,34 @@ static void test_overflow(void **state) {
     check_overflow(2, "distributed.mode=ddp");
 }
 
+/* What no library tells on a CPU is null, and why; keys that nobody asked for are not there. */
+static void test_device_metrics(void **state) {
+    (void)state;
+    struct e2e_run plain, asked;
+    e2e_train_well(&plain, 1, 6, "");
+    e2e_train_well(&asked, 2, 6, "--device-metrics --enable-rocm-metrics");
+    for (int rank = 0; rank < 2; rank++) {
+        const json_t *line = e2e_line(&asked, rank, 5);
+        assert_true(json_is_null(e2e_get(line, "device_metrics")));
+        assert_true(json_is_null(e2e_get(line, "rocm_smi_output")));
+        assert_string_equal(json_string_value(e2e_get(line, "null_reasons.device_metrics")),
+                            "not measured on the cpu device");
+        assert_string_equal(json_string_value(e2e_get(line, "null_reasons.rocm_smi_output")),
+                            "ROCm SMI reads AMD GPUs; this run is on the cpu device");
+    }
+    e2e_expect_output(&asked, 0, "--enable-rocm-metrics: ROCm SMI reads AMD GPUs");
+    assert_null(json_object_get(e2e_line(&plain, 0, 5), "device_metrics"));
+    assert_null(json_object_get(e2e_line(&plain, 0, 5), "rocm_smi_output"));
+    e2e_free(&asked);
+    e2e_free(&plain);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_schedule),
         cmocka_unit_test(test_sync_module_states), cmocka_unit_test(test_init_from),
         cmocka_unit_test(test_dumped_files),       cmocka_unit_test(test_mixed_precision),
-        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_overflow),           cmocka_unit_test(test_device_metrics),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -1,0 +1,21 @@
+/* Reads a device's temperature, power, clocks, load and memory (device/metrics.h) beside the work, on a thread of its
+ * own: a reading takes from ten microseconds to some milliseconds, which the thread that launches the next step must
+ * not spend. While readings take longer than 0.2 ms they are made more rarely, since the driver is shared. */
+#ifndef AORTA_PROFILE_SAMPLER_H
+#define AORTA_PROFILE_SAMPLER_H
+
+#include "profile/metrics.h"
+
+struct aorta_sampler;
+
+/* Takes the first reading before it returns. `rarely`: how many times it must be asked for each reading that takes
+ * long. Close it before the device. */
+AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, int64_t rarely,
+                                               struct aorta_sampler **sampler);
+void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
+/* Asks for a reading; returns at once. One that is still being made counts. */
+void aorta_sampler_ask(struct aorta_sampler *sampler);
+/* The last one that is complete, with `wanted` set. */
+struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
+
+#endif

@@ -1,0 +1,24 @@
+/* What of the device's management library goes into the metrics lines: --device-metrics, --enable-rocm-metrics. */
+#ifndef AORTA_TRAIN_READINGS_H
+#define AORTA_TRAIN_READINGS_H
+
+#include "profile/sampler.h"
+#include "train/context.h"
+#include "train/train.h"
+
+struct aorta_readings {
+    struct aorta_sampler *sampler;       /* NULL: nothing is asked for, or nothing serves it */
+    struct aorta_device_reading no_rocm; /* rocm_smi_output where ROCm SMI does not serve: null, and why */
+    bool device, rocm;                   /* keys that readings go to */
+};
+
+/* Warns on rank 0 when ROCm SMI is asked for and does not serve. */
+AORTA_MUST_USE aorta_status aorta_readings_open(const struct aorta_train_run *run,
+                                                const struct aorta_train_context *context,
+                                                struct aorta_readings *readings);
+void aorta_readings_close(struct aorta_readings *readings);
+/* A step begins: a new reading is welcome. */
+void aorta_readings_step(struct aorta_readings *readings);
+void aorta_readings_tell(struct aorta_readings *readings, struct aorta_step_metrics *metrics);
+
+#endif

@@ -1,0 +1,86 @@
+/* Readings of a device beside the work: by the fake NVML, whose device has no utilization, and of the CPU, which has
+ * none. FAKE_GPU is the folder of the fake libraries. */
+#include "base/clock.h"
+#include "check.h"
+#include "profile/sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct aorta_device *open_device(enum aorta_device_kind kind) {
+    struct aorta_device *device;
+    check_ok(aorta_device_open(kind, 0, &device));
+    return device;
+}
+
+static void readings_of_a_gpu(void **state) {
+    (void)state;
+    struct aorta_device *device = open_device(AORTA_DEVICE_CUDA);
+    struct aorta_sampler *sampler;
+    check_ok(aorta_sampler_open(device, 3, &sampler));
+    struct aorta_device_reading first = aorta_sampler_latest(sampler);
+    assert_true(first.wanted && first.values.temperature_c == 41 && first.values.power_w == 123.5);
+    assert_true(isnan(first.values.utilization));
+    assert_true(first.read_ms >= 0 && first.age_ms >= 0);
+    usleep(30000);
+    double old = aorta_sampler_latest(sampler).age_ms;
+    assert_true(old >= 30);
+    for (int64_t end = aorta_clock_ns() + 10000000000; aorta_sampler_latest(sampler).age_ms >= old; usleep(1000)) {
+        aorta_sampler_ask(sampler);
+        assert_true(aorta_clock_ns() < end);
+    }
+    aorta_sampler_ask(sampler); /* closing does not wait for what is asked */
+    aorta_sampler_close(sampler);
+    aorta_device_close(device);
+}
+
+static void readings_of_a_cpu(void **state) {
+    (void)state;
+    struct aorta_device *device = open_device(AORTA_DEVICE_CPU);
+    struct aorta_sampler *sampler;
+    check_ok(aorta_sampler_open(device, 1, &sampler));
+    aorta_sampler_ask(sampler);
+    struct aorta_device_reading reading = aorta_sampler_latest(sampler);
+    assert_true(reading.wanted && isnan(reading.values.power_w));
+    assert_string_equal(reading.values.reason, "not measured on the cpu device");
+    aorta_sampler_close(sampler);
+    aorta_sampler_close(NULL);
+    aorta_device_close(device);
+}
+
+static void check_line(const struct aorta_step_metrics *metrics, const char *part, bool there) {
+    struct aorta_text text = {0};
+    check_ok(aorta_metrics_format(metrics, &text));
+    if ((strstr(text.data, part) != NULL) != there) fail_msg("%s in %s", part, text.data);
+    aorta_text_free(&text);
+}
+
+static void readings_in_lines(void **state) {
+    (void)state;
+    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
+    check_line(&metrics, "device_metrics", false);
+    check_line(&metrics, "rocm_smi_output", false);
+    metrics.device_metrics = (struct aorta_device_reading){
+        .wanted = true, .values = {41, NAN, 1980, NAN, 0.25, 12345678, "no power"}, .age_ms = 1.5, .read_ms = 0.25};
+    metrics.rocm_smi_output =
+        (struct aorta_device_reading){.wanted = true, .values = {NAN, NAN, NAN, NAN, NAN, NAN, "no AMD here"}};
+    check_line(&metrics,
+               "\"device_metrics\": {\"temperature_c\": 41.0, \"power_w\": null, \"sm_clock_mhz\": 1980.0, "
+               "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, \"age_ms\": 1.5, "
+               "\"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does not tell it of this device\", "
+               "\"memory_clock_mhz\": \"the driver does not tell it of this device\"}}",
+               true);
+    check_line(&metrics, "\"rocm_smi_output\": null", true);
+    check_line(&metrics, "\"rocm_smi_output\": \"no AMD here\"", true);
+}
+
+int main(void) {
+    setenv("AORTA_LIBRARY_PATH", FAKE_GPU, 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readings_of_a_gpu),
+        cmocka_unit_test(readings_of_a_cpu),
+        cmocka_unit_test(readings_in_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
