@@ -19,7 +19,7 @@ struct model_rig {
     int *ready;      /* by parameter: how often its gradient was announced */
     int *ready_from; /* by parameter: number of its first announcement */
     int announcements;
-    int outputs_needed; /* for the test that counts them */
+    int outputs_needed;       /* for the test that counts them */
     struct aorta_batch batch; /* device memory */
     void *batch_memory[4];
 };
