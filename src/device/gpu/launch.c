@@ -174,12 +174,15 @@ static aorta_status allow_shared(struct gpu_device *device, struct gpu_function 
 
 static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_function *function,
                            const struct aorta_gpu_grid *grid, void *args) {
-    const uint32_t *b = grid->blocks, *t = grid->threads;
+    uint32_t b[3], t[3];
     void *parameters[] = {args};
+    for (int i = 0; i < 3; i++) {
+        b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
+        t[i] = grid->threads[i] ? grid->threads[i] : 1;
+    }
     if (grid->shared_bytes) AORTA_TRY(allow_shared(device, function, grid->shared_bytes));
-    int result =
-        device->driver.api.launch(function->handle, b[0], b[1] ? b[1] : 1, b[2] ? b[2] : 1, t[0] ? t[0] : 1,
-                                  t[1] ? t[1] : 1, t[2] ? t[2] : 1, grid->shared_bytes, stream, parameters, NULL);
+    int result = device->driver.api.launch(function->handle, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes,
+                                           stream, parameters, NULL);
     if (!result) return NULL;
     return aorta_gpu_error(device, result, "kernel %s (%u x %u x %u blocks of %u x %u x %u threads, %u bytes)",
                            function->entry->name, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes);

@@ -39,7 +39,8 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
     if (stream->branch) stream->branch->reach.counts[stream->branch->index]++;
-    return stream->stamp_count ? aorta_gpu_stream_write_stamps(stream) : NULL;
+    if (!stream->stamp_count) return NULL;
+    return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
 
 /* Begins a call that queues one command: true when it is to be queued, else *status is the call's result. */

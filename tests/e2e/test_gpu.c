@@ -1,0 +1,217 @@
+/* The trainer on GPUs that are not there: CUDA's driver, NCCL and cuBLASLt are stand-ins (tests/fake_gpu, fake_nccl,
+ * ops/emulator), and kernels do nothing. What is learnt is what a run does when something is missing or breaks. FAKES
+ * are their folders, WRONG is one with libraries by the right names that hold nothing. */
+#include "check.h"
+#include "run.h"
+
+#include <stdlib.h>
+
+enum { STEPS = 6 };
+
+static int begin(void **state) {
+    (void)state;
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s/cache", e2e_workspace());
+    setenv("AORTA_CACHE_DIR", cache, 1);
+    setenv("AORTA_LIBRARY_PATH", FAKES, 1);
+    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+    unsetenv("FAKE_GPU_STRIKE");
+    unsetenv("FAKE_GPU_STRIKE_RANK");
+    return 0;
+}
+
+#define CUDA "device.kind=cuda "
+
+/* Everything that the trainer asks of a GPU's driver, in a run that ends well. */
+static void test_runs(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *words;
+    } cases[] = {
+        {1, ""},
+        {2, "compile.enabled=true compile.fullgraph=true"},
+        {2, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true training.mixed_precision=bf16"},
+        {2, "workload.gemm_chunks=3 workload.async_wait=true workload.occupancy_cap=0.5"},
+        {2, "workload.async_wait=true compile.enabled=true compile.fullgraph=true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct e2e_run run;
+        char words[256];
+        snprintf(words, sizeof words, CUDA "%s", cases[i].words);
+        e2e_train_well(&run, cases[i].ranks, STEPS, words);
+        assert_string_equal(json_string_value(e2e_get(e2e_line(&run, 0, 0), "device")), "cuda");
+        e2e_free(&run);
+    }
+}
+
+static void test_copies_beside_compute(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_train_well(&run, 1, STEPS, CUDA "workload.async_wait=true");
+    const json_t *line = e2e_line(&run, 0, 4);
+    assert_int_equal(e2e_count(line, (struct e2e_filter){"copy_output", NULL, "aux", "copy"}), 3);
+    assert_int_equal(e2e_count(line, (struct e2e_filter){"await_copy", NULL, "compute", "compute"}), 3);
+    e2e_free(&run);
+}
+
+static void test_a_share_too_small(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_train(&run, 1, CUDA "workload.occupancy_cap=0.3");
+    e2e_expect_output(&run, 1,
+                      "workload.occupancy_cap: stream compute: a share of 0.3 of the device's 4 multiprocessors is "
+                      "less than it can set apart: 2, a share of 0.5");
+    e2e_free(&run);
+}
+
+static void test_device_metrics(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_train_well(&run, 2, STEPS, CUDA "--device-metrics --enable-rocm-metrics");
+    for (int rank = 0; rank < 2; rank++) {
+        const json_t *line = e2e_line(&run, rank, STEPS - 1);
+        assert_true(e2e_number(line, "device_metrics.temperature_c") == 41);
+        assert_true(e2e_number(line, "device_metrics.power_w") == 123.5);
+        assert_true(e2e_number(line, "device_metrics.age_ms") >= 0);
+        assert_true(json_is_null(e2e_get(line, "device_metrics.utilization")));
+        assert_non_null(e2e_get(line, "device_metrics.null_reasons.utilization"));
+        assert_true(json_is_null(e2e_get(line, "rocm_smi_output")));
+        assert_string_equal(json_string_value(e2e_get(line, "null_reasons.rocm_smi_output")),
+                            "ROCm SMI reads AMD GPUs; this run is on the cuda device");
+    }
+    e2e_free(&run);
+}
+
+/* ---- what is missing, and what breaks ---- */
+
+static const struct {
+    const char *what, *strike; /* the latter on the last rank; NULL: nothing */
+    const char *wrong;         /* the library that is not what its name says */
+    int ranks;
+    const char *words;
+    const char *messages[3];
+} cases[] = {
+    {"a model too large",
+     NULL,
+     NULL,
+     1,
+     "model.vocab_size=20000000",
+     {"parameter shards: 1.49 GiB of device memory do not fit on cuda:0", "MiB free"}},
+    {"a model too large",
+     NULL,
+     NULL,
+     2,
+     "model.vocab_size=20000000",
+     {"of device memory do not fit on cuda:0", "MiB free", "shards"}},
+    {"a batch too large",
+     NULL,
+     NULL,
+     1,
+     "training.batch_size=4000 dataset.num_samples=4000 model.model_dim=768",
+     {"model (batch 4000", "activations", "MiB free"}},
+    {"a device that others fill",
+     "cuMemAlloc_v2:10:2:1",
+     NULL,
+     1,
+     "",
+     {"activations", "of device memory do not fit on cuda:0", "free"}},
+    {"no page-locked memory", "cuMemHostAlloc:6:2:1", NULL, 1, "", {"page-locked"}},
+    {"no NCCL",
+     NULL,
+     "nccl",
+     2,
+     "",
+     {"collectives between NVIDIA GPUs", "libnccl.so.2 is too old or not the right library", "apt install libnccl2"}},
+    {"no NVRTC",
+     NULL,
+     "nvrtc",
+     1,
+     "",
+     {"compiler of GPU kernels", "libnvrtc.so.13 is too old or not the right library", "device.kind cpu"}},
+    {"no cuBLASLt",
+     NULL,
+     "blas",
+     1,
+     "",
+     {"matrix products", "libcublasLt.so.13 is too old or not the right library", "libcublas"}},
+    {"a launch fails", "cuLaunchKernel:300:719:1", NULL, 1, "", {"step ", ": kernel ", "CUDA_ERROR_LAUNCH_FAILED"}},
+    {"a launch fails",
+     "cuLaunchKernel:300:719:1",
+     NULL,
+     2,
+     "",
+     {"[rank 1] error: step ", "CUDA_ERROR_LAUNCH_FAILED", "rank 1 ended with exit status 1, in step "}},
+    {"a copy fails",
+     "cuMemcpyAsync:60:700:1",
+     NULL,
+     2,
+     "",
+     {"[rank 1] error: ", "CUDA_ERROR_ILLEGAL_ADDRESS", "rank 1 ended with exit status 1"}},
+    {"a graph fails",
+     "cuGraphLaunch:2:719:1",
+     NULL,
+     1,
+     "compile.enabled=true",
+     {"step 2: stream compute: graph: CUDA_ERROR_LAUNCH_FAILED"}},
+    {"a graph fails",
+     "cuGraphLaunch:2:719:1",
+     NULL,
+     2,
+     "compile.enabled=true distributed.mode=ddp",
+     {"[rank 1] error: step 2: stream compute: graph: CUDA_ERROR_LAUNCH_FAILED", "[rank 0] error: step ",
+      "rank 1 ended with exit status 1, in step 3"}},
+    {"the device is lost",
+     "cuEventSynchronize:3:700:1",
+     NULL,
+     1,
+     "",
+     {"step ", "stream compute failed", "CUDA_ERROR_ILLEGAL_ADDRESS"}},
+    {"the device is lost",
+     "cuEventSynchronize:3:700:1",
+     NULL,
+     2,
+     "",
+     {"[rank 1] error: step ", "CUDA_ERROR_ILLEGAL_ADDRESS", "rank 1 is gone"}},
+};
+
+static void prepare(size_t i) {
+    char text[1024];
+    begin(NULL);
+    if (cases[i].strike) setenv("FAKE_GPU_STRIKE", cases[i].strike, 1);
+    if (cases[i].ranks > 1) setenv("FAKE_GPU_STRIKE_RANK", "1", 1);
+    if (!cases[i].wrong) return;
+    snprintf(text, sizeof text, "%s/cache_without", e2e_workspace()); /* no kernel is compiled yet */
+    setenv("AORTA_CACHE_DIR", text, 1);
+    snprintf(text, sizeof text, "%s/%s:%s", WRONG, cases[i].wrong, FAKES);
+    setenv("AORTA_LIBRARY_PATH", text, 1);
+}
+
+static void test_failures(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct e2e_run run;
+        char words[256];
+        snprintf(words, sizeof words, CUDA "distributed.timeout_s=20 %s", cases[i].words);
+        prepare(i);
+        e2e_train(&run, cases[i].ranks, words);
+        for (int m = 0; m < 3 && cases[i].messages[m]; m++)
+            if (!strstr(run.output, cases[i].messages[m]))
+                fail_msg("%s, %d ranks: no \"%s\" in: %s", cases[i].what, cases[i].ranks, cases[i].messages[m],
+                         run.output);
+        if (run.exit_code != 1) fail_msg("%s: exit %d, printed: %s", cases[i].what, run.exit_code, run.output);
+        if (run.seconds > 15) fail_msg("%s, %d ranks: took %.1f s", cases[i].what, cases[i].ranks, run.seconds);
+        e2e_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_runs, begin),
+        cmocka_unit_test_setup(test_copies_beside_compute, begin),
+        cmocka_unit_test_setup(test_a_share_too_small, begin),
+        cmocka_unit_test_setup(test_device_metrics, begin),
+        cmocka_unit_test(test_failures),
+    };
+    return cmocka_run_group_tests(tests, e2e_open, e2e_close);
+}
