@@ -36,10 +36,25 @@ unset AORTA_TEST_DEVICE
 
 check parity python3 "$here/tests/parity/live.py" --aorta "$bin/aorta" --device cuda --ranks "$gpus"
 
-if [ -d "$tree/rocm" ] && [ "$gpus" -eq 1 ]; then
-    for test in streams events memory graphs captures; do
-        AORTA_TEST_DEVICE=hip AORTA_LIBRARY_PATH=$tree/rocm check "hip-forwarder.$test" "$bin/test_${test}_device"
-    done
+# HIP's rows of our tables, on CUDA's libraries.
+if [ -d "$tree/rocm" ]; then
+    export AORTA_LIBRARY_PATH="$tree/rocm"
+    if [ "$gpus" -eq 1 ]; then
+        export AORTA_TEST_DEVICE=hip
+        for test in streams events memory graphs captures; do check "hip-forwarder.$test" "$bin/test_${test}_device"; done
+        for test in linear random norm gelu attention embedding cast step; do
+            check "hip-forwarder.ops.$test" "$bin/test_${test}_ops"
+        done
+        unset AORTA_TEST_DEVICE
+        set -- one-rank-fsdp one-rank-ddp
+    else
+        set -- full-shard ddp captured
+        AORTA_TEST_DEVICE=hip AORTA_TEST_BACKEND=nccl check hip-forwarder.comm.collectives \
+            "$bin/aorta" launch -n "$gpus" -- "$bin/test_collectives_comm_conformance"
+    fi
+    check hip-forwarder.parity \
+        python3 "$here/tests/parity/live.py" --aorta "$bin/aorta" --device hip --ranks "$gpus" "$@"
+    unset AORTA_LIBRARY_PATH
 fi
 if [ -z "$quick" ] && [ "$gpus" -eq 1 ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
