@@ -71,11 +71,12 @@ struct aorta_model {
     void **allocations; /* all device memory, for the end */
     int allocation_count;
     /* root unit */
-    void *dense;       /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
-    void *embedded;    /* [N, D] */
-    void *x0;          /* [N, E] */
-    void *projected;   /* [N, E] */
-    void *z, *s0, *s1; /* [N, E], [N, H], [N, H] */
+    void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
+    void *embedded;  /* [N, D] */
+    void *x0;        /* [N, E] */
+    void *projected; /* [N, E], in the memory of dx: only until it is added to x0 */
+    void *z, *s0;    /* [N, E], [N, H] */
+    void *s1;        /* [N, H], in the memory of dhidden: only until the gradient of scorer.3 is made */
     float *mean, *rstd;
     void *scores, *dscores; /* [N] */
     /* scratch of the backward pass */

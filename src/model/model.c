@@ -51,10 +51,8 @@ static aorta_status take_root(struct aorta_model *model) {
         AORTA_TRY(take_activations(model, "dense input", s->num_dense_features * s->dense_dim, &model->dense));
     AORTA_TRY(take_activations(model, "embedded features", s->embedding_dim, &model->embedded));
     AORTA_TRY(take_activations(model, "projected input", e, &model->x0));
-    AORTA_TRY(take_activations(model, "projected features", e, &model->projected));
     AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->z));
     AORTA_TRY(take_activations(model, "activations of scorer.0", h, &model->s0));
-    AORTA_TRY(take_activations(model, "activations of the scorer's GELU", h, &model->s1));
     AORTA_TRY(take_activations(model, "scores", 1, &model->scores));
     AORTA_TRY(take_activations(model, "gradients of scores", 1, &model->dscores));
     AORTA_TRY(take_statistics(model, "means of the last norm", &model->mean));
@@ -69,7 +67,8 @@ static aorta_status take_scratch(struct aorta_model *model) {
     AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
     AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));
     AORTA_TRY(take_activations(model, "gradient of the MLP, then of qkv", h > 3 * e ? h : 3 * e, &model->dhidden));
-    model->dqkv = model->dhidden;
+    model->dqkv = model->s1 = model->dhidden;
+    model->projected = model->dx;
     AORTA_TRY(take_activations(model, "gradient of attention", e, &model->dcontext));
     AORTA_TRY(take_activations(model, "gradient of embedded features", model->shape.embedding_dim, &model->dembedded));
     return take(model, "scratch memory of attention", (int64_t)scratch, 1, &model->attention_scratch);
