@@ -35,6 +35,7 @@ aorta_status aorta_copies_create(const struct aorta_train_context *context, stru
     copies->layers = aorta_model_unit_count(context->model) - 1;
     aorta_status status = build(copies);
     if (status) {
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be on its way */
         aorta_copies_destroy(copies);
         return status;
     }

@@ -395,6 +395,7 @@ aorta_status aorta_replicated_create(const struct aorta_train_context *context, 
     r->parameter_count = aorta_model_parameter_count(context->model);
     aorta_status status = build(r);
     if (status) {
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be on their way */
         destroy(&r->base);
         return aorta_annotate(status, "replicated parameters");
     }

@@ -354,6 +354,7 @@ aorta_status aorta_sharded_create(const struct aorta_train_context *context, str
     int ranks = s->ranks = aorta_train_shard_degree(context->options, aorta_comm_size(context->world));
     aorta_status status = build(s);
     if (status) {
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be on their way */
         destroy(&s->base);
         return aorta_annotate(status, "sharding over %d ranks", ranks);
     }
