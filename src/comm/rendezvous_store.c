@@ -17,6 +17,7 @@
 #define STRANGERS 32           /* connections that have not greeted yet */
 #define GREETING_NS 5000000000 /* a connection that has not greeted by then is closed */
 #define LOST_LINGER_NS 3000000000
+#define FAILED_LINGER_NS 1000000000 /* ranks that are still on the way hear why there is no meeting */
 
 /* One message on its way in. */
 struct inbox {
@@ -50,6 +51,8 @@ struct store {
     int64_t open_until_ns;
     int lost; /* the first lost rank; -1 */
     bool complete, failed;
+    enum aorta_code failure_code; /* when failed: what everybody hears */
+    char failure[512];
     _Atomic int64_t ending_ns; /* since when rank 0 wants to leave; 0: not yet */
     pthread_t thread;
 };
@@ -84,15 +87,14 @@ static void hang_up(struct peer *peer) {
 
 /* ---- coming together ---- */
 
-/* The meeting cannot take place: everybody who has come hears why. */
+/* The meeting cannot take place: everybody who has come hears why, and so does who is still on the way (greet). */
 static void fail_meeting(struct store *store, enum aorta_code code, const char *text) {
     store->failed = true;
+    store->failure_code = code;
+    snprintf(store->failure, sizeof store->failure, "%s", text);
     for (int rank = 0; rank < store->options.world_size; rank++) {
         if (store->peers[rank].fd >= 0) answer_failure(&store->peers[rank], code, text);
     }
-    for (int i = 0; i < STRANGERS; i++) hang_up(&store->strangers[i]);
-    close(store->listener);
-    store->listener = -1;
 }
 
 static void fail_missing(struct store *store) {
@@ -140,9 +142,10 @@ static void greet(struct store *store, struct peer *stranger) {
     }
     char text[256];
     examine(store, &greeting, text);
-    if (text[0]) {
-        answer_failure(stranger, AORTA_COMM, text);
-        fail_meeting(store, AORTA_COMM, text);
+    if (!store->failed && text[0]) fail_meeting(store, AORTA_COMM, text);
+    if (store->failed) {
+        answer_failure(stranger, store->failure_code, store->failure);
+        hang_up(stranger);
         return;
     }
     struct peer *peer = &store->peers[greeting.rank];
@@ -282,6 +285,7 @@ static void read_stranger(struct store *store, struct peer *stranger) {
 static bool over(const struct store *store) {
     int64_t ending_ns = atomic_load(&store->ending_ns);
     if (!ending_ns) return false;
+    if (store->failed) return aorta_clock_ns() > ending_ns + FAILED_LINGER_NS;
     int64_t patience_ns = (int64_t)(store->options.timeout_s * 1e9);
     if (store->lost >= 0 && patience_ns > LOST_LINGER_NS) patience_ns = LOST_LINGER_NS;
     bool any = false;
