@@ -18,9 +18,23 @@ aorta_status aorta_cli_info(int argc, char **argv);
 aorta_status aorta_cli_train(int argc, char **argv);
 aorta_status aorta_cli_launch(int argc, char **argv);
 aorta_status aorta_cli_report(int argc, char **argv);
+aorta_status aorta_cli_trace(int argc, char **argv);
 aorta_status aorta_cli_help(int argc, char **argv);
 
-extern const struct aorta_command aorta_commands[]; /* ends with a NULL name */
+/* A command that consists of commands (group.c): `aorta` itself, `aorta trace`. */
+struct aorta_command_group {
+    const char *name;                     /* as typed: "aorta trace" */
+    const char *about;                    /* one paragraph */
+    const struct aorta_command *commands; /* ends with a NULL name */
+    const char *footer;                   /* follows "NAME COMMAND --help shows a command's options"; NULL: "." */
+};
+/* AORTA_USAGE names the nearest command. */
+AORTA_MUST_USE aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const char *name,
+                                                 const struct aorta_command **command);
+void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream);
+/* Runs the command that argv[1] names; --help prints the usage. */
+AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
+
 AORTA_MUST_USE aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command);
 void aorta_cli_print_usage(FILE *stream);
 

@@ -5,66 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct aorta_command aorta_commands[] = {
+static const struct aorta_command commands[] = {
     {"info", "devices, libraries and environment; what is missing and how to get it", aorta_cli_info},
     {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", aorta_cli_train},
     {"launch", "starts local ranks of a command, ends them together and says which one failed", aorta_cli_launch},
+    {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", aorta_cli_trace},
     {"report", "summary, pictures and verdict of one or more runs, and their comparison", aorta_cli_report},
     {"help", "aorta help COMMAND; aorta help config lists the configuration keys of train", aorta_cli_help},
     {0},
 };
 
+static const struct aorta_command_group program = {
+    .name = "aorta",
+    .about = "AORTA measures how communication overlaps with compute in training, and says why it does not.",
+    .commands = commands,
+    .footer = "; aorta --version the version.\n"
+              "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",
+};
+
 void aorta_cli_print_usage(FILE *stream) {
-    fputs("Usage: aorta COMMAND [OPTIONS]\n\n"
-          "AORTA measures how communication overlaps with compute in training, and says why it does not.\n\n"
-          "Commands:\n",
-          stream);
-    for (const struct aorta_command *command = aorta_commands; command->name; command++) {
-        fprintf(stream, "  %-8s %s\n", command->name, command->summary);
-    }
-    fputs("\naorta COMMAND --help shows a command's options; aorta --version the version.\n"
-          "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",
-          stream);
-}
-
-static const struct aorta_command *search(const char *name) {
-    const struct aorta_command *command = aorta_commands;
-    while (command->name && strcmp(command->name, name) != 0) command++;
-    return command->name ? command : NULL;
-}
-
-static aorta_status unknown_command(const char *name) {
-    const char *names[16];
-    size_t count = 0;
-    for (const struct aorta_command *command = aorta_commands; command->name && count < 16; command++) {
-        names[count++] = command->name;
-    }
-    const char *nearest = aorta_nearest(name, names, count);
-    const char *what = name[0] == '-' ? "option" : "command";
-    if (nearest) {
-        return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; did you mean \"aorta %s\"?", what, name, nearest);
-    }
-    return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; aorta --help lists the commands", what, name);
+    aorta_cli_group_usage(&program, stream);
 }
 
 aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command) {
-    *command = search(name);
-    return *command ? NULL : unknown_command(name);
+    return aorta_cli_group_find(&program, name, command);
 }
 
 static aorta_status dispatch(int argc, char **argv) {
-    const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-        aorta_cli_print_usage(stdout);
-        return NULL;
-    }
-    if (strcmp(name, "--version") == 0) {
-        printf("aorta %s\n", AORTA_VERSION);
-        return NULL;
-    }
-    const struct aorta_command *command;
-    AORTA_TRY(aorta_cli_find_command(name, &command));
-    return command->run(argc - 1, argv + 1);
+    if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&program, argc, argv);
+    printf("aorta %s\n", AORTA_VERSION);
+    return NULL;
 }
 
 /* What was printed has really gone out: a full disk behind `aorta info --json > file` is a failure. */

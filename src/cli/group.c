@@ -1,0 +1,43 @@
+/* Commands that consist of commands: `aorta` itself, `aorta trace`. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream) {
+    fprintf(stream, "Usage: %s COMMAND [OPTIONS]\n\n%s\n\nCommands:\n", group->name, group->about);
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        fprintf(stream, "  %-8s %s\n", command->name, command->summary);
+    fprintf(stream, "\n%s COMMAND --help shows a command's options%s", group->name,
+            group->footer ? group->footer : ".\n");
+}
+
+static aorta_status unknown_command(const struct aorta_command_group *group, const char *name) {
+    const char *names[16];
+    size_t count = 0;
+    for (const struct aorta_command *command = group->commands; command->name && count < 16; command++)
+        names[count++] = command->name;
+    const char *nearest = aorta_nearest(name, names, count);
+    const char *what = name[0] == '-' ? "option" : "command";
+    if (nearest)
+        return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; did you mean \"%s %s\"?", what, name, group->name, nearest);
+    return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; %s --help lists the commands", what, name, group->name);
+}
+
+aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const char *name,
+                                  const struct aorta_command **command) {
+    const struct aorta_command *at = group->commands;
+    while (at->name && strcmp(at->name, name) != 0) at++;
+    *command = at->name ? at : NULL;
+    return *command ? NULL : unknown_command(group, name);
+}
+
+aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv) {
+    if (argc < 2) return AORTA_ERROR(AORTA_USAGE, "%s needs a command; %s --help lists them", group->name, group->name);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        aorta_cli_group_usage(group, stdout);
+        return NULL;
+    }
+    const struct aorta_command *command;
+    AORTA_TRY(aorta_cli_group_find(group, argv[1], &command));
+    return command->run(argc - 1, argv + 1);
+}

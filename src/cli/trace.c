@@ -1,0 +1,16 @@
+/* aorta trace: one file per subcommand, one line here. */
+#include "cli/cli.h"
+
+static const struct aorta_command subcommands[] = {
+    {0},
+};
+
+static const struct aorta_command_group group = {
+    .name = "aorta trace",
+    .about = "Reads traces of PyTorch (Kineto), rocprofv3 and AORTA, and says what limits the program.",
+    .commands = subcommands,
+};
+
+aorta_status aorta_cli_trace(int argc, char **argv) {
+    return aorta_cli_group_run(&group, argc, argv);
+}
