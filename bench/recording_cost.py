@@ -1,38 +1,44 @@
 #!/usr/bin/python3
 """What recording costs: the step time of `aorta train` with its ranges recorded against `--no-record`.
 
-    recording_cost.py [--rounds 8] [--config bench/small.yaml]
+    recording_cost.py [--rounds 8] [--config bench/small.yaml] [--tracing] [--steps 60] [--override KEY=VALUE ...]
 
+--tracing compares with `--kernel-timing` instead. On a GPU: --override device.kind=cuda compile.enabled=true.
 Runs alternate and change places every round, so that a drift of the machine meets both alike.
 """
 import argparse
 import os
 import sys
 
-from training import ROOT, aorta_steps, median, processor
+from training import AORTA, ROOT, aorta_steps, median, processor
 
 STEPS, WARMUP = 60, 10
-AIM = 1.01
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--config", default=os.path.join(ROOT, "bench", "small.yaml"))
+    parser.add_argument("--aorta", default=AORTA)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--tracing", action="store_true", help="the kernel tracer's cost, beside ranges in both")
+    parser.add_argument("--override", nargs="+", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
 
-    options = {"on": (), "off": ("--no-record",)}
+    what, aim = ("tracing", 1.03) if arguments.tracing else ("recording", 1.01)
+    options = {"on": ("--kernel-timing",), "off": ()} if arguments.tracing else {"on": (), "off": ("--no-record",)}
     times, ratios = {"on": [], "off": []}, []
     for number in range(arguments.rounds):
         medians = {}
         for which in ("on", "off") if number % 2 == 0 else ("off", "on"):
-            steps = aorta_steps(arguments.config, STEPS, WARMUP, options[which])
+            steps = aorta_steps(arguments.config, arguments.steps, WARMUP, options[which], arguments.override,
+                                aorta=arguments.aorta)
             times[which] += steps
             medians[which] = median(steps)
         ratios.append(medians["on"] / medians["off"])
     on, off = median(times["on"]), median(times["off"])
-    print(f"recording, {len(times['on'])} steps each, on {processor()}:")
-    print(f"  on {on:.3f} ms, off {off:.3f} ms, ratio {on / off:.4f} (aim {AIM}: {'met' if on / off <= AIM else 'NOT met'})")
+    print(f"{what}, {len(times['on'])} steps each, on {processor()}:")
+    print(f"  on {on:.3f} ms, off {off:.3f} ms, ratio {on / off:.4f} (aim {aim}: {'met' if on / off <= aim else 'NOT met'})")
     print(f"  ratio of single rounds: {min(ratios):.4f} to {max(ratios):.4f}, median {median(ratios):.4f}")
     return 0
 

@@ -36,6 +36,10 @@ unset AORTA_TEST_DEVICE
 
 check scenarios python3 "$here/tests/gpu/scenarios.py" --aorta "$bin/aorta" --config "$here/config/default.yaml" \
     --ranks "$gpus"
+[ -n "$quick" ] || check precision python3 "$here/tests/gpu/precision.py" --aorta "$bin/aorta" \
+    --config "$here/config/default.yaml" --ranks "$gpus"
+[ "$gpus" -gt 1 ] && check killed-rank python3 "$here/tests/gpu/killed_rank.py" --aorta "$bin/aorta" \
+    --config "$here/config/default.yaml" --ranks "$gpus"
 check parity python3 "$here/tests/parity/live.py" --aorta "$bin/aorta" --device cuda --ranks "$gpus"
 
 # HIP's rows of our tables, on CUDA's libraries.
@@ -60,6 +64,10 @@ if [ -d "$tree/rocm" ]; then
 fi
 if [ -z "$quick" ] && [ "$gpus" -eq 1 ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
+        for test in streams events memory graphs captures; do
+            AORTA_TEST_DEVICE=cuda check "$tool.device.$test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+                "$bin/test_${test}_device"
+        done
         for test in norm attention gelu embedding step cast; do
             AORTA_TEST_DEVICE=cuda check "$tool.$test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
                 "$bin/test_${test}_ops"
