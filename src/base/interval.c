@@ -103,6 +103,29 @@ aorta_status aorta_intervals_subtract(struct aorta_intervals *a, struct aorta_in
     return NULL;
 }
 
+size_t aorta_intervals_first_after(const struct aorta_intervals *set, int64_t time_ns) {
+    size_t low = 0, high = set->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (set->items[middle].end_ns <= time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int64_t aorta_intervals_within(const struct aorta_intervals *set, int64_t start_ns, int64_t end_ns) {
+    int64_t length = 0;
+    for (size_t i = aorta_intervals_first_after(set, start_ns); i < set->count; i++) {
+        if (set->items[i].start_ns >= end_ns) break;
+        int64_t from = set->items[i].start_ns > start_ns ? set->items[i].start_ns : start_ns;
+        int64_t to = set->items[i].end_ns < end_ns ? set->items[i].end_ns : end_ns;
+        length += to - from;
+    }
+    return length;
+}
+
 void aorta_intervals_clear(struct aorta_intervals *set) {
     set->count = 0;
     set->normal = 1;

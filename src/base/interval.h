@@ -31,6 +31,10 @@ AORTA_MUST_USE aorta_status aorta_intervals_intersect(struct aorta_intervals *a,
                                                       struct aorta_intervals *out);
 AORTA_MUST_USE aorta_status aorta_intervals_subtract(struct aorta_intervals *a, struct aorta_intervals *b,
                                                      struct aorta_intervals *out);
+/* The first item that ends after `time_ns`, or `count`; O(log n). The set must be normal. */
+size_t aorta_intervals_first_after(const struct aorta_intervals *set, int64_t time_ns);
+/* Length of the set within [start, end), ns; O(log n + items touched). The set must be normal. */
+int64_t aorta_intervals_within(const struct aorta_intervals *set, int64_t start_ns, int64_t end_ns);
 void aorta_intervals_clear(struct aorta_intervals *set);
 void aorta_intervals_free(struct aorta_intervals *set);
 

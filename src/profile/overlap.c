@@ -155,16 +155,71 @@ static bool ends_wait_before(const struct aorta_range *a, const struct aorta_ran
     return a_within ? a->end_ns > b->end_ns : a->end_ns < b->end_ns;
 }
 
-static bool collective_active(const struct aorta_range *range, int64_t time_ns) {
-    return range->info.kind == AORTA_RANGE_COLLECTIVE && range->start_ns <= time_ns && time_ns < range->end_ns;
+/* The collectives that run at a time that only moves on: as many as there are streams, not as many as there are ranges.
+ */
+struct active {
+    const struct aorta_profile *profile;
+    uint32_t *queue; /* collectives by start; from `next` on not yet begun */
+    size_t next, total;
+    uint32_t *now;
+    size_t count;
+};
+
+struct begin {
+    int64_t start_ns;
+    uint32_t range;
+};
+
+static int begin_order(const void *left, const void *right) {
+    const struct begin *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->range > b->range) - (a->range < b->range);
 }
 
-static size_t collective_to_blame(const struct aorta_profile *profile, int64_t time_ns, int64_t wait_end_ns) {
-    size_t best = profile->range_count;
-    for (size_t i = 0; i < profile->range_count; i++) {
-        if (!collective_active(&profile->ranges[i], time_ns)) continue;
-        if (best == profile->range_count || ends_wait_before(&profile->ranges[i], &profile->ranges[best], wait_end_ns))
-            best = i;
+static aorta_status active_begin(const struct aorta_profile *profile, struct active *active) {
+    *active = (struct active){.profile = profile};
+    size_t limit = profile->range_count + 1;
+    struct begin *order = malloc(limit * sizeof *order);
+    active->queue = malloc(limit * sizeof *active->queue);
+    active->now = malloc(limit * sizeof *active->now);
+    if (!order || !active->queue || !active->now) {
+        free(order);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
+    }
+    for (size_t i = 0; i < profile->range_count; i++)
+        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
+            order[active->total++] = (struct begin){profile->ranges[i].start_ns, (uint32_t)i};
+    qsort(order, active->total, sizeof *order, begin_order);
+    for (size_t i = 0; i < active->total; i++) active->queue[i] = order[i].range;
+    free(order);
+    return NULL;
+}
+
+static void active_move(struct active *active, int64_t time_ns) {
+    const struct aorta_range *ranges = active->profile->ranges;
+    size_t kept = 0;
+    for (size_t i = 0; i < active->count; i++)
+        if (ranges[active->now[i]].end_ns > time_ns) active->now[kept++] = active->now[i];
+    active->count = kept;
+    for (; active->next < active->total && ranges[active->queue[active->next]].start_ns <= time_ns; active->next++) {
+        uint32_t range = active->queue[active->next];
+        if (ranges[range].end_ns > time_ns) active->now[active->count++] = range;
+    }
+}
+
+static void active_free(struct active *active) {
+    free(active->queue);
+    free(active->now);
+}
+
+static size_t collective_to_blame(const struct active *active, int64_t wait_end_ns) {
+    const struct aorta_range *ranges = active->profile->ranges;
+    size_t best = active->now[0];
+    for (size_t i = 1; i < active->count; i++) {
+        size_t other = active->now[i];
+        bool before = ends_wait_before(&ranges[other], &ranges[best], wait_end_ns);
+        bool after = ends_wait_before(&ranges[best], &ranges[other], wait_end_ns);
+        if (before || (!after && other < best)) best = other;
     }
     return best;
 }
@@ -187,17 +242,21 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
                                       struct aorta_overlap *overlap) {
     overlap->exposed = malloc((cells->count + 1) * sizeof *overlap->exposed);
     if (!overlap->exposed) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu exposed stretches", cells->count);
+    struct active active;
+    aorta_status status = active_begin(profile, &active);
     size_t end = 0; /* one past the last cell of the wait that cell i is in */
-    for (size_t i = 0; i < cells->count; i++) {
+    for (size_t i = 0; !status && i < cells->count; i++) {
         const struct cell *cell = &cells->items[i];
         if (!cell_exposed(cell)) continue;
         if (end <= i)
             for (end = i + 1; end < cells->count && cell_exposed(&cells->items[end]);) end++;
-        size_t range = collective_to_blame(profile, cell->start_ns, cells->items[end - 1].end_ns);
+        active_move(&active, cell->start_ns);
+        size_t range = collective_to_blame(&active, cells->items[end - 1].end_ns);
         overlap->kind[profile->ranges[range].info.collective].blamed_ns += cell->end_ns - cell->start_ns;
         add_exposed(overlap, cell, range);
     }
-    return NULL;
+    active_free(&active);
+    return status;
 }
 
 /* ---- why the device was idle ---- */
@@ -205,16 +264,6 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
 struct host_time {
     struct aorta_intervals data_wait, sync; /* disjoint: data wait goes first */
 };
-
-static int64_t length_within(const struct aorta_intervals *set, int64_t start_ns, int64_t end_ns) {
-    int64_t length = 0;
-    for (size_t i = 0; i < set->count; i++) {
-        int64_t from = set->items[i].start_ns > start_ns ? set->items[i].start_ns : start_ns;
-        int64_t to = set->items[i].end_ns < end_ns ? set->items[i].end_ns : end_ns;
-        if (to > from) length += to - from;
-    }
-    return length;
-}
 
 static aorta_status collect_host_time(const struct aorta_profile *profile, struct host_time *host) {
     struct aorta_intervals waits = {0};
@@ -237,8 +286,8 @@ static void explain_gap(const struct host_time *host, int64_t start_ns, int64_t 
     bool known = launched_ns != INT64_MIN;
     int64_t until_ns = !known || launched_ns > end_ns ? end_ns : launched_ns;
     if (until_ns < start_ns) until_ns = start_ns;
-    int64_t data = length_within(&host->data_wait, start_ns, until_ns);
-    int64_t sync = length_within(&host->sync, start_ns, until_ns);
+    int64_t data = aorta_intervals_within(&host->data_wait, start_ns, until_ns);
+    int64_t sync = aorta_intervals_within(&host->sync, start_ns, until_ns);
     int64_t rest = until_ns - start_ns - data - sync;
     idle->data_wait_ns += data;
     idle->host_sync_ns += sync;

@@ -90,6 +90,7 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
         const struct aorta_profile *profile = trial->items[i].iteration.profile;
         trial->items[i].waits = calloc(profile->range_count + 1, sizeof *trial->items[i].waits);
         if (!trial->items[i].waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", profile->range_count);
+        AORTA_TRY(aorta_order_make(&trial->items[i].iteration, &trial->items[i].order));
     }
     verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
     trial->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
@@ -101,7 +102,10 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
 
 static void free_trial(struct trial *trial) {
     /* Iterations left out have no waits; those moved forward left theirs behind as plain copies without any. */
-    for (size_t i = 0; trial->items && i < trial->count; i++) free(trial->items[i].waits);
+    for (size_t i = 0; trial->items && i < trial->count; i++) {
+        free(trial->items[i].waits);
+        aorta_order_free(trial->items[i].order);
+    }
     free(trial->items);
     free(trial->grounds.late_device_ns);
     free(trial->grounds.late_host_ns);
@@ -111,23 +115,10 @@ static void free_trial(struct trial *trial) {
 
 /* ---- one iteration ---- */
 
-/* The compute that follows on the stream of collective `range`, if that stream is the compute stream. */
-static const struct aorta_range *compute_queued_behind(const struct aorta_profile *profile,
-                                                       const struct aorta_range *range) {
-    const struct aorta_range *next = NULL;
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *other = &profile->ranges[i];
-        if (other->info.kind != AORTA_RANGE_COMPUTE || other->info.role != AORTA_ROLE_COMPUTE) continue;
-        if (other->stream != range->stream || other->start_ns < range->end_ns) continue;
-        if (!next || other->start_ns < next->start_ns) next = other;
-    }
-    return next;
-}
-
 /* From when on compute that was launched already stood in the same queue behind this collective. Compute of the layer
  * that an all-gather brings waits for the data, not for the queue. */
-static int64_t serialized_from(const struct aorta_profile *profile, const struct aorta_range *range) {
-    const struct aorta_range *next = compute_queued_behind(profile, range);
+static int64_t serialized_from(const struct aorta_order *order, const struct aorta_range *range) {
+    const struct aorta_range *next = aorta_order_next_compute(order, range->stream, range->end_ns);
     if (!next || next->enqueue_ns == INT64_MIN) return INT64_MAX;
     if (range->info.collective == AORTA_ALL_GATHER && next->info.layer == range->info.layer) return INT64_MAX;
     return next->enqueue_ns;
@@ -163,7 +154,7 @@ static void judge_exposed(const struct aorta_judged *item, const struct aorta_ex
         size_t late = rank_index(verdict, wait->late_rank);
         *(wait->late_device ? &grounds->late_device_ns[late] : &grounds->late_host_ns[late]) += arrived - start;
     }
-    int64_t queued = clamp(serialized_from(profile, range), arrived, end);
+    int64_t queued = clamp(serialized_from(item->order, range), arrived, end);
     pay(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);
     int64_t best = aorta_transfers_best_if_slow(&trial->transfers, range, wait);
     int64_t slow = best ? clamp(wait->until_ns + best, arrived, queued) : queued;
@@ -179,16 +170,10 @@ static void judge_exposed(const struct aorta_judged *item, const struct aorta_ex
 
 static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *grounds) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
-    const struct aorta_profile *profile = item->iteration.profile;
     for (size_t i = 0; i < overlap->segment_count; i++) {
-        if (overlap->segments[i].roles) continue;
-        for (size_t j = 0; j < profile->range_count; j++) {
-            const struct aorta_range *range = &profile->ranges[j];
-            if (range->start_ns != overlap->segments[i].end_ns) continue;
-            aorta_tally_add(&grounds->idle_before, range->info.function, -1,
-                            overlap->segments[i].end_ns - overlap->segments[i].start_ns);
-            break;
-        }
+        const struct aorta_segment *segment = &overlap->segments[i];
+        const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
+        if (next) aorta_tally_add(&grounds->idle_before, next->info.function, -1, segment->end_ns - segment->start_ns);
     }
 }
 

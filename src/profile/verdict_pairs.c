@@ -38,20 +38,6 @@ static int step_order(const void *left, const void *right) {
     return order ? order : compare(a->rank, b->rank);
 }
 
-/* Idle time of a rank between two times of its own clock; before its first operation it was idle. */
-static int64_t idle_within(const struct aorta_iteration *iteration, int64_t start_ns, int64_t end_ns) {
-    int64_t idle = 0, first = iteration->profile->start_ns;
-    if (start_ns < first) idle += (end_ns < first ? end_ns : first) - start_ns;
-    for (size_t i = 0; i < iteration->overlap->segment_count; i++) {
-        const struct aorta_segment *segment = &iteration->overlap->segments[i];
-        if (segment->roles) continue;
-        int64_t from = segment->start_ns > start_ns ? segment->start_ns : start_ns;
-        int64_t to = segment->end_ns < end_ns ? segment->end_ns : end_ns;
-        if (to > from) idle += to - from;
-    }
-    return idle;
-}
-
 static int64_t common_start(const struct part *part) {
     return part->range->start_ns - part->shift_ns;
 }
@@ -64,7 +50,7 @@ static void judge_collective(struct part *parts, size_t count) {
         if (common_start(&parts[i]) > common_start(last)) last = &parts[i];
     }
     int64_t late_ns = common_start(last) - common_start(first);
-    int64_t idle_ns = idle_within(&last->item->iteration, last->range->start_ns - late_ns, last->range->start_ns);
+    int64_t idle_ns = aorta_order_idle(last->item->order, last->range->start_ns - late_ns, last->range->start_ns);
     for (size_t i = 0; i < count; i++) {
         int64_t until = common_start(last) + parts[i].shift_ns;
         if (until > parts[i].range->end_ns) until = parts[i].range->end_ns;

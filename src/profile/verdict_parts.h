@@ -15,8 +15,19 @@ struct aorta_wait {
 /* One measured iteration with what the other ranks say about it. */
 struct aorta_judged {
     struct aorta_iteration iteration;
-    struct aorta_wait *waits; /* owned; one per range */
+    struct aorta_wait *waits;  /* owned; one per range */
+    struct aorta_order *order; /* owned */
 };
+
+/* An iteration's ranges sorted, so that questions about neighbours take a search. (verdict_order.c) */
+AORTA_MUST_USE aorta_status aorta_order_make(const struct aorta_iteration *iteration, struct aorta_order **order);
+void aorta_order_free(struct aorta_order *order); /* NULL is fine */
+/* The first range, in order of enqueueing, that starts at this time; NULL: none. */
+const struct aorta_range *aorta_order_starting(const struct aorta_order *order, int64_t time_ns);
+/* The first compute of the compute role on this stream that starts at or after this time; NULL: none. */
+const struct aorta_range *aorta_order_next_compute(const struct aorta_order *order, int stream, int64_t from_ns);
+/* Idle time between two times; before the iteration's first operation the device was idle. */
+int64_t aorta_order_idle(const struct aorta_order *order, int64_t start_ns, int64_t end_ns);
 
 /* Pairs the ranks' collectives. Sets whether their clocks are one. (verdict_pairs.c) */
 AORTA_MUST_USE aorta_status aorta_pair_collectives(struct aorta_judged *items, size_t count, bool *common_clock);

@@ -35,28 +35,8 @@ static aorta_status collective_time(const struct aorta_profile *profile, struct 
     return NULL;
 }
 
-/* The first interval that ends after `time_ns`. */
-static size_t first_after(const struct aorta_intervals *set, int64_t time_ns) {
-    size_t low = 0, high = set->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].end_ns <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static int64_t time_beside(const struct aorta_range *range, const struct aorta_intervals *comm) {
-    int64_t length = 0;
-    for (size_t i = first_after(comm, range->start_ns); i < comm->count; i++) {
-        if (comm->items[i].start_ns >= range->end_ns) break;
-        int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
-        int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
-        length += to - from;
-    }
-    return length;
+    return aorta_intervals_within(comm, range->start_ns, range->end_ns);
 }
 
 /* ---- measuring ---- */
@@ -173,11 +153,17 @@ struct piece {
     double lost;
 };
 
+static int shape_order(const void *left, const void *right) {
+    const struct aorta_shape *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    return order ? order : (a->flops > b->flops) - (a->flops < b->flops);
+}
+
 static double share_lost(const struct aorta_shapes *shapes, const struct aorta_range *range) {
-    for (size_t i = 0; i < shapes->count; i++)
-        if (shapes->items[i].flops == range->info.flops && strcmp(shapes->items[i].function, range->info.function) == 0)
-            return shapes->items[i].lost;
-    return 0;
+    const struct aorta_shape key = {.function = range->info.function, .flops = range->info.flops};
+    if (!shapes->count) return 0;
+    const struct aorta_shape *found = bsearch(&key, shapes->items, shapes->count, sizeof key, shape_order);
+    return found ? found->lost : 0;
 }
 
 static int piece_order(const void *left, const void *right) {
@@ -201,7 +187,7 @@ static int64_t sum_pieces(struct piece *pieces, size_t count) {
 static size_t cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
                          struct piece *pieces) {
     size_t count = 0;
-    for (size_t i = first_after(comm, range->start_ns); i < comm->count; i++) {
+    for (size_t i = aorta_intervals_first_after(comm, range->start_ns); i < comm->count; i++) {
         if (comm->items[i].start_ns >= range->end_ns) break;
         int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
         int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
@@ -216,7 +202,7 @@ static size_t pieces_at_most(const struct aorta_profile *profile, const struct a
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range) || share_lost(shapes, range) <= 0) continue;
-        for (size_t j = first_after(comm, range->start_ns); j < comm->count; j++) {
+        for (size_t j = aorta_intervals_first_after(comm, range->start_ns); j < comm->count; j++) {
             if (comm->items[j].start_ns >= range->end_ns) break;
             limit++;
         }

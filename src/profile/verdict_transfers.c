@@ -31,6 +31,10 @@ static int group_order(const struct aorta_transfer_group *a, const struct aorta_
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
+static int group_search(const void *left, const void *right) {
+    return group_order(left, right);
+}
+
 static int sample_order(const void *left, const void *right) {
     const struct sample *a = left, *b = right;
     int order = group_order(&a->group, &b->group);
@@ -96,10 +100,7 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
                                      const struct aorta_wait *wait) {
     if (!can_judge(range, wait)) return 0;
     struct aorta_transfer_group wanted = group_of(range);
-    for (size_t i = 0; i < transfers->count; i++) {
-        const struct aorta_transfer_group *group = &transfers->groups[i];
-        if (group_order(group, &wanted) != 0) continue;
-        return range->end_ns - wait->until_ns > FAR_SLOWER * group->best_ns ? group->best_ns : 0;
-    }
-    return 0;
+    const struct aorta_transfer_group *group =
+        transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_search) : NULL;
+    return group && range->end_ns - wait->until_ns > FAR_SLOWER * group->best_ns ? group->best_ns : 0;
 }

@@ -58,6 +58,9 @@ static void test_against_brute_force(void **state) {
         check_same(&out, &both);
         check_ok(aorta_intervals_subtract(&a, &b, &out));
         check_same(&out, &only_a);
+        int64_t from = rand() % SPAN, to = from + rand() % 20, within = 0;
+        for (int64_t t = from; t < to && t < SPAN; t++) within += a_bits.at[t];
+        assert_int_equal(aorta_intervals_within(&a, from, to), within);
         check_same(&a, &a_bits);
         check_same(&b, &b_bits);
         aorta_intervals_free(&a);
