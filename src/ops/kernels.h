@@ -19,6 +19,12 @@ struct aorta_flag_args {
     double limit_s; /* waiting only */
 };
 
+struct aorta_spin_args {
+    int64_t duration_ns;
+    int64_t *stamps;   /* pinned: start and end in device time; NULL: not wanted */
+    const void *clock; /* a GPU's (aorta_gpu_clock_page), filled in by the launch */
+};
+
 struct aorta_bce_args {
     struct aorta_bce shape;
     const void *scores;

@@ -125,6 +125,14 @@ AORTA_MUST_USE aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_
  * A graph's branches may be run one after the other: inside a capture an event has to order the two as well. */
 AORTA_MUST_USE aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s);
 
+/* ---- time ---- */
+
+/* Occupies the stream for this long by a kernel of one thread that watches the device's timer, and that notes when it
+ * began and when it ended: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns).
+ * Unlike aorta_timestamp that takes no kernel beside it. On the CPU device the stream's thread sleeps meanwhile, so that
+ * more streams than processors can do so at the same time. */
+AORTA_MUST_USE aorta_status aorta_spin(struct aorta_stream *stream, int64_t duration_ns, int64_t *stamps);
+
 /* ---- optimizer ---- */
 
 /* *square_sum += Σ g² over count fp32 values, accumulated in double inside; the caller has zeroed it. */

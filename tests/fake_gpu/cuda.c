@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 #include "fake_gpu/fake_gpu.h"
+#include "fake_gpu/queues.h"
+#include "ops/kernels.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -299,7 +301,9 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
     ENTER();
     (void)flags;
     enum aorta_priority own = priority == 0 ? AORTA_PRIORITY_LOW : AORTA_PRIORITY_NORMAL;
-    return translate(aorta_stream_create(device, "fake", own, (struct aorta_stream **)stream));
+    int result = translate(aorta_stream_create(device, "fake", own, (struct aorta_stream **)stream));
+    if (!result) fake_queues_add(device, *stream);
+    return result;
 }
 
 /* Of four multiprocessors, any two. */
@@ -384,6 +388,7 @@ int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int pri
 EXPORT int cuStreamDestroy_v2(void *stream);
 int cuStreamDestroy_v2(void *stream) {
     int wanted = check(__func__); /* what is destroyed is gone all the same */
+    fake_queues_remove(stream);
     aorta_stream_destroy(stream);
     return wanted;
 }
@@ -441,7 +446,10 @@ int cuEventQuery(void *event) {
 EXPORT int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream);
 int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     ENTER();
-    return translate(aorta_copy(stream, to, from, bytes));
+    fake_queues_enter(stream);
+    int result = translate(aorta_copy(stream, to, from, bytes));
+    fake_queues_leave(stream);
+    return result;
 }
 
 EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
@@ -491,17 +499,34 @@ struct clock_page {
 /* A GPU reads one line while the other is written; the languages of the host want a lock. */
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static int64_t device_time(const struct clock_page *page, int64_t timer) {
+    pthread_mutex_lock(&page_lock);
+    const struct gpu_clock_line *l = &page->lines[page->current];
+    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
+    int64_t time_ns = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+    pthread_mutex_unlock(&page_lock);
+    return time_ns;
+}
+
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
-    int64_t now = read_timer();
-    pthread_mutex_lock(&page_lock);
-    const struct clock_page *page = a->clock;
-    const struct gpu_clock_line *l = &page->lines[page->current];
-    double ticks = (double)(now - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
+    int64_t time_ns = device_time(a->clock, read_timer());
     for (int i = 0; i < GPU_STAMPS; i++) {
-        if (a->slots[i]) *a->slots[i] = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+        if (a->slots[i]) *a->slots[i] = time_ns;
     }
-    pthread_mutex_unlock(&page_lock);
+    return NULL;
+}
+
+/* Of the operations' kernels the one that programs without kernels of their own are tested with. */
+static aorta_status run_spin(const void *args) {
+    const struct aorta_spin_args *a = args;
+    int64_t start = read_timer(), end = start + a->duration_ns + a->duration_ns / 25000;
+    for (int64_t left; (left = end - read_timer()) > 0;) {
+        nanosleep(&(struct timespec){left / 1000000000, left % 1000000000}, NULL);
+    }
+    if (!a->stamps) return NULL;
+    a->stamps[0] = device_time(a->clock, start);
+    a->stamps[1] = device_time(a->clock, read_timer());
     return NULL;
 }
 
@@ -556,6 +581,7 @@ static const struct {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
+    {"spin", {run_spin, sizeof(struct aorta_spin_args)}},
 };
 
 static aorta_status run_nothing(const void *args) {
@@ -680,7 +706,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct function *known = function;
     atomic_store(&host_cpu, sched_getcpu());
-    return translate(aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
+    fake_queues_enter(stream);
+    int result = translate(aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
+    fake_queues_leave(stream);
+    return result;
 }
 
 /* ---- graphs ---- */

@@ -27,7 +27,7 @@ check() { # name, command...
 
 export AORTA_TEST_DEVICE=cuda
 for test in streams events memory graphs captures; do check "device.$test" "$bin/test_${test}_device"; done
-for test in linear random norm gelu attention embedding cast flag step; do check "ops.$test" "$bin/test_${test}_ops"; done
+for test in linear random norm gelu attention embedding cast flag spin step; do check "ops.$test" "$bin/test_${test}_ops"; done
 check tracer "$bin/test_tracer_gpu_profile"
 [ "$gpus" -gt 1 ] && for test in collectives groups order; do
     AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$bin/aorta" launch -n "$gpus" -- "$bin/test_${test}_comm_conformance"

@@ -206,3 +206,7 @@ int64_t aorta_gpu_clock_error_ns(struct aorta_device *base) {
     pthread_mutex_unlock(&clock->lock);
     return error;
 }
+
+const void *aorta_gpu_clock_page(struct aorta_device *device) {
+    return gpu_device(device)->clock.page;
+}

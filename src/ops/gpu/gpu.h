@@ -19,6 +19,7 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_step_update(struct aorta_stream *strea
 AORTA_MUST_USE aorta_status aorta_ops_gpu_step_end(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_flag_raise(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_flag_await(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_spin(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_bce(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_square_sum(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, const void *args);

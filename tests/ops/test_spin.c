@@ -1,0 +1,73 @@
+/* Kernels of a given duration that stamp themselves. */
+#include "rig.h"
+
+#include "base/clock.h"
+
+static int64_t *make_stamps(struct rig *rig, size_t count) {
+    void *memory;
+    check_ok(aorta_pinned_alloc(rig->device, count * sizeof(int64_t), "stamps", &memory));
+    memset(memory, 0, count * sizeof(int64_t));
+    return memory;
+}
+
+static void lasts_as_long_as_told(void **state) {
+    struct rig *rig = *state;
+    static const int64_t durations_ns[] = {0, 50000, 2000000};
+    int64_t *stamps = make_stamps(rig, 2);
+    for (size_t i = 0; i < sizeof durations_ns / sizeof *durations_ns; i++) {
+        int64_t before = aorta_device_now_ns(rig->device);
+        check_ok(aorta_spin(rig->stream, durations_ns[i], stamps));
+        check_ok(aorta_stream_synchronize(rig->stream));
+        int64_t after = aorta_device_now_ns(rig->device), spent = stamps[1] - stamps[0];
+        /* The clocks of host and device agree to a few us; one tick may be missing. */
+        assert_true(spent >= durations_ns[i] - 1000 - durations_ns[i] / 4000);
+        assert_true(stamps[0] > before - 20000 && stamps[1] < after + 20000);
+    }
+    aorta_pinned_free(rig->device, stamps);
+}
+
+/* One behind the other, and without anybody who wants to know. */
+static void is_ordered(void **state) {
+    struct rig *rig = *state;
+    int64_t *stamps = make_stamps(rig, 4);
+    check_ok(aorta_spin(rig->stream, 300000, stamps));
+    check_ok(aorta_spin(rig->stream, 1000, NULL));
+    check_ok(aorta_spin(rig->stream, 0, stamps + 2));
+    check_ok(aorta_stream_synchronize(rig->stream));
+    assert_true(stamps[0] < stamps[1] && stamps[1] <= stamps[2] && stamps[2] <= stamps[3]);
+    aorta_pinned_free(rig->device, stamps);
+}
+
+/* As many as there are, whatever the number of processors: spinning takes none of the CPU device. */
+static void streams_spin_side_by_side(void **state) {
+    enum { STREAMS = 8 };
+    struct rig *rig = *state;
+    struct aorta_stream *streams[STREAMS];
+    int64_t *stamps = make_stamps(rig, 2 * STREAMS), begin = INT64_MAX, end = INT64_MIN;
+    for (int i = 0; i < STREAMS; i++)
+        check_ok(aorta_stream_create(rig->device, "spin", AORTA_PRIORITY_NORMAL, &streams[i]));
+    for (int i = 0; i < STREAMS; i++) check_ok(aorta_spin(streams[i], 20000000, stamps + 2 * (ptrdiff_t)i));
+    for (int i = 0; i < STREAMS; i++) {
+        check_ok(aorta_stream_synchronize(streams[i]));
+        if (stamps[2 * i] < begin) begin = stamps[2 * i];
+        if (stamps[2 * i + 1] > end) end = stamps[2 * i + 1];
+    }
+    assert_true(end - begin < (int64_t)STREAMS * 20000000 / 2);
+    for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(streams[i]);
+    aorta_pinned_free(rig->device, stamps);
+}
+
+static void wrong_arguments(void **state) {
+    struct rig *rig = *state;
+    check_fails(aorta_spin(rig->stream, -1, NULL), AORTA_INTERNAL, "spin: duration_ns");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        rig_test(lasts_as_long_as_told),
+        rig_test(is_ordered),
+        rig_test(streams_spin_side_by_side),
+        rig_test(wrong_arguments),
+    };
+    return rig_run_tests("spinning", tests);
+}
