@@ -129,8 +129,8 @@ AORTA_MUST_USE aorta_status aorta_flag_await(struct aorta_stream *stream, int32_
 
 /* Occupies the stream for this long by a kernel of one thread that watches the device's timer, and that notes when it
  * began and when it ended: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns).
- * Unlike aorta_timestamp that takes no kernel beside it. On the CPU device the stream's thread sleeps meanwhile, so that
- * more streams than processors can do so at the same time. */
+ * Unlike aorta_timestamp that takes no kernel beside it. On the CPU device the stream's thread sleeps meanwhile, so
+ * that more streams than processors can do so at the same time. */
 AORTA_MUST_USE aorta_status aorta_spin(struct aorta_stream *stream, int64_t duration_ns, int64_t *stamps);
 
 /* ---- optimizer ---- */

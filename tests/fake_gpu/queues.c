@@ -14,7 +14,7 @@ struct member {
 
 static struct {
     pthread_mutex_t lock; /* held from enter to leave, so that the order of a queue is the order of the calls */
-    bool read, barrier;
+    bool barrier;
     int pattern[QUEUES], length; /* 0: streams have queues of their own */
     int made;                    /* streams so far, the clock's included */
     struct member members[STREAMS];
@@ -24,7 +24,7 @@ static struct {
 } queues = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void read_environment(void) {
-    queues.read = true;
+    queues.length = 0;
     const char *text = getenv("FAKE_GPU_QUEUES"), *list = text ? strchr(text, ':') : NULL;
     if (!text) return;
     queues.barrier = strncmp(text, "barrier:", 8) == 0;
@@ -44,18 +44,10 @@ static struct member *find(const struct aorta_stream *stream) {
     return NULL;
 }
 
-/* A device opened anew begins anew. */
-static void forget(struct aorta_device *device) {
-    if (queues.device == device) return;
-    memset(queues.last, 0, sizeof queues.last);
-    queues.device = device;
-    queues.count = queues.made = 0;
-}
-
 void fake_queues_add(struct aorta_device *device, struct aorta_stream *stream) {
     pthread_mutex_lock(&queues.lock);
-    if (!queues.read) read_environment();
-    forget(device);
+    queues.device = device;
+    if (!queues.made) read_environment();
     if (queues.made++ && queues.length && queues.count < STREAMS) {
         queues.members[queues.count++] = (struct member){stream, queues.pattern[(queues.made - 2) % queues.length]};
     }
@@ -65,7 +57,10 @@ void fake_queues_add(struct aorta_device *device, struct aorta_stream *stream) {
 void fake_queues_remove(struct aorta_stream *stream) {
     pthread_mutex_lock(&queues.lock);
     struct member *member = find(stream);
-    if (member) *member = queues.members[--queues.count];
+    if (member)
+        *member = queues.members[--queues.count];
+    else
+        queues.made = 0; /* the clock's: the device closes, and the next one begins anew */
     /* The last stream takes the events with it, or they would outlive the device. */
     for (int i = 0; i < QUEUES && !queues.count; i++) {
         aorta_event_destroy(queues.last[i]);
