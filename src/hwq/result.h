@@ -1,0 +1,90 @@
+/* What one run of a workload found, and its JSON (schema: docs/hwq.md). The keys are those of the original Python
+ * toolkit, whose files compare reads too.
+ *
+ * Doubles: NaN stands for "not measured" and becomes null; the reason stands beside it. Times are ms. */
+#ifndef AORTA_HWQ_RESULT_H
+#define AORTA_HWQ_RESULT_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/statistics.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
+
+/* Gaps between kernels (definitions: docs/hwq.md). */
+struct aorta_hwq_switch {
+    double inter_gap_ms, intra_gap_ms; /* medians */
+    double overhead_ms;                /* a hand-over to another stream minus staying: may be negative */
+    size_t inter_samples, intra_samples;
+    const char *inter_source, *intra_source; /* "workload", or "probe": the harness's own chain of kernels */
+    double probe_inter_ms, probe_intra_ms;   /* what overhead_ms is the difference of */
+    size_t probe_samples;                    /* of each of the two */
+    const char *clock;  /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
+    const char *reason; /* why something above is NaN; NULL: nothing is */
+};
+
+struct aorta_hwq_memory { /* bytes of device memory */
+    uint64_t peak, allocated, reserved;
+};
+
+/* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
+struct aorta_hwq_figure {
+    const char *name, *unit;
+    double value;
+    const char *reason; /* why value is NaN; NULL otherwise */
+};
+
+/* One entry of the metadata; `json` is its value as JSON text. */
+struct aorta_hwq_fact {
+    const char *section; /* "config", "device_info", "environment", "workload_config" */
+    const char *key, *json;
+};
+
+/* Everything is in the arena. */
+struct aorta_hwq_result {
+    struct aorta_arena arena;
+    const char *workload_name;
+    int stream_count;
+    double throughput; /* from the mean iteration time */
+    const char *throughput_unit;
+    struct aorta_summary latency_ms; /* of iteration_times_ms */
+    double total_time_ms;
+    double *iteration_times_ms; /* raw, in order */
+    size_t iteration_count;
+    double *host_launch_ms; /* raw: what queueing each iteration took on the host; NULL: not measured */
+    struct aorta_hwq_switch switch_latency;
+    struct aorta_hwq_memory memory;
+    const char *memory_reason;        /* not NULL: memory was not measured */
+    struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
+    size_t figure_count, figure_capacity;
+    struct aorta_hwq_fact *facts;
+    size_t fact_count, fact_capacity;
+    bool simulated;        /* collectives were copies on one rank */
+    const char *verified;  /* "passed", "failed", NULL: not asked for */
+    const char *timestamp; /* ISO 8601, local time */
+};
+
+void aorta_hwq_result_free(struct aorta_hwq_result *result);
+
+/* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
+AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
+                                                    double value, const char *reason);
+const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
+
+/* The three take the value as it is to stand in the JSON. */
+AORTA_MUST_USE aorta_status aorta_hwq_fact_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                                                  const char *value); /* NULL: null */
+AORTA_MUST_USE aorta_status aorta_hwq_fact_number(struct aorta_hwq_result *result, const char *section, const char *key,
+                                                  double value);
+AORTA_MUST_USE aorta_status aorta_hwq_fact_bool(struct aorta_hwq_result *result, const char *section, const char *key,
+                                                bool value);
+
+/* One result as an object (what `run --output` holds, with schema_version as its first key). */
+void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
+AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
+
+#endif
