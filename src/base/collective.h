@@ -9,14 +9,15 @@ enum aorta_collective {
     AORTA_BROADCAST,
     AORTA_ALL_TO_ALL,
     AORTA_BARRIER,
+    AORTA_COLLECTIVE_OTHER, /* recorded elsewhere, and nothing says which it was; `aorta` itself runs none */
     AORTA_COLLECTIVE_COUNT
 };
 
-const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", … */
+const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", …, "collective" */
 
 /* nccl-tests' convention (its PERFORMANCE.md): busbw = algbw × factor, algbw = bytes / time, where bytes is the size
  * of the larger of the two buffers of one rank. Factors: all_reduce 2(n−1)/n; reduce_scatter, all_gather, all_to_all
- * (n−1)/n; broadcast 1; 0 for a barrier. */
+ * (n−1)/n; broadcast 1; 0 for a barrier and where the kind is not known. */
 double aorta_collective_bus_factor(enum aorta_collective kind, int ranks);
 
 #endif

@@ -178,9 +178,9 @@ static void write_stream_times(struct aorta_json *json, const struct aorta_overl
 }
 
 static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap *overlap) {
-    static const char *const keys[AORTA_COLLECTIVE_COUNT] = {"compute_allreduce",  "compute_reducescatter",
-                                                             "compute_allgather",  "compute_broadcast",
-                                                             "compute_all_to_all", "compute_barrier"};
+    static const char *const keys[AORTA_COLLECTIVE_COUNT] = {
+        "compute_allreduce",  "compute_reducescatter", "compute_allgather", "compute_broadcast",
+        "compute_all_to_all", "compute_barrier",       "compute_collective"};
     aorta_json_key(json, "overlap_ms");
     aorta_json_object(json);
     key_ms(json, "compute_comm", overlap->overlap_ns);

@@ -81,6 +81,7 @@ static const struct {
     {"all_to_all", AORTA_ALL_TO_ALL},
     {"all_to_all_single", AORTA_ALL_TO_ALL},
     {"barrier", AORTA_BARRIER},
+    {"collective", AORTA_COLLECTIVE_OTHER},
 };
 
 static bool find_collective(const char *name, enum aorta_collective *kind) {
