@@ -14,10 +14,16 @@ enum {
     AORTA_CUPTI_KIND_MEMCPY = 1,
     AORTA_CUPTI_KIND_MEMSET = 2,
     AORTA_CUPTI_KIND_KERNEL = 3, /* runs that CUPTI had to serialise */
+    AORTA_CUPTI_KIND_DRIVER = 4,  /* calls of the driver's interface */
+    AORTA_CUPTI_KIND_RUNTIME = 5, /* calls of the runtime's interface */
     AORTA_CUPTI_KIND_CONCURRENT_KERNEL = 10,
+    AORTA_CUPTI_KIND_MARKER = 12, /* NVTX */
     AORTA_CUPTI_KIND_MEMCPY_PEER = 22, /* CUPTI_ACTIVITY_KIND_MEMCPY2 */
 
     AORTA_CUPTI_FLUSH_FORCED = 1,
+
+    AORTA_CUPTI_MARKER_START = 2,
+    AORTA_CUPTI_MARKER_END = 4,
 
     AORTA_CUPTI_SUCCESS = 0,
     AORTA_CUPTI_MAX_LIMIT_REACHED = 12, /* also: the end of a buffer */
@@ -57,6 +63,8 @@ struct aorta_cupti_kernel { /* CUpti_ActivityKernel7 and later */
     uint64_t graph_node;
     uint32_t shared_limit_config;
     uint32_t graph;
+    void *access_policy;
+    uint32_t channel, channel_type; /* the hardware queue it came through; type 0: not known */
 };
 
 struct aorta_cupti_memcpy { /* CUpti_ActivityMemcpy5 and later */
@@ -91,6 +99,23 @@ struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
     void *reserved;
     uint64_t graph_node;
     uint32_t graph;
+};
+
+struct aorta_cupti_call { /* CUpti_ActivityAPI */
+    uint32_t kind, id;    /* id: the callback's number in cupti_runtime_cbid.h or cupti_driver_cbid.h */
+    uint64_t start, end;
+    uint32_t process, thread, correlation, result;
+};
+
+struct aorta_cupti_marker { /* CUpti_ActivityMarker2; packed there, which moves nothing */
+    uint32_t kind, flags;
+    uint64_t timestamp;
+    uint32_t id; /* shared by the beginning and the end of a range */
+    uint32_t object_kind;
+    uint32_t object[3]; /* process, thread, … */
+    uint32_t padding;
+    const char *name; /* NULL at the end of a range */
+    const char *domain;
 };
 
 /* CUptiResult and CUpti_ActivityKind are enums of 32 bits; CUcontext and the subscriber are pointers. */

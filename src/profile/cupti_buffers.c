@@ -75,3 +75,10 @@ void aorta_cupti_buffers_recycle(struct aorta_cupti_buffers *buffers, struct aor
     buffers->empty = buffer;
     pthread_mutex_unlock(&buffers->lock);
 }
+
+int aorta_cupti_buffers_lent(struct aorta_cupti_buffers *buffers) {
+    pthread_mutex_lock(&buffers->lock);
+    int lent = buffers->lent;
+    pthread_mutex_unlock(&buffers->lock);
+    return lent;
+}

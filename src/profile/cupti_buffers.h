@@ -32,6 +32,7 @@ void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers);
 struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *buffers, bool *overwritten);
 void aorta_cupti_buffers_return(struct aorta_cupti_buffers *buffers, uint8_t *bytes, size_t valid);
 struct aorta_cupti_buffer *aorta_cupti_buffers_take(struct aorta_cupti_buffers *buffers); /* oldest filled, or NULL */
+int aorta_cupti_buffers_lent(struct aorta_cupti_buffers *buffers);
 void aorta_cupti_buffers_recycle(struct aorta_cupti_buffers *buffers, struct aorta_cupti_buffer *buffer);
 
 #endif

@@ -1,0 +1,415 @@
+/* libaorta_inject.so: loaded by CUDA's driver into a program that knows nothing of it (CUDA_INJECTION64_PATH), it takes
+ * the records of CUPTI's activity interface and writes them to a spool.
+ *
+ * The process belongs to somebody else. So: nothing is printed but one line when the spool cannot be made, no signal
+ * handler is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a
+ * failure ends the recording and never the program.
+ *
+ * CUPTI serves one client. No subscription is held, because PyTorch's profiler gives up the GPU when it cannot have it;
+ * when records stop coming, the subscription is tried for a moment, and if it is another's, this library steps aside:
+ * it touches nothing any more, since what is enabled then is the other's. No clock is registered for the same reason.
+ *
+ * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
+ * GRAPH_TRACE): it costs the device about a microsecond a node more, but only so compute and communication inside a
+ * graph can be told apart. */
+#include "base/clock.h"
+#include "profile/cupti_buffers.h"
+#include "trace/inject/calls.h"
+#include "trace/inject/cupti.h"
+#include "trace/inject/records.h"
+#include "trace/inject/settings.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENTRY __attribute__((visibility("default")))
+
+enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
+enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
+
+enum state {
+    OFF,     /* not begun, over, or in a child made by fork: buffers are not given out */
+    RUNNING, /* the thread looks for records */
+    ASIDE    /* CUPTI is another's: never touched again */
+};
+
+/* CUPTI's callbacks, exit handlers and fork handlers carry no argument of ours, and a process has one of each. */
+static struct {
+    _Atomic int state;
+    _Atomic int64_t lost;
+    pid_t owner;
+    bool enabled;
+    struct aorta_inject_cupti cupti;
+    struct aorta_cupti_buffers buffers;
+    struct aorta_spool spool;
+    struct aorta_inject_records records;
+    int64_t begin_ns, end_ns; /* of recording, on the monotonic clock; end 0: with the process */
+    int64_t flush_ns;
+    int64_t arrived_ns; /* when records last came, on the monotonic clock */
+    int64_t quiet_ns;   /* so long without records until the next look for another profiler */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool ending;
+} inject = {.spool.fd = -1};
+
+static int64_t time_of_day(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- CUPTI's callbacks: on any thread, often one of the program's that is launching ---- */
+
+static int64_t records_in(struct aorta_cupti_buffer *buffer) {
+    int64_t count = 0;
+    struct aorta_cupti_activity *record = NULL;
+    while (inject.cupti.api.next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS) count++;
+    return count;
+}
+
+static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
+    *bytes = NULL;
+    *size = *record_limit = 0;
+    if (atomic_load(&inject.state) != RUNNING) return;
+    bool overwritten;
+    struct aorta_cupti_buffer *buffer = aorta_cupti_buffers_lend(&inject.buffers, &overwritten);
+    if (overwritten) atomic_fetch_add(&inject.lost, records_in(buffer));
+    if (!buffer) return;
+    *bytes = buffer->bytes;
+    *size = sizeof buffer->bytes;
+}
+
+static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
+    (void)context, (void)stream, (void)size;
+    if (bytes && atomic_load(&inject.state) != OFF) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
+}
+
+/* ---- what is recorded ---- */
+
+static const struct {
+    uint32_t kind;
+    bool needed;
+} kinds[] = {{AORTA_CUPTI_KIND_CONCURRENT_KERNEL, true},
+             {AORTA_CUPTI_KIND_MEMCPY, false},
+             {AORTA_CUPTI_KIND_MEMCPY_PEER, false},
+             {AORTA_CUPTI_KIND_MEMSET, false}};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static const char *reason_of(uint32_t result) {
+    const char *reason = NULL;
+    bool known = inject.cupti.api.result_string(result, &reason) == AORTA_CUPTI_SUCCESS && reason;
+    return known ? reason : "unknown result";
+}
+
+static bool enable_kind(uint32_t kind) {
+    uint32_t result = inject.cupti.api.enable(kind);
+    if (result == AORTA_CUPTI_SUCCESS) return true;
+    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result), result);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+    return false;
+}
+
+/* Which calls: those of the table where CUPTI can be told so (CUDA 12.5), else all of both interfaces. */
+static void enable_calls(void) {
+    if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) {
+        inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
+        inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
+        return;
+    }
+    for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
+        const struct aorta_inject_call *call = &aorta_inject_calls[i];
+        if (call->kind == AORTA_CUPTI_KIND_RUNTIME)
+            inject.cupti.enable_runtime(call->id, 1); /* an older CUPTI does not know the newest */
+        else
+            inject.cupti.enable_driver(call->id, 1);
+    }
+}
+
+static void disable_all(void) {
+    if (!inject.enabled) return;
+    inject.enabled = false;
+    for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_MARKER);
+}
+
+static bool enable_all(void) {
+    inject.enabled = true;
+    inject.arrived_ns = aorta_clock_ns();
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (enable_kind(kinds[i].kind) || !kinds[i].needed) continue;
+        disable_all();
+        return false;
+    }
+    enable_calls();
+    const char *nvtx = getenv(AORTA_INJECT_NVTX);
+    if (nvtx && strcmp(nvtx, "1") == 0) inject.cupti.api.enable(AORTA_CUPTI_KIND_MARKER);
+    return true;
+}
+
+/* ---- the thread ---- */
+
+static void read_buffer(struct aorta_cupti_buffer *buffer) {
+    struct aorta_cupti_activity *activity = NULL;
+    while (inject.cupti.api.next_record(buffer->bytes, buffer->valid, &activity) == AORTA_CUPTI_SUCCESS)
+        aorta_inject_record(&inject.records, &inject.spool, activity);
+}
+
+/* From the buffers to the file. */
+static void drain(void) {
+    bool any = false;
+    for (struct aorta_cupti_buffer *buffer; (buffer = aorta_cupti_buffers_take(&inject.buffers)); any = true) {
+        read_buffer(buffer);
+        aorta_cupti_buffers_recycle(&inject.buffers, buffer);
+    }
+    size_t dropped = 0; /* since it was last asked */
+    if (any && inject.cupti.api.dropped(NULL, 0, &dropped) == AORTA_CUPTI_SUCCESS)
+        atomic_fetch_add(&inject.lost, (int64_t)dropped);
+    inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
+    inject.spool.head.unfinished = inject.records.unfinished;
+    if (!any) return;
+    inject.spool.head.last_ns = time_of_day();
+    inject.arrived_ns = aorta_clock_ns();
+    inject.quiet_ns = QUIET_NS;
+}
+
+static void step_aside(const char *other) {
+    atomic_store(&inject.state, ASIDE);
+    inject.enabled = false;
+    aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s", *other ? other : "another profiler",
+                     inject.spool.head.last_ns ? "; it took it over from the recording" : "");
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ASIDE, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
+}
+
+static void look_for_others(int64_t quiet_ns) {
+    char other[64];
+    if (!inject.enabled || aorta_clock_ns() - inject.arrived_ns < quiet_ns) return;
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) step_aside(other);
+    if (inject.quiet_ns < (int64_t)QUIET_NS * LONGEST_QUIET) inject.quiet_ns *= 2;
+}
+
+static void fetch(uint32_t flag) {
+    /* With no buffer lent there is nothing to fetch, and an idle process is left in peace. */
+    if (inject.enabled && aorta_cupti_buffers_lent(&inject.buffers)) inject.cupti.api.flush(flag);
+    drain();
+}
+
+static void keep_to_time(int64_t now_ns) {
+    if (!inject.enabled && now_ns >= inject.begin_ns && inject.spool.head.state == AORTA_SPOOL_RECORDING) enable_all();
+    if (!inject.enabled || !inject.end_ns || now_ns < inject.end_ns) return;
+    fetch(AORTA_CUPTI_FLUSH_FORCED);
+    disable_all();
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_STOPPED, 0);
+}
+
+static void look(void) {
+    keep_to_time(aorta_clock_ns());
+    fetch(0);
+    if (inject.spool.stopped) disable_all(); /* nobody takes the records any more */
+    look_for_others(inject.quiet_ns);
+    aorta_spool_flush(&inject.spool);
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "aorta-trace");
+    pthread_mutex_lock(&inject.lock);
+    while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
+        int64_t until_ns = aorta_clock_ns() + inject.flush_ns;
+        const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+        pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
+        if (inject.ending) break;
+        pthread_mutex_unlock(&inject.lock);
+        look();
+        pthread_mutex_lock(&inject.lock);
+    }
+    pthread_mutex_unlock(&inject.lock);
+    return NULL;
+}
+
+/* ---- the end, and children ---- */
+
+static bool end_thread(void) {
+    struct timespec until;
+    pthread_mutex_lock(&inject.lock);
+    inject.ending = true;
+    pthread_cond_signal(&inject.wake);
+    pthread_mutex_unlock(&inject.lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_SECONDS;
+    return pthread_timedjoin_np(inject.thread, NULL, &until) == 0;
+}
+
+static void at_exit(void) {
+    if (getpid() != inject.owner || atomic_load(&inject.state) == OFF) return;
+    if (!end_thread()) return; /* it hangs in CUPTI; what is written stays valid */
+    if (atomic_load(&inject.state) == RUNNING) {
+        look_for_others((int64_t)inject.flush_ns);
+        if (inject.enabled) fetch(AORTA_CUPTI_FLUSH_FORCED);
+        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
+    } else {
+        drain();
+    }
+    atomic_store(&inject.state, OFF);
+    aorta_spool_close(&inject.spool);
+    aorta_inject_names_free(&inject.records.names);
+}
+
+/* A child has no CUDA, none of the threads, and no business with the parent's file. */
+static void in_child(void) {
+    atomic_store(&inject.state, OFF);
+    aorta_spool_forget(&inject.spool);
+}
+
+/* ---- the beginning ---- */
+
+static int64_t setting(const char *name, int64_t fallback) {
+    const char *text = getenv(name);
+    char *end = NULL;
+    int64_t value = text && *text ? strtoll(text, &end, 10) : fallback;
+    return (end && *end) || value < 0 ? fallback : value;
+}
+
+static int32_t number_of(const char *const *names) {
+    for (; *names; names++) {
+        int64_t value = setting(*names, -1);
+        if (value >= 0 && value < INT32_MAX) return (int32_t)value;
+    }
+    return -1;
+}
+
+static size_t read_command(char *text, size_t size) {
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    if (!file) return 0;
+    size_t length = fread(text, 1, size, file);
+    fclose(file);
+    for (size_t i = 0; i < length; i++)
+        if (!text[i]) text[i] = ' ';
+    return length && text[length - 1] == ' ' ? length - 1 : length;
+}
+
+static void put_process(void) {
+    static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+    static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
+    static const char *const local_world[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL};
+    char command[4096], host[256] = "";
+    gethostname(host, sizeof host - 1);
+    const char *const texts[] = {command, inject.cupti.path, host};
+    const size_t lengths[] = {read_command(command, sizeof command), strlen(inject.cupti.path), strlen(host)};
+    struct aorta_spool_process record = {
+        .pid = (int32_t)getpid(),
+        .parent = (int32_t)getppid(),
+        .rank = number_of(rank),
+        .world = number_of(world),
+        .local_rank = number_of(local),
+        .local_world = number_of(local_world),
+        .cupti = inject.cupti.version,
+        .driver = inject.cupti.driver,
+        .start_ns = time_of_day(),
+        .command_length = (uint32_t)lengths[0],
+        .library_length = (uint32_t)lengths[1],
+        .host_length = (uint32_t)lengths[2],
+    };
+    aorta_spool_put_texts(&inject.spool, AORTA_SPOOL_PROCESS, &record, sizeof record, texts, lengths, 3);
+}
+
+static bool start_thread(void) {
+    sigset_t all, former;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&inject.lock, NULL);
+    pthread_cond_init(&inject.wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &former); /* the thread inherits it: signals are for the program's threads */
+    int error = pthread_create(&inject.thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
+    if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
+    return error == 0;
+}
+
+/* False: the spool says why there will be no records. */
+static bool begin(void) {
+    char other[64];
+    bool found = aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI));
+    put_process();
+    if (!found) {
+        aorta_spool_note(&inject.spool, time_of_day(), "%s", inject.cupti.tried);
+        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
+        return false;
+    }
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
+        step_aside(other);
+        return false;
+    }
+    uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
+    if (result != AORTA_CUPTI_SUCCESS) {
+        aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
+                         result);
+        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+        return false;
+    }
+    aorta_cupti_buffers_init(&inject.buffers);
+    atomic_store(&inject.state, RUNNING);
+    /* Now, not on the thread: a graph made before would be recorded without its kernels. */
+    return (inject.begin_ns > aorta_clock_ns() || enable_all()) && start_thread();
+}
+
+static void start(const char *directory) {
+    int64_t now_ns = aorta_clock_ns(), duration_ns = setting(AORTA_INJECT_DURATION, 0) * 1000000;
+    uint64_t limit = (uint64_t)setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    inject.owner = getpid();
+    inject.flush_ns = setting(AORTA_INJECT_FLUSH, 200) * 1000000;
+    inject.begin_ns = now_ns + setting(AORTA_INJECT_DELAY, 0) * 1000000;
+    inject.end_ns = duration_ns ? inject.begin_ns + duration_ns : 0;
+    inject.arrived_ns = now_ns;
+    inject.quiet_ns = QUIET_NS;
+    int error = aorta_spool_open(&inject.spool, directory, limit);
+    if (error) {
+        fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
+                strerror(error));
+        return;
+    }
+    pthread_atfork(NULL, NULL, in_child);
+    if (begin()) {
+        aorta_spool_flush(&inject.spool);
+        atexit(at_exit); /* after CUPTI's own, so that it runs before them */
+    } else {
+        atomic_store(&inject.state, OFF);
+        aorta_spool_close(&inject.spool);
+    }
+}
+
+ENTRY int InitializeInjection(void);
+/* Called by the driver within cuInit, once. It takes the 1 for success and goes on either way. */
+int InitializeInjection(void) {
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    const char *directory = getenv(AORTA_INJECT_DIRECTORY);
+    if (directory && *directory && !atomic_flag_test_and_set(&begun)) start(directory);
+    return 1;
+}
+
+ENTRY int InitializeInjectionNvtx2(void *get_export_table);
+/* Called by NVTX where NVTX_INJECTION64_PATH names this library. CUPTI has the handlers that make records of ranges; its
+ * path is known only inside the process. */
+int InitializeInjectionNvtx2(void *get_export_table) {
+    struct aorta_inject_cupti cupti;
+    const char *nvtx = getenv(AORTA_INJECT_NVTX);
+    if (!nvtx || strcmp(nvtx, "1") != 0 || !aorta_inject_cupti_open(&cupti, getenv(AORTA_INJECT_CUPTI))) return 0;
+    int (*initialise)(void *get_export_table);
+    void *symbol = dlsym(cupti.handle, "InitializeInjectionNvtx2");
+    memcpy(&initialise, &symbol, sizeof initialise);
+    return initialise ? initialise(get_export_table) : 0;
+}

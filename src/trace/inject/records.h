@@ -1,0 +1,20 @@
+/* From CUPTI's records to the spool's. One thread. */
+#ifndef AORTA_TRACE_INJECT_RECORDS_H
+#define AORTA_TRACE_INJECT_RECORDS_H
+
+#include "profile/cupti_abi.h"
+#include "trace/inject/names.h"
+
+enum { AORTA_INJECT_DEVICES = 64 };
+
+struct aorta_inject_records { /* zero-initialise */
+    struct aorta_inject_names names;
+    uint8_t known_devices[AORTA_INJECT_DEVICES]; /* already described */
+    uint64_t unfinished;
+};
+
+/* What is not asked for is left out; device work without times counts as unfinished. */
+void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spool *spool,
+                         const struct aorta_cupti_activity *activity);
+
+#endif
