@@ -70,6 +70,7 @@ dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without 
 
 install: build ## install the program below PREFIX (default /usr/local)
 	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"
+	install -D -m 755 build/release/libaorta_inject.so "$(DESTDIR)$(PREFIX)/lib/aorta/libaorta_inject.so"
 	install -d "$(DESTDIR)$(PREFIX)/share/aorta"
 	install -m 644 config/*.yaml "$(DESTDIR)$(PREFIX)/share/aorta"
 

@@ -13,11 +13,11 @@ enum {
 
     AORTA_CUPTI_KIND_MEMCPY = 1,
     AORTA_CUPTI_KIND_MEMSET = 2,
-    AORTA_CUPTI_KIND_KERNEL = 3, /* runs that CUPTI had to serialise */
+    AORTA_CUPTI_KIND_KERNEL = 3,  /* runs that CUPTI had to serialise */
     AORTA_CUPTI_KIND_DRIVER = 4,  /* calls of the driver's interface */
     AORTA_CUPTI_KIND_RUNTIME = 5, /* calls of the runtime's interface */
     AORTA_CUPTI_KIND_CONCURRENT_KERNEL = 10,
-    AORTA_CUPTI_KIND_MARKER = 12, /* NVTX */
+    AORTA_CUPTI_KIND_MARKER = 12,      /* NVTX */
     AORTA_CUPTI_KIND_MEMCPY_PEER = 22, /* CUPTI_ACTIVITY_KIND_MEMCPY2 */
 
     AORTA_CUPTI_FLUSH_FORCED = 1,

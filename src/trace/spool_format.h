@@ -1,9 +1,9 @@
 /* The file that the injected library writes, one for each process: a head, then records one after another.
  *
  * All values are in the machine's byte order, which the head tells. A record begins with its own size and type, so that
- * unknown types can be passed over; sizes are multiples of 8. Records are only ever appended, and only whole ones count:
- * a file that was cut anywhere behind its head (kill -9, a full disk) is valid up to its last whole record. The state in
- * the head is rewritten in place, so that it can be told even when the disk is full.
+ * unknown types can be passed over; sizes are multiples of 8. Records are only ever appended, and only whole ones
+ * count: a file that was cut anywhere behind its head (kill -9, a full disk) is valid up to its last whole record. The
+ * state in the head is rewritten in place, so that it can be told even when the disk is full.
  *
  * Times are CUPTI's own, CLOCK_REALTIME in ns: another profiler that takes CUPTI over later counts on that. */
 #ifndef AORTA_TRACE_SPOOL_FORMAT_H

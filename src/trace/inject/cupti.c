@@ -15,8 +15,8 @@ static const char *const older_names[] = {"libcupti.so.12", "libcupti.so", NULL}
 enum { DRIVER_13 = 13000 };
 
 /* Where toolkits are installed. */
-static const char *const folders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/extras/CUPTI/lib64",
-                                      "/usr/local/cuda-*/lib64", "/usr/local/cuda-*/extras/CUPTI/lib64",
+static const char *const folders[] = {"/usr/local/cuda/lib64",        "/usr/local/cuda/extras/CUPTI/lib64",
+                                      "/usr/local/cuda-*/lib64",      "/usr/local/cuda-*/extras/CUPTI/lib64",
                                       "/opt/cuda/extras/CUPTI/lib64", "/usr/lib/x86_64-linux-gnu"};
 
 /* As seen from the folder of another library of NVIDIA's that the process has loaded: wheels (nvidia/cuda_runtime/lib
@@ -128,7 +128,7 @@ static bool fill_table(struct aorta_inject_cupti *cupti) {
         void *function = dlsym(cupti->handle, symbols[i].symbol);
         memcpy((char *)cupti + symbols[i].offset, &function, sizeof function);
         if (function || !symbols[i].needed) continue;
-        snprintf(cupti->tried, sizeof cupti->tried, "%s has no %s", cupti->path, symbols[i].symbol);
+        snprintf(cupti->tried, sizeof cupti->tried, "%.900s has no %s", cupti->path, symbols[i].symbol);
         return false;
     }
     return true;
@@ -161,7 +161,7 @@ bool aorta_inject_cupti_open(struct aorta_inject_cupti *cupti, const char *wish)
     if (!fill_table(cupti)) return false;
     if (cupti->api.get_version(&cupti->version) != AORTA_CUPTI_SUCCESS) cupti->version = 0;
     if (cupti->version >= AORTA_CUPTI_OLDEST) return true;
-    snprintf(cupti->tried, sizeof cupti->tried, "%s is too old (interface %u; CUDA 12.0 has %d)", cupti->path,
+    snprintf(cupti->tried, sizeof cupti->tried, "%.900s is too old (interface %u; CUDA 12.0 has %d)", cupti->path,
              cupti->version, AORTA_CUPTI_OLDEST);
     return false;
 }
@@ -185,8 +185,8 @@ bool aorta_inject_cupti_taken(const struct aorta_inject_cupti *cupti, char name[
     struct subscriber_params params = {sizeof params, "aorta", name, 64};
     memset(name, 0, 64);
     memcpy(&subscribe, &symbol, sizeof subscribe);
-    uint32_t result = subscribe ? subscribe(&subscriber, no_event, NULL, &params)
-                                : cupti->api.subscribe(&subscriber, no_event, NULL);
+    uint32_t result =
+        subscribe ? subscribe(&subscriber, no_event, NULL, &params) : cupti->api.subscribe(&subscriber, no_event, NULL);
     name[63] = '\0';
     if (result == AORTA_CUPTI_SUCCESS) cupti->api.unsubscribe(subscriber);
     return result == AORTA_CUPTI_MULTIPLE_SUBSCRIBERS;

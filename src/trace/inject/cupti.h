@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 struct aorta_inject_cupti {
-    struct aorta_cupti_api api;                        /* register_clock is not used: see spool_format.h */
+    struct aorta_cupti_api api;                          /* register_clock is not used: see spool_format.h */
     uint32_t (*enable_runtime)(uint32_t id, uint8_t on); /* NULL before CUDA 12.5 */
     uint32_t (*enable_driver)(uint32_t id, uint8_t on);
     void *handle;
     char path[1024];
-    char tried[1024]; /* what was tried, when nothing was found */
+    char tried[1024];         /* what was tried, when nothing was found */
     uint32_t version, driver; /* 0: not known */
 };
 

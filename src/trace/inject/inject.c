@@ -185,7 +185,8 @@ static void drain(void) {
 static void step_aside(const char *other) {
     atomic_store(&inject.state, ASIDE);
     inject.enabled = false;
-    aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s", *other ? other : "another profiler",
+    aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s",
+                     *other ? other : "another profiler",
                      inject.spool.head.last_ns ? "; it took it over from the recording" : "");
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ASIDE, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
 }
@@ -402,8 +403,8 @@ int InitializeInjection(void) {
 }
 
 ENTRY int InitializeInjectionNvtx2(void *get_export_table);
-/* Called by NVTX where NVTX_INJECTION64_PATH names this library. CUPTI has the handlers that make records of ranges; its
- * path is known only inside the process. */
+/* Called by NVTX where NVTX_INJECTION64_PATH names this library. CUPTI has the handlers that make records of ranges;
+ * its path is known only inside the process. */
 int InitializeInjectionNvtx2(void *get_export_table) {
     struct aorta_inject_cupti cupti;
     const char *nvtx = getenv(AORTA_INJECT_NVTX);

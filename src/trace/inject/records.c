@@ -24,7 +24,7 @@ static void describe_device(struct aorta_inject_records *records, struct aorta_s
     void *memory_symbol = aorta_inject_driver_symbol("cuDeviceTotalMem_v2");
     int (*get)(int *device, int ordinal);
     int (*get_name)(char *name, int length, int device);
-    int (*get_memory)(size_t *bytes, int device);
+    int (*get_memory)(size_t * bytes, int device);
     memcpy(&get, &get_symbol, sizeof get);
     memcpy(&get_name, &name_symbol, sizeof get_name);
     memcpy(&get_memory, &memory_symbol, sizeof get_memory);

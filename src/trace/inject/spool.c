@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct aorta_spool_head) == 88 && sizeof(struct aorta_spool_process) == 72 &&
+_Static_assert(sizeof(struct aorta_spool_head) == 80 && sizeof(struct aorta_spool_process) == 64 &&
                    sizeof(struct aorta_spool_text) == 16 && sizeof(struct aorta_spool_device) == 40 &&
                    sizeof(struct aorta_spool_kernel) == 80 && sizeof(struct aorta_spool_transfer) == 56 &&
                    sizeof(struct aorta_spool_call) == 40 && sizeof(struct aorta_spool_mark) == 32 &&
