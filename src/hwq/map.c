@@ -1,0 +1,199 @@
+/* The map of a device's streams: makes them, and asks by kernels that stamp themselves. */
+#include "hwq/map.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TOUCH_BYTES = 4096, /* of the copies and collectives that stand for a short kernel */
+    TOUCH_FLOATS = 256,
+    MOST_ATTEMPTS = 12,
+};
+static const int64_t first_hold_ns[] = {/* a GPU's host needs about 5 us for a launch, a thread 50 us to wake up */
+                                        [AORTA_DEVICE_CPU] = 3000000,
+                                        [AORTA_DEVICE_CUDA] = 500000,
+                                        [AORTA_DEVICE_HIP] = 500000};
+static const int64_t longest_hold_ns = 200000000, longest_doubt_ns = 20000000;
+
+struct probe {
+    const struct aorta_map_options *options;
+    struct aorta_map *map;
+    struct aorta_stream **streams;
+    int64_t (*stamps)[2];   /* pinned: start and end of the kernel that each stream ran last */
+    void *host, *memory[2]; /* pinned and device memory that is copied and reduced */
+    int64_t hold_ns;
+};
+
+const char *aorta_map_role_name(enum aorta_map_role role) {
+    static const char *const names[AORTA_MAP_ROLE_COUNT] = {"compute", "copy", "communication"};
+    return names[role];
+}
+
+const char *aorta_map_priority_name(enum aorta_priority priority) {
+    static const char *const names[] = {"low", "normal", "high"};
+    return names[priority];
+}
+
+/* ---- one question ---- */
+
+/* What a stream of this role does, and nothing that stamps it. */
+static aorta_status work(struct probe *probe, int index) {
+    struct aorta_stream *stream = probe->streams[index];
+    switch (probe->map->streams[index].role) {
+    case AORTA_MAP_COPY:
+        return aorta_copy(stream, probe->memory[0], probe->host, TOUCH_BYTES);
+    case AORTA_MAP_COMM:
+        return aorta_all_reduce(probe->options->comm, stream, probe->memory[0], probe->memory[1], TOUCH_FLOATS,
+                                AORTA_F32, AORTA_SUM);
+    default:
+        return aorta_spin(stream, 0, NULL);
+    }
+}
+
+/* The same, with the time at which it ran in the stream's stamps. */
+static aorta_status touch(struct probe *probe, int index) {
+    struct aorta_stream *stream = probe->streams[index];
+    if (probe->map->streams[index].role == AORTA_MAP_COMPUTE) return aorta_spin(stream, 0, probe->stamps[index]);
+    AORTA_TRY(work(probe, index));
+    return aorta_timestamp(stream, &probe->stamps[index][0]);
+}
+
+static aorta_status queue_round(struct probe *probe, int holder, bool behind, const int *others, int count) {
+    AORTA_TRY(aorta_spin(probe->streams[holder], probe->hold_ns, probe->stamps[holder]));
+    if (behind) AORTA_TRY(work(probe, holder));
+    for (int i = 0; i < count; i++) AORTA_TRY(touch(probe, others[i]));
+    return NULL;
+}
+
+/* *valid: everything was queued while the long kernel ran, with time to spare. */
+static aorta_status try_round(struct probe *probe, int holder, bool behind, const int *others, int count, bool *valid) {
+    AORTA_TRY(queue_round(probe, holder, behind, others, count));
+    int64_t queued_ns = aorta_device_now_ns(probe->options->device);
+    AORTA_TRY(aorta_stream_synchronize(probe->streams[holder]));
+    for (int i = 0; i < count; i++) AORTA_TRY(aorta_stream_synchronize(probe->streams[others[i]]));
+    *valid = queued_ns < probe->stamps[holder][1] - probe->hold_ns / 3;
+    return NULL;
+}
+
+static aorta_status ask(void *context, int holder, bool behind, const int *others, int count, bool *held) {
+    struct probe *probe = context;
+    bool valid = false;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS && !valid; attempt++) {
+        AORTA_TRY(try_round(probe, holder, behind, others, count, &valid));
+        if (!valid && probe->hold_ns < longest_hold_ns) probe->hold_ns *= 2;
+    }
+    if (!valid)
+        return AORTA_ERROR(AORTA_TIMEOUT,
+                           "the host needs longer to queue %d kernels than the %.0f ms that the streams were held; is "
+                           "the machine busy, or CUDA_LAUNCH_BLOCKING set?",
+                           count + 2, (double)probe->hold_ns * 1e-6);
+    for (int i = 0; i < count; i++) held[i] = probe->stamps[others[i]][0] >= probe->stamps[holder][1];
+    return NULL;
+}
+
+static void doubt(void *context) {
+    struct probe *probe = context;
+    if (probe->hold_ns < longest_doubt_ns) probe->hold_ns += probe->hold_ns / 8;
+}
+
+/* ---- streams ---- */
+
+static void name_streams(const struct aorta_map_options *options, struct aorta_map *map) {
+    int at = 0;
+    for (int level = 0; level < options->priority_count; level++) {
+        for (int i = 0; i < options->compute_streams; i++) {
+            struct aorta_map_stream *stream = &map->streams[at++];
+            *stream = (struct aorta_map_stream){.role = AORTA_MAP_COMPUTE, .priority = options->priorities[level]};
+            if (options->priority_count > 1)
+                snprintf(stream->name, sizeof stream->name, "%s.c%d", aorta_map_priority_name(stream->priority), i);
+            else
+                snprintf(stream->name, sizeof stream->name, "c%d", i);
+        }
+    }
+    const struct {
+        enum aorta_map_role role;
+        int count;
+        const char *prefix;
+    } others[] = {{AORTA_MAP_COPY, options->copy_streams, "copy"}, {AORTA_MAP_COMM, options->comm_streams, "comm"}};
+    for (size_t kind = 0; kind < sizeof others / sizeof *others; kind++) {
+        for (int i = 0; i < others[kind].count; i++) {
+            struct aorta_map_stream *stream = &map->streams[at++];
+            *stream = (struct aorta_map_stream){.role = others[kind].role, .priority = AORTA_PRIORITY_NORMAL};
+            snprintf(stream->name, sizeof stream->name, "%s%d", others[kind].prefix, i);
+        }
+    }
+}
+
+/* Some drivers give a stream its queue when it is first used: that happens here, in order. */
+static aorta_status make_streams(struct probe *probe) {
+    for (int i = 0; i < probe->map->count; i++) {
+        const struct aorta_map_stream *stream = &probe->map->streams[i];
+        AORTA_TRY(aorta_stream_create(probe->options->device, stream->name, stream->priority, &probe->streams[i]));
+        AORTA_TRY(touch(probe, i));
+        AORTA_TRY(aorta_stream_synchronize(probe->streams[i]));
+    }
+    return NULL;
+}
+
+static aorta_status make_memory(struct probe *probe) {
+    struct aorta_device *device = probe->options->device;
+    size_t count = (size_t)probe->map->count;
+    void *stamps;
+    AORTA_TRY(aorta_pinned_alloc(device, count * sizeof *probe->stamps, "stamps of the map", &stamps));
+    probe->stamps = stamps;
+    AORTA_TRY(aorta_pinned_alloc(device, TOUCH_BYTES, "bytes that are copied", &probe->host));
+    memset(probe->host, 0, TOUCH_BYTES);
+    for (int i = 0; i < 2; i++)
+        AORTA_TRY(aorta_device_alloc(device, TOUCH_BYTES, "bytes that are copied", &probe->memory[i]));
+    return NULL;
+}
+
+static void end_probe(struct probe *probe) {
+    struct aorta_device *device = probe->options->device;
+    for (int i = probe->map->count; i-- > 0;) {
+        if (probe->streams[i]) aorta_stream_destroy(probe->streams[i]);
+    }
+    aorta_pinned_free(device, probe->stamps);
+    aorta_pinned_free(device, probe->host);
+    for (int i = 0; i < 2; i++) aorta_device_free(device, probe->memory[i]);
+}
+
+static aorta_status check(const struct aorta_map_options *options) {
+    int count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
+    if (count < 2 || count > AORTA_MAP_STREAMS)
+        return AORTA_ERROR(AORTA_USAGE, "a map needs 2 to %d streams in all; these are %d", AORTA_MAP_STREAMS, count);
+    if (options->comm_streams && !options->comm)
+        return AORTA_ERROR(AORTA_INTERNAL, "communication streams need a communicator");
+    return NULL;
+}
+
+aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta_map *map) {
+    *map = (struct aorta_map){0};
+    AORTA_TRY(check(options));
+    map->count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
+    map->streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof *map->streams);
+    struct probe probe = {
+        .options = options, .map = map, .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};
+    probe.streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_stream *));
+    aorta_status status = NULL;
+    if (!map->streams || !probe.streams)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the map of %d streams", map->count);
+    if (!status) {
+        name_streams(options, map);
+        status = make_memory(&probe);
+        if (!status) status = make_streams(&probe);
+        const struct aorta_map_prober prober = {&probe, ask, doubt};
+        if (!status) status = aorta_map_survey_run(&options->survey, &prober, map);
+        end_probe(&probe);
+        map->hold_ns = probe.hold_ns;
+    }
+    if (status) aorta_map_free(map);
+    return aorta_annotate(status, "the map of queues");
+}
+
+void aorta_map_free(struct aorta_map *map) {
+    aorta_arena_free(&map->arena);
+    *map = (struct aorta_map){0};
+}

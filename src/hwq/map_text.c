@@ -1,0 +1,356 @@
+/* The map in words, as a picture of characters, and as JSON. */
+#include "hwq/map.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const aorta_map_variables[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
+                                           "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+                                           "CUDA_LAUNCH_BLOCKING",
+                                           "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+                                           "CUDA_VISIBLE_DEVICES",
+                                           "GPU_MAX_HW_QUEUES",
+                                           "HIP_VISIBLE_DEVICES",
+                                           "ROCR_VISIBLE_DEVICES",
+                                           "HSA_ENABLE_SDMA",
+                                           NULL};
+
+static const char *const blocking_names[] = {
+    [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
+    [AORTA_MAP_BLOCKING_WAITING] = "behind_waiting",
+    [AORTA_MAP_BLOCKING_RUNNING] = "behind_running",
+    [AORTA_MAP_BLOCKING_MIXED] = "mixed",
+};
+
+static const struct aorta_map_pair *pair_of(const struct aorta_map *map, int holder, int other) {
+    return &map->pairs[(ptrdiff_t)holder * map->count + other];
+}
+
+static int group_size(const struct aorta_map *map, int group) {
+    int size = 0;
+    for (int i = 0; i < map->count; i++) size += map->streams[i].group == group;
+    return size;
+}
+
+/* ---- counting by role and level ---- */
+
+struct part { /* streams of one role and level */
+    enum aorta_map_role role;
+    enum aorta_priority priority;
+    int streams, queues, largest;
+};
+
+static struct part count_part(const struct aorta_map *map, enum aorta_map_role role, enum aorta_priority priority) {
+    struct part part = {role, priority, 0, 0, 0};
+    int members[AORTA_MAP_STREAMS] = {0};
+    for (int i = 0; i < map->count; i++) {
+        const struct aorta_map_stream *stream = &map->streams[i];
+        if (stream->role != role || stream->priority != priority) continue;
+        int size = ++members[stream->group];
+        part.streams++;
+        part.queues += size == 1;
+        if (size > part.largest) part.largest = size;
+    }
+    return part;
+}
+
+typedef void (*part_visitor)(const struct part *part, void *user);
+
+static void for_each_part(const struct aorta_map *map, part_visitor visit, void *user) {
+    for (enum aorta_map_role role = 0; role < AORTA_MAP_ROLE_COUNT; role++) {
+        for (int priority = AORTA_PRIORITY_HIGH; priority >= AORTA_PRIORITY_LOW; priority--) {
+            struct part part = count_part(map, role, (enum aorta_priority)priority);
+            if (part.streams) visit(&part, user);
+        }
+    }
+}
+
+/* ---- words ---- */
+
+static void say_part(const struct part *part, void *user) {
+    struct aorta_text *text = user;
+    const char *role = aorta_map_role_name(part->role), *level = aorta_map_priority_name(part->priority);
+    aorta_text_printf(text, "  %d %s stream%s of %s priority: ", part->streams, role, part->streams == 1 ? "" : "s",
+                      level);
+    if (part->streams == 1)
+        aorta_text_puts(text, "one queue\n");
+    else if (part->queues == part->streams)
+        aorta_text_printf(text, "%d queues, each its own\n", part->queues);
+    else if (part->queues == 1)
+        aorta_text_puts(text, "all share 1 queue\n");
+    else
+        aorta_text_printf(text, "%d queues, up to %d streams on one\n", part->queues, part->largest);
+}
+
+static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
+    int alone = 0;
+    for (int group = 0; group < map->group_count; group++) {
+        if (group_size(map, group) == 1) {
+            alone++;
+            continue;
+        }
+        aorta_text_printf(text, "  queue %d:", group);
+        for (int i = 0; i < map->count; i++) {
+            if (map->streams[i].group == group) aorta_text_printf(text, " %s", map->streams[i].name);
+        }
+        aorta_text_puts(text, "\n");
+    }
+    if (alone == map->count)
+        aorta_text_puts(text, "  no two streams share a queue\n");
+    else if (alone)
+        aorta_text_printf(text, "  %d stream%s by %s\n", alone, alone == 1 ? " is" : "s are",
+                          alone == 1 ? "itself" : "themselves");
+}
+
+static const char *symbol_of(const struct aorta_map *map, int holder, int other) {
+    if (holder == other) return "\\";
+    const struct aorta_map_pair *pair = pair_of(map, holder, other);
+    if (pair->shared) return "#";
+    return pair->held && pair->differs ? "~" : ".";
+}
+
+static void draw(const struct aorta_map *map, struct aorta_text *text) {
+    size_t widest = 0;
+    bool doubts = false;
+    for (int i = 0; i < map->count; i++) {
+        size_t length = strlen(map->streams[i].name);
+        if (length > widest) widest = length;
+    }
+    for (int holder = 0; holder < map->count; holder++) {
+        aorta_text_printf(text, "  %-*s ", (int)widest, map->streams[holder].name);
+        for (int other = 0; other < map->count; other++) {
+            const char *symbol = symbol_of(map, holder, other);
+            doubts |= *symbol == '~';
+            aorta_text_puts(text, symbol);
+        }
+        aorta_text_puts(text, "\n");
+    }
+    aorta_text_printf(text, "  # holds back the stream of this column   . does not%s\n",
+                      doubts ? "   ~ late once, not held back" : "");
+}
+
+static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
+    static const char *const words[] = {
+        [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
+        [AORTA_MAP_BLOCKING_WAITING] =
+            "A queue lets kernels of several streams run at once; it is held up only while the command at its head has "
+            "to wait for its own stream.",
+        [AORTA_MAP_BLOCKING_RUNNING] = "A queue runs one kernel at a time: whatever runs holds back all streams on it.",
+        [AORTA_MAP_BLOCKING_MIXED] =
+            "Some queues are held up by any kernel that runs, others only by commands that wait for their own stream."};
+    if (words[map->blocking]) aorta_text_printf(text, "%s\n", words[map->blocking]);
+}
+
+static void say_doubts(const struct aorta_map *map, struct aorta_text *text) {
+    if (map->unsettled)
+        aorta_text_printf(
+            text,
+            "Not stable: %d of %d directed pairs kept changing their answer; the device was not alone, or "
+            "gives streams other queues as it goes.\n",
+            map->unsettled, map->count * (map->count - 1));
+    if (map->corrected)
+        aorta_text_printf(text, "%d pairs answered differently when asked alone; those answers count.\n",
+                          map->corrected);
+    if (map->one_sided)
+        aorta_text_printf(text, "%d pairs hold each other back in one direction only; they count as apart.\n",
+                          map->one_sided);
+    if (!map->transitive)
+        aorta_text_puts(text, "Not everybody in a group shares with everybody else there: streams use several "
+                              "queues.\n");
+}
+
+static void say_variables(struct aorta_text *text) {
+    bool any = false;
+    for (const char *const *name = aorta_map_variables; *name; name++) {
+        const char *value = getenv(*name);
+        if (!value) continue;
+        aorta_text_printf(text, "%s%s=%s", any ? ", " : "In force: ", *name, value);
+        any = true;
+    }
+    aorta_text_puts(text, any ? "\n" : "In force: the driver's defaults (no variable about queues is set).\n");
+}
+
+/* What the reader can do about it. */
+static void say_advice(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
+    if (device->kind == AORTA_DEVICE_CPU) {
+        aorta_text_puts(text, "On the CPU device every stream is a thread of its own: streams run apart whatever their "
+                              "number. The probes sleep, so that the number of processors does not matter; real work "
+                              "shares them.\n");
+        return;
+    }
+    if (map->group_count == map->count) return;
+    if (device->kind == AORTA_DEVICE_CUDA)
+        aorta_text_puts(text, "Work on streams of one queue can wait for each other without need. To have more queues, "
+                              "set CUDA_DEVICE_MAX_CONNECTIONS (1 to 32) before the program starts, or use fewer "
+                              "streams.\n");
+    else
+        aorta_text_puts(text,
+                        "Work on streams of one queue waits for each other without need. To have more queues, set "
+                        "GPU_MAX_HW_QUEUES before the program starts (4 for each priority by default), or use "
+                        "fewer streams.\n");
+}
+
+static void say_copies(const struct aorta_map_copies *copies, struct aorta_text *text) {
+    aorta_text_printf(text, "\nCopies of %.0f MiB on two streams at once (medians of %d)\n",
+                      (double)copies->bytes / 1048576.0, copies->samples);
+    aorta_text_puts(text, "  copies        alone, ms         together, ms\n");
+    for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
+        const struct aorta_map_copy_pair *pair = &copies->pairs[i];
+        aorta_text_printf(text, "  %s + %s   %7.3f + %-7.3f   %7.3f   %s\n", aorta_map_copy_name(pair->kinds[0]),
+                          aorta_map_copy_name(pair->kinds[1]), pair->alone_ms[0], pair->alone_ms[1], pair->together_ms,
+                          aorta_map_copies_verdict_name(pair->verdict));
+    }
+}
+
+void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
+                    const struct aorta_device_info *device, struct aorta_text *text) {
+    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found under %d streams\n", device->name,
+                      aorta_device_kind_name(device->kind), device->index, map->group_count, map->count);
+    say_variables(text);
+    for_each_part(map, say_part, text);
+    aorta_text_puts(text, "\n");
+    say_groups(map, text);
+    aorta_text_puts(text, "\n");
+    draw(map, text);
+    aorta_text_puts(text, "\n");
+    say_blocking(map, text);
+    say_doubts(map, text);
+    say_advice(map, device, text);
+    aorta_text_printf(text, "%d rounds by kernels that held a stream for %.1f ms; %d pairs were asked alone.\n",
+                      map->rounds, (double)map->hold_ns * 1e-6, map->pairs_alone);
+    if (copies) say_copies(copies, text);
+}
+
+/* ---- JSON ---- */
+
+static void write_device(const struct aorta_device_info *device, struct aorta_json *json) {
+    aorta_json_key(json, "device_info");
+    aorta_json_object(json);
+    aorta_json_key_string(json, "kind", aorta_device_kind_name(device->kind));
+    aorta_json_key_int(json, "device_index", device->index);
+    aorta_json_key_string(json, "name", device->name);
+    aorta_json_key_string(json, "isa", device->isa);
+    aorta_json_object_end(json);
+    aorta_json_key(json, "environment");
+    aorta_json_object(json);
+    for (const char *const *name = aorta_map_variables; *name; name++)
+        aorta_json_key_string(json, *name, getenv(*name));
+    aorta_json_object_end(json);
+}
+
+static void write_part(const struct part *part, void *user) {
+    struct aorta_json *json = user;
+    aorta_json_object(json);
+    aorta_json_key_string(json, "role", aorta_map_role_name(part->role));
+    aorta_json_key_string(json, "priority", aorta_map_priority_name(part->priority));
+    aorta_json_key_int(json, "streams", part->streams);
+    aorta_json_key_int(json, "queues", part->queues);
+    aorta_json_key_int(json, "most_streams_on_one", part->largest);
+    aorta_json_object_end(json);
+}
+
+static void write_streams(const struct aorta_map *map, struct aorta_json *json) {
+    aorta_json_key(json, "streams");
+    aorta_json_array(json);
+    for (int i = 0; i < map->count; i++) {
+        const struct aorta_map_stream *stream = &map->streams[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", stream->name);
+        aorta_json_key_string(json, "role", aorta_map_role_name(stream->role));
+        aorta_json_key_string(json, "priority", aorta_map_priority_name(stream->priority));
+        aorta_json_key_int(json, "queue", stream->group);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_json_key(json, "groups");
+    aorta_json_array(json);
+    for (int group = 0; group < map->group_count; group++) {
+        aorta_json_array(json);
+        for (int i = 0; i < map->count; i++) {
+            if (map->streams[i].group == group) aorta_json_string(json, map->streams[i].name);
+        }
+        aorta_json_array_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+/* Rows of one character per column, and the raw answers behind them. */
+static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
+    aorta_json_key(json, "matrix");
+    aorta_json_array(json);
+    for (int holder = 0; holder < map->count; holder++) {
+        char row[AORTA_MAP_STREAMS + 1] = "";
+        for (int other = 0; other < map->count; other++) row[other] = *symbol_of(map, holder, other);
+        aorta_json_string(json, row);
+    }
+    aorta_json_array_end(json);
+    static const char *const keys[] = {"asked", "held"};
+    for (int which = 0; which < 2; which++) {
+        aorta_json_key(json, keys[which]);
+        aorta_json_array(json);
+        for (int holder = 0; holder < map->count; holder++) {
+            aorta_json_array(json);
+            for (int other = 0; other < map->count; other++) {
+                const struct aorta_map_pair *pair = pair_of(map, holder, other);
+                aorta_json_int(json, which ? pair->held : pair->asked);
+            }
+            aorta_json_array_end(json);
+        }
+        aorta_json_array_end(json);
+    }
+}
+
+static void write_copies(const struct aorta_map_copies *copies, struct aorta_json *json) {
+    aorta_json_key(json, "copies");
+    if (!copies) {
+        aorta_json_null(json);
+        return;
+    }
+    aorta_json_object(json);
+    aorta_json_key_int(json, "bytes", (int64_t)copies->bytes);
+    aorta_json_key_int(json, "samples", copies->samples);
+    aorta_json_key(json, "pairs");
+    aorta_json_array(json);
+    for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
+        const struct aorta_map_copy_pair *pair = &copies->pairs[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "first", aorta_map_copy_name(pair->kinds[0]));
+        aorta_json_key_string(json, "second", aorta_map_copy_name(pair->kinds[1]));
+        aorta_json_key_fixed(json, "first_alone_ms", pair->alone_ms[0], 6);
+        aorta_json_key_fixed(json, "second_alone_ms", pair->alone_ms[1], 6);
+        aorta_json_key_fixed(json, "together_ms", pair->together_ms, 6);
+        aorta_json_key_fixed(json, "first_end_ms", pair->first_end_ms, 6);
+        aorta_json_key_string(json, "verdict", aorta_map_copies_verdict_name(pair->verdict));
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
+                    const struct aorta_device_info *device, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", 1);
+    aorta_json_key_string(json, "kind", "hwq_map");
+    write_device(device, json);
+    aorta_json_key_int(json, "stream_count", map->count);
+    aorta_json_key_int(json, "queue_count", map->group_count);
+    aorta_json_key(json, "parts");
+    aorta_json_array(json);
+    for_each_part(map, write_part, json);
+    aorta_json_array_end(json);
+    aorta_json_key_string(json, "blocking", blocking_names[map->blocking]);
+    aorta_json_key_bool(json, "stable", !map->unsettled && !map->corrected);
+    aorta_json_key_int(json, "unsettled_pairs", map->unsettled);
+    aorta_json_key_int(json, "corrected_pairs", map->corrected);
+    aorta_json_key_int(json, "one_sided_pairs", map->one_sided);
+    aorta_json_key_bool(json, "transitive", map->transitive);
+    aorta_json_key_int(json, "rounds", map->rounds);
+    aorta_json_key_int(json, "pairs_asked_alone", map->pairs_alone);
+    aorta_json_key_fixed(json, "hold_ms", (double)map->hold_ns * 1e-6, 3);
+    write_streams(map, json);
+    write_matrix(map, json);
+    write_copies(copies, json);
+    aorta_json_object_end(json);
+}

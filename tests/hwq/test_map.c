@@ -1,0 +1,303 @@
+/* The map of queues: the survey against answers that are made up, and the whole on the CPU device, where streams share
+ * nothing, and on the fake GPU, whose streams share queues as planted. */
+#include "check.h"
+#include "hwq/map.h"
+
+#include <stdlib.h>
+
+static const enum aorta_priority normal = AORTA_PRIORITY_NORMAL;
+
+/* ---- the survey alone ---- */
+
+struct planted {
+    int queue[AORTA_MAP_STREAMS];
+    bool runs_hold;         /* a running kernel is enough to hold back */
+    double accidents;       /* share of answers that are late by accident */
+    double accidents_later; /* the same after a doubt */
+    int questions, doubts;
+    uint64_t random;
+    bool one_sided_0_1;  /* 0 holds back 1, not the other way round */
+    bool only_when_many; /* 2 is late whenever others are asked with it */
+};
+
+static bool accident(struct planted *planted) {
+    planted->random = planted->random * 6364136223846793005u + 1442695040888963407u;
+    double share = planted->doubts ? planted->accidents_later : planted->accidents;
+    return (double)(planted->random >> 33) / 2147483648.0 < share;
+}
+
+static aorta_status answer(void *context, int holder, bool behind, const int *others, int count, bool *held) {
+    struct planted *planted = context;
+    planted->questions++;
+    for (int i = 0; i < count; i++) {
+        bool same = planted->queue[others[i]] == planted->queue[holder];
+        held[i] = (same && (behind || planted->runs_hold)) || accident(planted);
+        if (planted->one_sided_0_1 && holder == 1 && others[i] == 0) held[i] = false;
+        if (planted->only_when_many && count > 1 && others[i] == 2) held[i] = true;
+    }
+    return NULL;
+}
+
+static void count_doubt(void *context) {
+    ((struct planted *)context)->doubts++;
+}
+
+static struct aorta_map survey(struct planted *planted, int count, int repeats, bool all_pairs) {
+    struct aorta_map map = {.count = count};
+    map.streams = aorta_arena_alloc(&map.arena, (size_t)count * sizeof *map.streams);
+    const struct aorta_map_survey options = {repeats, all_pairs};
+    const struct aorta_map_prober prober = {planted, answer, count_doubt};
+    check_ok(aorta_map_survey_run(&options, &prober, &map));
+    return map;
+}
+
+/* Streams are grouped as the queues say, whatever the numbers of those. */
+static void check_groups(const struct aorta_map *map, const int *queue) {
+    for (int a = 0; a < map->count; a++) {
+        for (int b = 0; b < map->count; b++)
+            assert_int_equal(map->streams[a].group == map->streams[b].group, queue[a] == queue[b]);
+    }
+}
+
+static void plants_are_found(void **state) {
+    (void)state;
+    enum { STREAMS = 16 };
+    for (int queues = 1; queues <= STREAMS; queues++) {
+        struct planted planted = {.runs_hold = queues % 2};
+        for (int i = 0; i < STREAMS; i++) planted.queue[i] = (i * 7 + i / 5) % queues; /* uneven */
+        struct aorta_map map = survey(&planted, STREAMS, 3, false);
+        check_groups(&map, planted.queue);
+        assert_int_equal(map.unsettled + map.corrected + map.one_sided, 0);
+        assert_true(map.transitive);
+        enum aorta_map_blocking expected = planted.runs_hold ? AORTA_MAP_BLOCKING_RUNNING : AORTA_MAP_BLOCKING_WAITING;
+        assert_int_equal(map.blocking, map.group_count == STREAMS ? AORTA_MAP_BLOCKING_UNKNOWN : expected);
+        aorta_map_free(&map);
+    }
+}
+
+/* n rounds for each repeat instead of n·(n − 1) questions. */
+static void few_questions(void **state) {
+    (void)state;
+    struct planted planted = {0};
+    for (int i = 0; i < 64; i++) planted.queue[i] = i % 4;
+    struct aorta_map map = survey(&planted, 64, 3, false);
+    assert_int_equal(map.rounds, planted.questions);
+    assert_true(planted.questions < 3 * 64 + 2 * 3 * 60 + 12 + 60 + 1);
+    assert_int_equal(map.pairs_alone, 2 * 60 + 12);
+    aorta_map_free(&map);
+    map = survey(&planted, 64, 1, true);
+    assert_int_equal(map.pairs_alone, 64 * 63);
+    aorta_map_free(&map);
+}
+
+/* A busy machine: one answer in twelve is late for no reason that has to do with queues. */
+static void accidents_do_not_matter(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct planted planted = {.accidents = 0.08, .accidents_later = 0.08, .random = seed};
+        for (int i = 0; i < 12; i++) planted.queue[i] = i % 5;
+        struct aorta_map map = survey(&planted, 12, 4, false);
+        check_groups(&map, planted.queue);
+        assert_true(planted.doubts > 0);
+        aorta_map_free(&map);
+    }
+}
+
+static void settles_after_doubts(void **state) {
+    (void)state;
+    struct planted planted = {.accidents = 0.5, .accidents_later = 0, .random = 7};
+    for (int i = 0; i < 8; i++) planted.queue[i] = i;
+    struct aorta_map map = survey(&planted, 8, 3, false);
+    check_groups(&map, planted.queue);
+    assert_int_equal(map.unsettled, 0);
+    aorta_map_free(&map);
+}
+
+static void what_never_settles_is_said(void **state) {
+    (void)state;
+    struct planted planted = {.accidents = 0.5, .accidents_later = 0.5, .random = 7};
+    for (int i = 0; i < 8; i++) planted.queue[i] = i;
+    struct aorta_map map = survey(&planted, 8, 12, false);
+    assert_true(map.unsettled > 0);
+    struct aorta_text text = {0};
+    aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x"}, &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "Not stable"));
+    aorta_text_free(&text);
+    aorta_map_free(&map);
+}
+
+static void one_direction_only(void **state) {
+    (void)state;
+    struct planted planted = {.one_sided_0_1 = true};
+    struct aorta_map map = survey(&planted, 2, 3, false);
+    assert_int_equal(map.one_sided, 1);
+    assert_int_equal(map.group_count, 2);
+    aorta_map_free(&map);
+    map = survey(&planted, 4, 3, false); /* all in queue 0: 0 and 1 meet through the others */
+    assert_int_equal(map.group_count, 1);
+    assert_false(map.transitive);
+    aorta_map_free(&map);
+}
+
+/* Rounds say something that pairs alone deny: the pairs are right. */
+static void pairs_alone_correct_rounds(void **state) {
+    (void)state;
+    struct planted planted = {.only_when_many = true};
+    for (int i = 0; i < 6; i++) planted.queue[i] = i == 5 ? 0 : i;
+    struct aorta_map map = survey(&planted, 6, 3, true);
+    check_groups(&map, planted.queue);
+    assert_true(map.corrected > 0);
+    assert_true(map.pairs_alone >= 6 * 5);
+    aorta_map_free(&map);
+}
+
+/* ---- copies ---- */
+
+static void copies_are_judged(void **state) {
+    (void)state;
+    static const struct {
+        struct aorta_map_copy_pair pair;
+        enum aorta_map_copies_verdict verdict;
+    } cases[] = {
+        {{.alone_ms = {1, 1}, .together_ms = 1.1, .first_end_ms = 1.05}, AORTA_MAP_SIDE_BY_SIDE},
+        {{.alone_ms = {1, 1}, .together_ms = 2, .first_end_ms = 1}, AORTA_MAP_SERIAL},
+        {{.alone_ms = {1, 1}, .together_ms = 2, .first_end_ms = 1.95}, AORTA_MAP_SHARED_BANDWIDTH},
+        {{.alone_ms = {1, 0.1}, .together_ms = 1.02, .first_end_ms = 0.2}, AORTA_MAP_SIDE_BY_SIDE},
+        {{.alone_ms = {1, 0.1}, .together_ms = 1.1, .first_end_ms = 1}, AORTA_MAP_SERIAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(aorta_map_copies_judge(&cases[i].pair), cases[i].verdict);
+}
+
+/* ---- on devices ---- */
+
+static struct aorta_map map_device(enum aorta_device_kind kind, int streams, int copies, const char *queues) {
+    if (queues)
+        setenv("FAKE_GPU_QUEUES", queues, 1);
+    else
+        unsetenv("FAKE_GPU_QUEUES");
+    struct aorta_device *device;
+    check_ok(aorta_device_open(kind, 0, &device));
+    const struct aorta_map_options options = {.device = device,
+                                              .compute_streams = streams,
+                                              .copy_streams = copies,
+                                              .priorities = &normal,
+                                              .priority_count = 1,
+                                              .survey = {.repeats = 3}};
+    struct aorta_map map;
+    check_ok(aorta_map_run(&options, &map));
+    aorta_device_close(device);
+    return map;
+}
+
+static void cpu_streams_run_apart(void **state) {
+    (void)state;
+    struct aorta_map map = map_device(AORTA_DEVICE_CPU, 8, 2, NULL);
+    assert_int_equal(map.count, 10);
+    assert_int_equal(map.group_count, 10);
+    assert_string_equal(map.streams[0].name, "c0");
+    assert_string_equal(map.streams[9].name, "copy1");
+    aorta_map_free(&map);
+}
+
+static void use_fake(const char *path) {
+    setenv("AORTA_LIBRARY_PATH", path, 1);
+    setenv("AORTA_CACHE_DIR", CACHE, 1);
+    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+}
+
+static void check_planted(enum aorta_device_kind kind, const char *queues, int streams, int copies, const int *pattern,
+                          int length) {
+    struct aorta_map map = map_device(kind, streams, copies, queues);
+    int queue[AORTA_MAP_STREAMS];
+    for (int i = 0; i < map.count; i++) queue[i] = pattern[i % length];
+    check_groups(&map, queue);
+    enum aorta_map_blocking expected =
+        strncmp(queues, "barrier", 7) == 0 ? AORTA_MAP_BLOCKING_RUNNING : AORTA_MAP_BLOCKING_WAITING;
+    assert_int_equal(map.blocking, expected);
+    aorta_map_free(&map);
+}
+
+static void planted_queues_are_found(void **state) {
+    (void)state;
+    use_fake(FAKES);
+    check_planted(AORTA_DEVICE_CUDA, "dispatch:0", 8, 0, (int[]){0}, 1);
+    check_planted(AORTA_DEVICE_CUDA, "dispatch:0,1", 8, 0, (int[]){0, 1}, 2);
+    check_planted(AORTA_DEVICE_CUDA, "dispatch:0,1,2,3", 8, 2, (int[]){0, 1, 2, 3}, 4);
+    check_planted(AORTA_DEVICE_CUDA, "dispatch:0,1,1,2,2,2,2", 8, 2, (int[]){0, 1, 1, 2, 2, 2, 2}, 7);
+    check_planted(AORTA_DEVICE_CUDA, "barrier:0,1", 6, 1, (int[]){0, 1}, 2);
+    use_fake(FORWARDED);
+    check_planted(AORTA_DEVICE_HIP, "barrier:0,1,2,3", 8, 0, (int[]){0, 1, 2, 3}, 4);
+}
+
+static void priorities_are_kept_apart(void **state) {
+    (void)state;
+    struct aorta_device *device;
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
+    static const enum aorta_priority levels[] = {AORTA_PRIORITY_HIGH, AORTA_PRIORITY_LOW};
+    const struct aorta_map_options options = {
+        .device = device, .compute_streams = 2, .priorities = levels, .priority_count = 2, .survey = {.repeats = 2}};
+    struct aorta_map map;
+    check_ok(aorta_map_run(&options, &map));
+    assert_string_equal(map.streams[1].name, "high.c1");
+    assert_string_equal(map.streams[2].name, "low.c0");
+    assert_int_equal(map.streams[2].priority, AORTA_PRIORITY_LOW);
+    aorta_map_free(&map);
+    aorta_device_close(device);
+}
+
+static void communication_streams(void **state) {
+    (void)state;
+    struct aorta_device *device;
+    struct aorta_comm *comm;
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
+    const struct aorta_comm_options group = {
+        .device = device, .backend = "local", .ranks = {.world_size = 1, .local_world_size = 1}, .timeout_s = 10};
+    check_ok(aorta_comm_open(&group, &comm));
+    struct aorta_map_options options = {.device = device,
+                                        .comm = comm,
+                                        .compute_streams = 2,
+                                        .comm_streams = 1,
+                                        .priorities = &normal,
+                                        .priority_count = 1,
+                                        .survey = {.repeats = 2}};
+    struct aorta_map map;
+    check_ok(aorta_map_run(&options, &map));
+    assert_string_equal(map.streams[2].name, "comm0");
+    assert_int_equal(map.streams[2].role, AORTA_MAP_COMM);
+    assert_int_equal(map.group_count, 3);
+    aorta_map_free(&map);
+    options.compute_streams = 1, options.comm_streams = 0;
+    check_fails(aorta_map_run(&options, &map), AORTA_USAGE, "2 to 256 streams");
+    aorta_comm_close(comm);
+    aorta_device_close(device);
+}
+
+static void copies_are_measured(void **state) {
+    (void)state;
+    struct aorta_device *device;
+    struct aorta_map_copies copies;
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
+    check_ok(aorta_map_copies_measure(device, 1 << 20, 3, &copies));
+    for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
+        const struct aorta_map_copy_pair *pair = &copies.pairs[i];
+        assert_true(pair->alone_ms[0] > 0 && pair->alone_ms[1] > 0);
+        assert_true(pair->together_ms >= pair->first_end_ms && pair->first_end_ms > 0);
+    }
+    check_fails(aorta_map_copies_measure(device, 1 << 20, 0, &copies), AORTA_USAGE, "1 to 64 times, not 0");
+    aorta_device_close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plants_are_found),           cmocka_unit_test(few_questions),
+        cmocka_unit_test(accidents_do_not_matter),    cmocka_unit_test(settles_after_doubts),
+        cmocka_unit_test(what_never_settles_is_said), cmocka_unit_test(one_direction_only),
+        cmocka_unit_test(pairs_alone_correct_rounds), cmocka_unit_test(copies_are_judged),
+        cmocka_unit_test(cpu_streams_run_apart),      cmocka_unit_test(priorities_are_kept_apart),
+        cmocka_unit_test(communication_streams),      cmocka_unit_test(copies_are_measured),
+        cmocka_unit_test(planted_queues_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
