@@ -41,9 +41,8 @@ aorta_status aorta_rocprof_create(enum aorta_trace_format format, const char *pa
 
 void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     if (!rocprof) return;
-    struct rocprof_rows *const rows[] = {&rocprof->work,    &rocprof->calls,      &rocprof->agents,
-                                         &rocprof->symbols, &rocprof->operations, &rocprof->messages,
-                                         &rocprof->launched};
+    struct rocprof_rows *const rows[] = {&rocprof->work,       &rocprof->calls,    &rocprof->agents,  &rocprof->symbols,
+                                         &rocprof->operations, &rocprof->messages, &rocprof->launched};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) free(rows[i]->items);
     aorta_intern_free(&rocprof->strings);
     free(rocprof->path);
@@ -147,8 +146,12 @@ bool aorta_rocprof_domain_of(const char *kind, size_t length, enum aorta_rocprof
         const char *prefix;
         enum aorta_rocprof_domain domain;
     } prefixes[] = {
-        {"KERNEL_DISPATCH", AORTA_ROCPROF_DISPATCH}, {"MEMORY_COPY", AORTA_ROCPROF_COPY}, {"HIP_", AORTA_ROCPROF_HIP},
-        {"HSA_", AORTA_ROCPROF_HSA},                 {"RCCL_", AORTA_ROCPROF_RCCL},       {"MARKER_", AORTA_ROCPROF_MARKER},
+        {"KERNEL_DISPATCH", AORTA_ROCPROF_DISPATCH},
+        {"MEMORY_COPY", AORTA_ROCPROF_COPY},
+        {"HIP_", AORTA_ROCPROF_HIP},
+        {"HSA_", AORTA_ROCPROF_HSA},
+        {"RCCL_", AORTA_ROCPROF_RCCL},
+        {"MARKER_", AORTA_ROCPROF_MARKER},
     };
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t prefix = strlen(prefixes[i].prefix);

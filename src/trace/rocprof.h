@@ -27,7 +27,7 @@ struct aorta_rocprof_agent {
     int64_t key;    /* what records call it */
     int64_t device; /* number among the GPUs; -1: by its key's place among those of the GPUs */
     bool gpu;
-    const char *name; /* copied; NULL: not known */
+    const char *name;        /* copied; NULL: not known */
     int32_t multiprocessors; /* -1: not known */
 };
 /* The first of a key counts. */
@@ -42,17 +42,17 @@ void aorta_rocprof_add_message(struct aorta_rocprof *rocprof, int64_t correlatio
 
 /* Who asks may leave what the file does not say at the values of aorta_rocprof_nothing. */
 struct aorta_rocprof_record {
-    int64_t start_ns, end_ns;       /* INT64_MIN: missing, the record is left out and counted */
-    int64_t correlation, thread;    /* -1 */
-    int64_t kind, operation;        /* numbers of the name, where `name` is NULL */
-    const char *name;               /* copied, `name_length` long; NULL: see kernel, or kind and operation */
+    int64_t start_ns, end_ns;    /* INT64_MIN: missing, the record is left out and counted */
+    int64_t correlation, thread; /* -1 */
+    int64_t kind, operation;     /* numbers of the name, where `name` is NULL */
+    const char *name;            /* copied, `name_length` long; NULL: see kernel, or kind and operation */
     size_t name_length;
-    int64_t kernel;                 /* dispatches: id of the symbol; -1 */
-    int64_t agent, queue, stream;   /* -1; a dispatch without stream gets the queue's number */
-    int64_t source, destination;    /* copies: agents; -1 */
-    int64_t bytes;                  /* copies; -1 */
-    int64_t group[3], grid[3];      /* dispatches, in work items; 0: not known */
-    int64_t offset;                 /* in the file, -1: no such thing */
+    int64_t kernel;               /* dispatches: id of the symbol; -1 */
+    int64_t agent, queue, stream; /* -1; a dispatch without stream gets the queue's number */
+    int64_t source, destination;  /* copies: agents; -1 */
+    int64_t bytes;                /* copies; -1 */
+    int64_t group[3], grid[3];    /* dispatches, in work items; 0: not known */
+    int64_t offset;               /* in the file, -1: no such thing */
 };
 extern const struct aorta_rocprof_record aorta_rocprof_nothing;
 

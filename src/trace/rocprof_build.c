@@ -14,18 +14,12 @@ static const struct {
     enum aorta_collective kind;
     bool named;
 } functions[] = {
-    {"ncclAllReduce", AORTA_ALL_REDUCE, true},
-    {"ncclReduceScatter", AORTA_REDUCE_SCATTER, true},
-    {"ncclAllGather", AORTA_ALL_GATHER, true},
-    {"ncclBroadcast", AORTA_BROADCAST, true},
-    {"ncclBcast", AORTA_BROADCAST, true},
-    {"ncclAllToAll", AORTA_ALL_TO_ALL, true},
-    {"ncclAlltoAll", AORTA_ALL_TO_ALL, true},
-    {"ncclAllToAllv", AORTA_ALL_TO_ALL, true},
-    {"ncclReduce", AORTA_ALL_REDUCE, false},
-    {"ncclGather", AORTA_ALL_GATHER, false},
-    {"ncclScatter", AORTA_ALL_GATHER, false},
-    {"ncclSend", AORTA_ALL_TO_ALL, false},
+    {"ncclAllReduce", AORTA_ALL_REDUCE, true}, {"ncclReduceScatter", AORTA_REDUCE_SCATTER, true},
+    {"ncclAllGather", AORTA_ALL_GATHER, true}, {"ncclBroadcast", AORTA_BROADCAST, true},
+    {"ncclBcast", AORTA_BROADCAST, true},      {"ncclAllToAll", AORTA_ALL_TO_ALL, true},
+    {"ncclAlltoAll", AORTA_ALL_TO_ALL, true},  {"ncclAllToAllv", AORTA_ALL_TO_ALL, true},
+    {"ncclReduce", AORTA_ALL_REDUCE, false},   {"ncclGather", AORTA_ALL_GATHER, false},
+    {"ncclScatter", AORTA_ALL_GATHER, false},  {"ncclSend", AORTA_ALL_TO_ALL, false},
     {"ncclRecv", AORTA_ALL_TO_ALL, false},
 };
 
@@ -100,8 +94,7 @@ static int by_id(const void *left, const void *right) {
 
 static const char *find_name(const struct rocprof_rows *rows, int64_t id) {
     const struct rocprof_name key = {.a = id};
-    const struct rocprof_name *found =
-        rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, by_id) : NULL;
+    const struct rocprof_name *found = rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, by_id) : NULL;
     return found ? found->name : NULL;
 }
 
@@ -125,8 +118,8 @@ static void add_work(const struct building *b, const struct rocprof_work *work) 
         .correlation = work->correlation > 0 ? (uint64_t)work->correlation : 0,
         .name = name_of(b, work),
         .stream = aorta_trace_builder_stream(b->builder, device, -1, work->stream),
-        .queue = has_queue ? aorta_trace_builder_queue(b->builder, device, work->queue, AORTA_TRACE_NONE)
-                           : AORTA_TRACE_NONE,
+        .queue =
+            has_queue ? aorta_trace_builder_queue(b->builder, device, work->queue, AORTA_TRACE_NONE) : AORTA_TRACE_NONE,
         .call = AORTA_TRACE_NONE,
         .collective = AORTA_TRACE_NONE,
         .shape = AORTA_TRACE_NONE,
@@ -193,8 +186,7 @@ static void add_marker(const struct building *b, const struct rocprof_call *call
 }
 
 static void add_call(const struct building *b, const struct rocprof_call *call) {
-    const char *name = call->name ? call->name
-                                  : aorta_rocprof_operation(b->rocprof, call->kind, call->operation);
+    const char *name = call->name ? call->name : aorta_rocprof_operation(b->rocprof, call->kind, call->operation);
     uint32_t thread = aorta_trace_builder_thread(b->builder, b->rocprof->process, call->thread);
     if (call->domain == AORTA_ROCPROF_MARKER) {
         add_marker(b, call, thread);

@@ -140,7 +140,7 @@ enum { NUMBER_COUNT = sizeof numbers / sizeof numbers[0], AGENT_COUNT = sizeof a
 
 struct columns {
     int numbers[NUMBER_COUNT], agents[AGENT_COUNT];
-    int name, domain, process;           /* domain -1: all records are of `fixed` */
+    int name, domain, process; /* domain -1: all records are of `fixed` */
     enum aorta_rocprof_domain fixed;
 };
 

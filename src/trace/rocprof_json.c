@@ -182,8 +182,7 @@ static aorta_status read_records(struct reading *r, enum aorta_rocprof_domain do
         if (!more) return NULL;
         struct aorta_rocprof_record record = aorta_rocprof_nothing;
         record.offset = aorta_json_stream_offset(r->stream);
-        if (!read_fields(value, "", 0, &record))
-            aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
+        if (!read_fields(value, "", 0, &record)) aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
         aorta_rocprof_add(r->rocprof, domain, &record);
     }
 }
@@ -193,9 +192,12 @@ static aorta_status read_buffers(struct reading *r) {
         const char *key;
         enum aorta_rocprof_domain domain;
     } buffers[] = {
-        {"kernel_dispatch", AORTA_ROCPROF_DISPATCH}, {"memory_copy", AORTA_ROCPROF_COPY},
-        {"hip_api", AORTA_ROCPROF_HIP},              {"hsa_api", AORTA_ROCPROF_HSA},
-        {"rccl_api", AORTA_ROCPROF_RCCL},            {"marker_api", AORTA_ROCPROF_MARKER},
+        {"kernel_dispatch", AORTA_ROCPROF_DISPATCH},
+        {"memory_copy", AORTA_ROCPROF_COPY},
+        {"hip_api", AORTA_ROCPROF_HIP},
+        {"hsa_api", AORTA_ROCPROF_HSA},
+        {"rccl_api", AORTA_ROCPROF_RCCL},
+        {"marker_api", AORTA_ROCPROF_MARKER},
     };
     enum { COUNT = sizeof buffers / sizeof buffers[0] };
     struct aorta_json_value key;
@@ -231,7 +233,7 @@ static aorta_status read_process(struct reading *r) {
         const char *key;
         aorta_status (*read)(struct reading *r);
     } parts[] = {
-        {"metadata", read_metadata},       {"agents", read_agents},          {"strings", read_strings},
+        {"metadata", read_metadata},      {"agents", read_agents},          {"strings", read_strings},
         {"kernel_symbols", read_symbols}, {"buffer_records", read_buffers},
     };
     enum { COUNT = sizeof parts / sizeof parts[0] };
