@@ -25,6 +25,7 @@ struct aorta_device;
 struct aorta_stream;
 struct aorta_event;
 struct aorta_graph;
+struct aorta_prepared;
 
 enum aorta_device_kind { AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP };
 enum aorta_priority { AORTA_PRIORITY_LOW, AORTA_PRIORITY_NORMAL, AORTA_PRIORITY_HIGH };
@@ -130,6 +131,14 @@ struct aorta_kernel {
  * inside are not followed. */
 AORTA_MUST_USE aorta_status aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel,
                                          const void *args, size_t bytes);
+/* The same in two parts: everything is worked out once (on a GPU: function, grid, checked and copied arguments), then
+ * queued as often as wanted, with little between the caller and the vendor's own launch. The kernel's `gpu` function
+ * must queue kernels and nothing else. In captures and on failed streams a prepared launch is what aorta_launch is. It
+ * is destroyed before its stream. `launch` queues the items in order, each on its own stream; all of one device. */
+AORTA_MUST_USE aorta_status aorta_launch_prepare(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                                                 const void *args, size_t bytes, struct aorta_prepared **prepared);
+AORTA_MUST_USE aorta_status aorta_launch_prepared(struct aorta_prepared *const *items, size_t count);
+void aorta_prepared_destroy(struct aorta_prepared *prepared); /* NULL is fine */
 /* Queues a call on the host, in stream order. The function must not call this interface. */
 AORTA_MUST_USE aorta_status aorta_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user),
                                             void *user);

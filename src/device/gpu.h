@@ -78,6 +78,8 @@ int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
 /* Where kernels that stamp themselves find how the device's timer runs to device time: a struct clock_page of
  * ops/kernels/clock.h, in device memory, there for as long as the device is open. */
 const void *aorta_gpu_clock_page(struct aorta_device *device);
+/* For kernels that write ticks of the timer as they are: how long one is. */
+double aorta_gpu_ns_per_tick(struct aorta_device *device);
 
 /* Lets `device` read and write the other's memory directly where the two are linked so; copies between the two then go
  * straight. *direct: they do. Without it aorta_copy works all the same, through the host. */

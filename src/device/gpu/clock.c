@@ -210,3 +210,11 @@ int64_t aorta_gpu_clock_error_ns(struct aorta_device *base) {
 const void *aorta_gpu_clock_page(struct aorta_device *device) {
     return gpu_device(device)->clock.page;
 }
+
+double aorta_gpu_ns_per_tick(struct aorta_device *base) {
+    struct gpu_clock *clock = &gpu_device(base)->clock;
+    pthread_mutex_lock(&clock->lock);
+    double ns = clock->line.ns_per_tick;
+    pthread_mutex_unlock(&clock->lock);
+    return ns;
+}

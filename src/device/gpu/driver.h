@@ -2,8 +2,8 @@
  *
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
- * launch.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the driver's own),
- * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the
+ * driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -141,11 +141,34 @@ struct gpu_functions {
     _Atomic(struct gpu_function_table *) table; /* read without the lock */
     struct gpu_module *modules;                 /* loaded sources */
 };
+/* The function is allowed this much dynamic shared memory. */
+aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
+aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
 void aorta_gpu_functions_begin(struct gpu_functions *functions);
 void aorta_gpu_functions_end(struct gpu_device *device);
 /* Finds the function, compiling and loading it when need be. */
 aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
                                 struct gpu_function **function);
+
+/* ---- prepared.c ---- */
+
+struct gpu_shot { /* one launch with everything that the vendor's call takes */
+    struct gpu_function *function;
+    struct aorta_gpu_grid grid; /* no zeros */
+    void *args;                 /* owned */
+};
+
+struct gpu_prepared {
+    struct aorta_prepared base;
+    struct gpu_shot *shots;
+    size_t count;
+};
+/* What aorta_gpu_launch does on a stream that prepares. */
+aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
+aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);
+aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count);
+void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
 
 /* ---- kernels.c ---- */
 
@@ -212,13 +235,14 @@ struct gpu_device {
 struct gpu_stream {
     struct aorta_stream base;
     void *handle;
-    aorta_status failure;        /* sticky; owned */
-    struct gpu_verdict *verdict; /* NULL: no host call yet */
-    uint64_t host_calls;         /* ever queued */
-    struct gpu_branch *branch;   /* while captured */
-    int64_t *stamps[GPU_STAMPS]; /* timestamps asked for since the last command of a capture */
-    uint32_t stamp_count;        /* of them */
-    const char *last;            /* last kernel launched, for messages; static */
+    aorta_status failure;           /* sticky; owned */
+    struct gpu_verdict *verdict;    /* NULL: no host call yet */
+    uint64_t host_calls;            /* ever queued */
+    struct gpu_branch *branch;      /* while captured */
+    int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
+    uint32_t stamp_count;           /* of them */
+    const char *last;               /* last kernel launched, for messages; static */
+    struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
 };
 
 struct gpu_branch { /* what one stream does in a capture */

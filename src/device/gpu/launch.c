@@ -158,7 +158,7 @@ aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_g
 
 /* ---- launching ---- */
 
-static aorta_status allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
+aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
     const struct gpu_vendor *vendor = device->driver.vendor;
     if (!vendor->shared_opt_in || bytes <= vendor->shared_opt_in ||
         bytes <= atomic_load_explicit(&function->shared_max, memory_order_relaxed))
@@ -172,6 +172,12 @@ static aorta_status allow_shared(struct gpu_device *device, struct gpu_function 
     return NULL;
 }
 
+aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes) {
+    if (function->parameter_bytes == SIZE_MAX || function->parameter_bytes == bytes) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "kernel %s takes %zu bytes of arguments and is given %zu", function->entry->name,
+                       function->parameter_bytes, bytes);
+}
+
 static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_function *function,
                            const struct aorta_gpu_grid *grid, void *args) {
     uint32_t b[3], t[3];
@@ -180,7 +186,7 @@ static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_f
         b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
         t[i] = grid->threads[i] ? grid->threads[i] : 1;
     }
-    if (grid->shared_bytes) AORTA_TRY(allow_shared(device, function, grid->shared_bytes));
+    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device, function, grid->shared_bytes));
     int result = device->driver.api.launch(function->handle, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes,
                                            stream, parameters, NULL);
     if (!result) return NULL;
@@ -202,10 +208,7 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
-    if (function->parameter_bytes != SIZE_MAX && function->parameter_bytes != bytes) {
-        return AORTA_ERROR(AORTA_INTERNAL, "kernel %s takes %zu bytes of arguments and is given %zu", entry->name,
-                           function->parameter_bytes, bytes);
-    }
+    AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
     stream->last = entry->name;
     return launch(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
 }
@@ -214,6 +217,7 @@ aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_
                               struct aorta_gpu_grid grid, const void *args, size_t bytes) {
     struct gpu_stream *stream = gpu_stream(base);
     if (!grid.blocks[0]) return NULL;
+    if (stream->preparing) return aorta_gpu_prepared_add(stream, entry, &grid, args, bytes);
     aorta_status status = launch_entry(stream, entry, &grid, args, bytes);
     return status && stream->branch ? aorta_gpu_capture_break(stream->branch->capture, status) : status;
 }
@@ -223,7 +227,7 @@ aorta_status aorta_gpu_occupancy(struct aorta_device *device, const struct aorta
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_make_current(device));
     AORTA_TRY(aorta_gpu_function(gpu_device(device), entry, &function));
-    AORTA_TRY(allow_shared(gpu_device(device), function, shared_bytes));
+    AORTA_TRY(aorta_gpu_allow_shared(gpu_device(device), function, shared_bytes));
     int result = gpu_device(device)->driver.api.occupancy(blocks, function->handle, (int)threads, shared_bytes);
     return result ? aorta_gpu_error(gpu_device(device), result, "occupancy of kernel %s", entry->name) : NULL;
 }

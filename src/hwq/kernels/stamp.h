@@ -4,22 +4,7 @@
 #define AORTA_HWQ_KERNELS_STAMP_H
 
 #include "hwq/stamp.h"
-#include "ops/kernels/portable.h"
-
-#ifndef AORTA_EMULATOR
-/* Ticks of a timer that all multiprocessors share: ns on CUDA; HIP's counter of constant rate. */
-DEVICE int64_t device_timer() {
-#ifdef AORTA_CUDA
-    int64_t ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns) : : "memory");
-    return ns;
-#elif __has_builtin(__builtin_readsteadycounter)
-    return (int64_t)__builtin_readsteadycounter();
-#else /* before clang 18 */
-    return (int64_t)__builtin_amdgcn_s_memrealtime();
-#endif
-}
-#endif
+#include "ops/kernels/clock.h"
 
 DEVICE void stamp_begin(struct aorta_hwq_stamp *stamp) {
     if (!stamp || thread_index() != 0) return;

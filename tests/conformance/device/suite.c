@@ -162,10 +162,11 @@ static aorta_status run_mix(const void *args) {
     return NULL;
 }
 
+const struct aorta_kernel mix_kernel = {.name = "mix", .cpu = run_mix, .gpu = launch_mix};
+
 aorta_status queue_mix_on(struct aorta_stream *stream, int64_t *counter, int64_t value) {
-    static const struct aorta_kernel kernel = {.name = "mix", .cpu = run_mix, .gpu = launch_mix};
     struct mix_args args = {counter, value};
-    aorta_status status = aorta_launch(stream, &kernel, &args, sizeof args);
+    aorta_status status = aorta_launch(stream, &mix_kernel, &args, sizeof args);
     memset(&args, 0xFF, sizeof args); /* the call must have copied them */
     return status;
 }

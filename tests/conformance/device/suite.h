@@ -25,6 +25,7 @@ struct mix_args {
     int64_t *counter;
     int64_t value;
 };
+extern const struct aorta_kernel mix_kernel; /* takes a struct mix_args */
 void queue_mix(struct aorta_stream *stream, int64_t *counter, int64_t value);
 aorta_status queue_mix_on(struct aorta_stream *stream, int64_t *counter, int64_t value); /* for other host threads */
 int64_t mix(int64_t counter, int64_t value);                                             /* the same on the host */

@@ -1,0 +1,80 @@
+/* Launches worked out beforehand: the kernel's own launch function runs once, and what it would queue is kept. */
+#include "device/gpu/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
+    struct gpu_prepared *prepared = stream->preparing;
+    struct gpu_shot shot = {.grid = *grid};
+    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &shot.function));
+    AORTA_TRY(aorta_gpu_check_parameters(shot.function, bytes));
+    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device_of(stream), shot.function, grid->shared_bytes));
+    for (int i = 0; i < 3; i++) {
+        if (!shot.grid.blocks[i]) shot.grid.blocks[i] = 1;
+        if (!shot.grid.threads[i]) shot.grid.threads[i] = 1;
+    }
+    struct gpu_shot *shots = realloc(prepared->shots, (prepared->count + 1) * sizeof *shots);
+    if (shots) prepared->shots = shots;
+    shot.args = shots ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
+    if (!shot.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
+    memcpy(shot.args, args, bytes);
+    prepared->shots[prepared->count++] = shot;
+    return NULL;
+}
+
+aorta_status aorta_gpu_prepared_make(struct aorta_prepared *base) {
+    struct gpu_prepared *prepared = (struct gpu_prepared *)base;
+    struct gpu_stream *stream = gpu_stream(base->stream);
+    if (!base->kernel->gpu) return AORTA_ERROR(AORTA_UNSUPPORTED, "it has no version for GPUs");
+    AORTA_TRY(aorta_gpu_make_current(base->stream->device));
+    stream->preparing = prepared;
+    aorta_status status = base->kernel->gpu(base->stream, base->args);
+    stream->preparing = NULL;
+    return status;
+}
+
+void aorta_gpu_prepared_end(struct aorta_prepared *base) {
+    struct gpu_prepared *prepared = (struct gpu_prepared *)base;
+    for (size_t i = 0; i < prepared->count; i++) free(prepared->shots[i].args);
+    free(prepared->shots);
+}
+
+static aorta_status refused(struct gpu_stream *stream, const struct gpu_shot *shot, int result) {
+    return aorta_gpu_stream_keep(stream, aorta_gpu_error(device_of(stream), result, "stream %s: kernel %s",
+                                                         stream->base.name, shot->function->entry->name));
+}
+
+static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, const struct gpu_prepared *prepared) {
+    for (size_t i = 0; i < prepared->count; i++) {
+        const struct gpu_shot *shot = &prepared->shots[i];
+        const struct aorta_gpu_grid *grid = &shot->grid;
+        void *parameters[] = {shot->args};
+        int result =
+            api->launch(shot->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
+                        grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);
+        if (result) return refused(stream, shot, result);
+        stream->last = shot->function->entry->name;
+    }
+    return NULL;
+}
+
+/* Nothing has to be done before a launch on this stream: no capture to tell, no timestamp to write, no failure. */
+static bool is_plain(const struct gpu_stream *stream) {
+    return !stream->branch && !stream->stamp_count && !stream->failure &&
+           !(stream->verdict && atomic_load_explicit(&stream->verdict->failed, memory_order_acquire));
+}
+
+aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {
+    const struct gpu_api *api = api_of(gpu_stream(items[0]->stream));
+    AORTA_TRY(aorta_gpu_make_current(items[0]->stream->device));
+    for (size_t i = 0; i < count; i++) {
+        struct gpu_stream *stream = gpu_stream(items[i]->stream);
+        if (is_plain(stream))
+            AORTA_TRY(shoot(api, stream, (const struct gpu_prepared *)items[i]));
+        else
+            AORTA_TRY(aorta_gpu_stream_launch(items[i]->stream, items[i]->kernel, items[i]->args, items[i]->bytes));
+    }
+    return NULL;
+}

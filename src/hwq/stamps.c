@@ -1,0 +1,163 @@
+#include "hwq/stamps.h"
+#include "device/gpu.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { CHUNK = 4096, MOST_CHUNKS = 256 }; /* a million operations in one iteration */
+
+struct note {
+    int stream;
+    enum aorta_hwq_work kind;
+    const char *name;
+};
+
+struct chunk {
+    struct aorta_hwq_stamp *device;
+    struct note notes[CHUNK];
+};
+
+struct aorta_hwq_stamps {
+    struct aorta_hwq *hwq;
+    struct chunk *chunks[MOST_CHUNKS];
+    size_t chunk_count, used;
+    struct aorta_hwq_stamp *open[AORTA_HWQ_MAX_STREAMS];
+    struct aorta_hwq_stamp *blank, *read; /* pinned, CHUNK each */
+};
+
+/* ---- spans ---- */
+
+aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span) {
+    if (spans->count == spans->capacity) {
+        const size_t capacity = spans->capacity ? 2 * spans->capacity : 1024;
+        struct aorta_hwq_span *items = realloc(spans->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu stamps", capacity);
+        spans->items = items;
+        spans->capacity = capacity;
+    }
+    spans->items[spans->count++] = *span;
+    return NULL;
+}
+
+void aorta_hwq_spans_free(struct aorta_hwq_spans *spans) {
+    free(spans->items);
+    *spans = (struct aorta_hwq_spans){0};
+}
+
+/* ---- making room ---- */
+
+aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_stamps **stamps) {
+    struct aorta_hwq_stamps *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stamps");
+    const size_t bytes = CHUNK * sizeof *made->blank;
+    made->hwq = hwq;
+    aorta_status status = aorta_pinned_alloc(hwq->device, bytes, "blank stamps", (void **)&made->blank);
+    if (!status) status = aorta_pinned_alloc(hwq->device, bytes, "stamps on the host", (void **)&made->read);
+    if (status) {
+        aorta_hwq_stamps_destroy(made);
+        return status;
+    }
+    for (int i = 0; i < CHUNK; i++) made->blank[i] = (struct aorta_hwq_stamp){.start = INT64_MAX};
+    *stamps = made;
+    return NULL;
+}
+
+void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps) {
+    if (!stamps) return;
+    for (size_t i = 0; i < stamps->chunk_count; i++) {
+        aorta_device_free(stamps->hwq->device, stamps->chunks[i]->device);
+        free(stamps->chunks[i]);
+    }
+    aorta_pinned_free(stamps->hwq->device, stamps->blank);
+    aorta_pinned_free(stamps->hwq->device, stamps->read);
+    free(stamps);
+}
+
+static aorta_status clear_chunk(struct aorta_hwq_stamps *stamps, const struct chunk *chunk) {
+    return aorta_copy(stamps->hwq->streams[0], chunk->device, stamps->blank, CHUNK * sizeof *stamps->blank);
+}
+
+static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
+    struct aorta_device *device = stamps->hwq->device;
+    if (stamps->chunk_count == MOST_CHUNKS)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "more than %d operations in one iteration cannot be stamped",
+                           CHUNK * MOST_CHUNKS);
+    for (int s = 0; s < stamps->hwq->stream_count; s++)
+        if (aorta_stream_capturing(stamps->hwq->streams[s]))
+            return AORTA_ERROR(AORTA_INTERNAL, "a captured iteration has more operations than the one before it");
+    struct chunk *chunk = calloc(1, sizeof *chunk);
+    if (!chunk) return AORTA_ERROR(AORTA_MEMORY, "no host memory for stamps");
+    aorta_status status = aorta_device_alloc(device, CHUNK * sizeof *chunk->device, "stamps", (void **)&chunk->device);
+    if (!status)
+        status = aorta_copy(stamps->hwq->streams[0], chunk->device, stamps->blank, CHUNK * sizeof *stamps->blank);
+    if (!status) status = aorta_stream_synchronize(stamps->hwq->streams[0]); /* other streams will write there */
+    if (status) {
+        aorta_device_free(device, chunk->device);
+        free(chunk);
+        return status;
+    }
+    stamps->chunks[stamps->chunk_count++] = chunk;
+    return NULL;
+}
+
+aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, int stream, enum aorta_hwq_work kind,
+                                   const char *name, struct aorta_hwq_stamp **stamp) {
+    if (stamps->used == stamps->chunk_count * CHUNK) AORTA_TRY(add_chunk(stamps));
+    struct chunk *chunk = stamps->chunks[stamps->used / CHUNK];
+    chunk->notes[stamps->used % CHUNK] = (struct note){stream, kind, name};
+    *stamp = &chunk->device[stamps->used % CHUNK];
+    stamps->used++;
+    return NULL;
+}
+
+struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream) {
+    return &stamps->open[stream];
+}
+
+/* ---- around an iteration ---- */
+
+aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again) {
+    for (size_t i = 0; i < stamps->chunk_count; i++) AORTA_TRY(clear_chunk(stamps, stamps->chunks[i]));
+    AORTA_TRY(aorta_stream_synchronize(stamps->hwq->streams[0]));
+    if (!again) stamps->used = 0;
+    return NULL;
+}
+
+/* Ticks become ns only as differences: as such they fit a double. */
+static void put_on_ns(struct aorta_hwq_spans *spans, double ns_per_tick) {
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->items[i].start_ns < first) first = spans->items[i].start_ns;
+    for (size_t i = 0; i < spans->count; i++) {
+        struct aorta_hwq_span *span = &spans->items[i];
+        span->start_ns = (int64_t)((double)(span->start_ns - first) * ns_per_tick + 0.5);
+        span->end_ns = (int64_t)((double)(span->end_ns - first) * ns_per_tick + 0.5);
+    }
+}
+
+static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chunk *chunk, size_t count,
+                               struct aorta_hwq_spans *spans) {
+    AORTA_TRY(aorta_hwq_download(stamps->hwq, stamps->read, chunk->device, count * sizeof *stamps->read));
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_hwq_stamp *stamp = &stamps->read[i];
+        const struct note *note = &chunk->notes[i];
+        if (stamp->start == INT64_MAX || !stamp->end) {
+            spans->unstamped++;
+            continue;
+        }
+        const struct aorta_hwq_span span = {note->stream, note->kind, note->name, stamp->start, stamp->end};
+        AORTA_TRY(aorta_hwq_spans_add(spans, &span));
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct aorta_hwq_spans *spans) {
+    spans->count = spans->unstamped = 0;
+    for (size_t i = 0; i * CHUNK < stamps->used; i++) {
+        const size_t left = stamps->used - i * CHUNK;
+        AORTA_TRY(read_chunk(stamps, stamps->chunks[i], left < CHUNK ? left : CHUNK, spans));
+    }
+    const bool gpu = aorta_device_is_gpu(stamps->hwq->device);
+    put_on_ns(spans, gpu ? aorta_gpu_ns_per_tick(stamps->hwq->device) : 1.0);
+    return NULL;
+}

@@ -1,0 +1,38 @@
+/* The stamps of one pass: where kernels write when they ran, and what they were. */
+#ifndef AORTA_HWQ_STAMPS_H
+#define AORTA_HWQ_STAMPS_H
+
+#include "hwq/workload.h"
+
+/* One kernel or operation that ran. Times are ns from the first start of the iteration. */
+struct aorta_hwq_span {
+    int stream;
+    enum aorta_hwq_work kind;
+    const char *name; /* static */
+    int64_t start_ns, end_ns;
+};
+
+struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
+    struct aorta_hwq_span *items;
+    size_t count, capacity;
+    size_t unstamped; /* kernels that left no stamp: they did not run */
+};
+AORTA_MUST_USE aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span);
+void aorta_hwq_spans_free(struct aorta_hwq_spans *spans);
+
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_stamps **stamps);
+void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps); /* streams idle; NULL is fine */
+
+/* Before an iteration, streams idle: all stamps are blank. `again`: the same operations as last time will run (a
+ * graph's replay), else they are noted anew. */
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again);
+/* A place for one more, in device memory. New memory is got as needed, which captures do not allow: run an iteration
+ * before one is captured. */
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, int stream, enum aorta_hwq_work kind,
+                                                  const char *name, struct aorta_hwq_stamp **stamp);
+/* The operation that is open on a stream, between aorta_hwq_begin and _end. */
+struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream);
+/* After an iteration, streams idle: what ran. `spans` is emptied first. */
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct aorta_hwq_spans *spans);
+
+#endif
