@@ -45,7 +45,7 @@ AORTA_MUST_USE aorta_status aorta_json_stream_member(struct aorta_json_stream *s
                                                      bool *more);
 /* Whether another element comes in the array entered; leaves the array if not. */
 AORTA_MUST_USE aorta_status aorta_json_stream_more(struct aorta_json_stream *stream, bool *more);
-/* The whole value that comes next, valid until the next call. AORTA_FORMAT too for one above 64 MiB. */
+/* The whole value that comes next, valid until the next call. AORTA_FORMAT too for one above 128 MiB. */
 AORTA_MUST_USE aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct aorta_json_value *value);
 /* more and value in one call: the fast way over an array of records. */
 AORTA_MUST_USE aorta_status aorta_json_stream_element(struct aorta_json_stream *stream, struct aorta_json_value *value,
@@ -55,8 +55,12 @@ AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *str
 /* The first letter of what comes next, 0 at the end of the file. */
 AORTA_MUST_USE aorta_status aorta_json_stream_peek(struct aorta_json_stream *stream, char *letter);
 
-int64_t aorta_json_stream_offset(const struct aorta_json_stream *stream); /* of the last value or key handed out */
-int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream);  /* passed so far, unpacked */
+/* After the outermost value: nothing but white space may follow. */
+AORTA_MUST_USE aorta_status aorta_json_stream_finish(struct aorta_json_stream *stream);
+
+int64_t
+aorta_json_stream_offset(const struct aorta_json_stream *stream); /* of the value handed out last, or where it failed */
+int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream); /* passed so far, unpacked */
 const char *aorta_json_stream_name(const struct aorta_json_stream *stream);
 bool aorta_json_stream_truncated(const struct aorta_json_stream *stream); /* it failed because the file ended */
 

@@ -1,0 +1,279 @@
+/* Values that lie in memory: walking them, and their texts and numbers. */
+#include "trace/json_skip.h"
+#include "trace/json_stream.h"
+
+#include <string.h>
+
+static inline const char *pass_spaces(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
+    return at;
+}
+
+/* Where the value at `at` ends; NULL when it does not. */
+static inline const char *value_end(const char *at, const char *end) {
+    struct aorta_json_skip state = {0};
+    if (*at == '"') return aorta_json_skip_string(&state, at + 1, end);
+    if (*at == '{' || *at == '[') return aorta_json_skip_nested(&state, at, end);
+    const char *begin = at;
+    while (at < end && *at != ',' && *at != '}' && *at != ']' && (unsigned char)*at > ' ') at++;
+    return at > begin ? at : NULL;
+}
+
+static struct aorta_json_cursor inside(struct aorta_json_value value, char open, char close) {
+    if (value.length < 2 || value.text[0] != open || value.text[value.length - 1] != close)
+        return (struct aorta_json_cursor){0};
+    const char *end = value.text + value.length - 1;
+    return (struct aorta_json_cursor){pass_spaces(value.text + 1, end), end};
+}
+
+struct aorta_json_cursor aorta_json_members(struct aorta_json_value value) {
+    return inside(value, '{', '}');
+}
+struct aorta_json_cursor aorta_json_elements(struct aorta_json_value value) {
+    return inside(value, '[', ']');
+}
+
+/* Takes the value at the cursor and the comma behind it. The cursor stays where it is when something is wrong. */
+static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct aorta_json_value *value) {
+    const char *end = cursor->end, *behind = at < end ? value_end(at, end) : NULL;
+    if (!behind) return false;
+    *value = (struct aorta_json_value){at, (size_t)(behind - at)};
+    at = pass_spaces(behind, end);
+    if (at == end) {
+        cursor->at = end;
+        return true;
+    }
+    if (*at != ',') return false;
+    at = pass_spaces(at + 1, end);
+    if (at == end) return false; /* a comma with nothing behind it */
+    cursor->at = at;
+    return true;
+}
+
+bool aorta_json_next_element(struct aorta_json_cursor *cursor, struct aorta_json_value *value) {
+    return take(cursor, cursor->at, value);
+}
+
+bool aorta_json_next_member(struct aorta_json_cursor *cursor, struct aorta_json_value *key,
+                            struct aorta_json_value *value) {
+    const char *at = cursor->at, *end = cursor->end;
+    if (at >= end || *at != '"') return false;
+    struct aorta_json_skip state = {0};
+    const char *behind = aorta_json_skip_string(&state, at + 1, end);
+    if (!behind) return false;
+    *key = (struct aorta_json_value){at + 1, (size_t)(behind - at) - 2};
+    at = pass_spaces(behind, end);
+    if (at == end || *at != ':') return false;
+    return take(cursor, pass_spaces(at + 1, end), value);
+}
+
+bool aorta_json_key_is(struct aorta_json_value key, const char *name) {
+    size_t length = strlen(name);
+    return key.length == length && !memcmp(key.text, name, length);
+}
+
+/* ---- texts ---- */
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+/* Four hexadecimal digits; -1 if they are not there. */
+static long unicode_unit(const char *at, const char *end) {
+    if (end - at < 4) return -1;
+    long unit = 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = hex_digit(at[i]);
+        if (digit < 0) return -1;
+        unit = unit * 16 + digit;
+    }
+    return unit;
+}
+
+static void append_utf8(struct aorta_text *out, unsigned long code) {
+    char bytes[4];
+    size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (size_t i = length - 1; i > 0; i--, code >>= 6) bytes[i] = (char)(0x80 | (code & 0x3F));
+    bytes[0] = (char)(lead[length] | code);
+    aorta_text_append(out, bytes, length);
+}
+
+/* `at` is behind the u; returns what is behind the escape. A half of a pair without the other becomes U+FFFD. */
+static const char *resolve_unicode(const char *at, const char *end, struct aorta_text *out) {
+    enum { REPLACEMENT = 0xFFFD };
+    long unit = unicode_unit(at, end);
+    if (unit < 0) {
+        append_utf8(out, REPLACEMENT);
+        return at;
+    }
+    at += 4;
+    if (unit >= 0xD800 && unit < 0xDC00) {
+        long low = end - at >= 6 && at[0] == '\\' && at[1] == 'u' ? unicode_unit(at + 2, end) : -1;
+        if (low < 0xDC00 || low > 0xDFFF) {
+            append_utf8(out, REPLACEMENT);
+            return at;
+        }
+        append_utf8(out, 0x10000ul + ((unsigned long)(unit - 0xD800) << 10) + (unsigned long)(low - 0xDC00));
+        return at + 6;
+    }
+    append_utf8(out, unit >= 0xDC00 && unit < 0xE000 ? REPLACEMENT : (unsigned long)unit);
+    return at;
+}
+
+static void resolve_escapes(const char *at, const char *end, struct aorta_text *out) {
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    while (at < end) {
+        const char *backslash = memchr(at, '\\', (size_t)(end - at));
+        if (!backslash || end - backslash < 2) break;
+        aorta_text_append(out, at, (size_t)(backslash - at));
+        char letter = backslash[1];
+        at = backslash + 2;
+        if (letter == 'u') {
+            at = resolve_unicode(at, end, out);
+            continue;
+        }
+        const char *known = memchr(from, letter, sizeof from - 1);
+        aorta_text_append(out, known ? &to[known - from] : &letter, 1);
+    }
+    aorta_text_append(out, at, (size_t)(end - at));
+}
+
+bool aorta_json_get_string(struct aorta_json_value value, struct aorta_text *scratch, struct aorta_json_value *string) {
+    if (value.length < 2 || value.text[0] != '"') return false;
+    *string = (struct aorta_json_value){value.text + 1, value.length - 2};
+    if (!string->length || !memchr(string->text, '\\', string->length)) return true;
+    size_t before = scratch->length;
+    resolve_escapes(string->text, string->text + string->length, scratch);
+    if (scratch->failed) return false;
+    *string = (struct aorta_json_value){scratch->data + before, scratch->length - before};
+    return true;
+}
+
+/* ---- numbers ---- */
+
+static struct aorta_json_value without_quotes(struct aorta_json_value value) {
+    if (value.length >= 2 && value.text[0] == '"') return (struct aorta_json_value){value.text + 1, value.length - 2};
+    return value;
+}
+
+static bool get_hexadecimal(const char *at, const char *end, int64_t *number) {
+    uint64_t sum = 0;
+    if (at == end) return false;
+    for (; at < end; at++) {
+        int digit = hex_digit(*at);
+        if (digit < 0 || sum >> 60) return false;
+        sum = sum * 16 + (unsigned)digit;
+    }
+    if (sum > INT64_MAX) return false;
+    *number = (int64_t)sum;
+    return true;
+}
+
+/* A decimal number: sign × mantissa × 10^exponent. Digits beyond the 19 that fit are dropped; `next` is the first of
+ * them (0 without), which is all that rounding to a whole number needs. */
+struct decimal {
+    uint64_t mantissa;
+    int64_t exponent;
+    int next;
+    bool negative, inexact;
+};
+
+static const uint64_t MANTISSA_LIMIT = 1000000000000000000u; /* 10^18: one more digit fits */
+
+static inline void add_digit(struct decimal *d, char c, bool fraction, int *dropped) {
+    if (d->mantissa < MANTISSA_LIMIT) {
+        d->mantissa = d->mantissa * 10 + (unsigned)(c - '0');
+        d->exponent -= fraction;
+        return;
+    }
+    if (!(*dropped)++) d->next = c - '0';
+    d->inexact |= c != '0';
+    d->exponent += !fraction;
+}
+
+static bool get_exponent(const char *at, const char *end, int64_t *exponent) {
+    bool negative = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    if (at == end) return false;
+    int64_t sum = 0;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9') return false;
+        if (sum < 1000000) sum = sum * 10 + (*at - '0'); /* far outside any range already */
+    }
+    *exponent += negative ? -sum : sum;
+    return true;
+}
+
+static bool get_decimal(const char *at, const char *end, struct decimal *d) {
+    *d = (struct decimal){0};
+    int digits = 0, dropped = 0;
+    d->negative = at < end && *at == '-';
+    if (d->negative) at++;
+    for (; at < end && *at >= '0' && *at <= '9'; at++, digits++) add_digit(d, *at, false, &dropped);
+    if (at < end && *at == '.')
+        for (at++; at < end && *at >= '0' && *at <= '9'; at++, digits++) add_digit(d, *at, true, &dropped);
+    if (!digits) return false;
+    if (at < end && (*at == 'e' || *at == 'E')) return get_exponent(at + 1, end, &d->exponent);
+    return at == end;
+}
+
+static uint64_t power_of_ten(int64_t exponent) {
+    uint64_t power = 1;
+    while (exponent-- > 0) power *= 10;
+    return power;
+}
+
+/* The nearest whole number, half away from zero; false when it does not fit. *exact: nothing was rounded. */
+static bool round_decimal(const struct decimal *d, int64_t *number, bool *exact) {
+    uint64_t whole = d->mantissa;
+    *exact = !d->inexact;
+    if (whole && d->exponent > 0) {
+        if (d->exponent > 19 || __builtin_mul_overflow(whole, power_of_ten(d->exponent), &whole)) return false;
+    } else if (d->exponent == 0) {
+        whole += d->next >= 5;
+    } else if (d->exponent < -19) { /* the mantissa has 19 digits at most */
+        *exact &= !whole;
+        whole = 0;
+    } else if (d->exponent < 0) {
+        uint64_t power = power_of_ten(-d->exponent), rest = whole % power;
+        *exact &= !rest;
+        whole = whole / power + (rest >= power - rest);
+    }
+    if (whole > (uint64_t)INT64_MAX) return false;
+    *number = d->negative ? -(int64_t)whole : (int64_t)whole;
+    return true;
+}
+
+bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
+    value = without_quotes(value);
+    const char *at = value.text, *end = at + value.length;
+    if (value.length && value.length <= 18) { /* the common case: digits that fit */
+        int64_t sum = 0;
+        const char *digit = at;
+        for (; digit < end && *digit >= '0' && *digit <= '9'; digit++) sum = sum * 10 + (*digit - '0');
+        if (digit == end) {
+            *number = sum;
+            return true;
+        }
+    }
+    if (value.length > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X')) return get_hexadecimal(at + 2, end, number);
+    struct decimal decimal;
+    int64_t whole;
+    bool exact;
+    if (!get_decimal(at, end, &decimal) || !round_decimal(&decimal, &whole, &exact) || !exact) return false;
+    *number = whole;
+    return true;
+}
+
+bool aorta_json_get_scaled(struct aorta_json_value value, int shift, int64_t *number) {
+    value = without_quotes(value);
+    struct decimal decimal;
+    bool exact;
+    if (!value.length || !get_decimal(value.text, value.text + value.length, &decimal)) return false;
+    decimal.exponent += shift;
+    return round_decimal(&decimal, number, &exact);
+}
