@@ -208,8 +208,9 @@ static void add_call(const struct building *b, const struct rocprof_call *call) 
 static void fill(const struct building *b, bool first, int64_t bytes) {
     struct aorta_rocprof *rocprof = b->rocprof;
     struct aorta_trace *head = aorta_trace_builder_head(b->builder);
-    head->rank = rocprof->rank;
-    head->world = rocprof->world;
+    bool only = !b->launches; /* else the process has several devices, and its rank is none of theirs */
+    head->rank = only ? rocprof->rank : -1;
+    head->world = only ? rocprof->world : -1;
     head->process = rocprof->process;
     head->bytes_read = first ? bytes : 0;
     const struct rocprof_work *work = rocprof->work.items;
