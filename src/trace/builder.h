@@ -49,6 +49,9 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t 
                                    size_t name_length, const char *dims, size_t dims_length, const char *types,
                                    size_t types_length);
 
+/* Whether operations of this name are kept at all. */
+bool aorta_trace_operation_wanted(const char *name, size_t length);
+
 /* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): the facts of
  * collective kernels that carry none themselves and were launched within it. */
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,

@@ -18,7 +18,7 @@ struct aorta_json_stream {
     int64_t window_offset; /* of window[0] in the file */
     int64_t offset;        /* of what was handed out last */
     bool ended;            /* nothing comes after window[end] */
-    bool truncated;
+    bool failed, truncated;
     int depth;             /* brackets entered */
     bool first[MAX_DEPTH]; /* nothing was taken yet from the object or array at this depth */
     char close[MAX_DEPTH];
@@ -69,6 +69,9 @@ int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream) {
 const char *aorta_json_stream_name(const struct aorta_json_stream *stream) {
     return stream->name;
 }
+bool aorta_json_stream_failed(const struct aorta_json_stream *stream) {
+    return stream->failed;
+}
 bool aorta_json_stream_truncated(const struct aorta_json_stream *stream) {
     return stream->truncated;
 }
@@ -77,6 +80,7 @@ bool aorta_json_stream_truncated(const struct aorta_json_stream *stream) {
 static aorta_status broken(struct aorta_json_stream *stream, const char *expected) {
     stream->offset = aorta_json_stream_bytes(stream);
     long long place = (long long)stream->offset;
+    stream->failed = true;
     if (stream->at == stream->end) {
         stream->truncated = true;
         return AORTA_ERROR(AORTA_FORMAT, "%s is cut off: it ends at byte %lld where %s should follow", stream->name,
@@ -92,7 +96,8 @@ static aorta_status broken(struct aorta_json_stream *stream, const char *expecte
 
 static aorta_status grow(struct aorta_json_stream *stream) {
     size_t capacity = stream->capacity * 2;
-    if (capacity > MAX_WINDOW)
+    stream->failed = capacity > MAX_WINDOW;
+    if (stream->failed)
         return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %lld: a value that does not end within %zu MiB",
                            stream->name, (long long)aorta_json_stream_bytes(stream), stream->capacity >> 20);
     char *window = realloc(stream->window, capacity);
@@ -117,6 +122,7 @@ static aorta_status refill(struct aorta_json_stream *stream) {
     aorta_status status =
         aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
     if (status) {
+        stream->failed = true;
         stream->offset = stream->window_offset + (int64_t)stream->end;
         stream->truncated = aorta_source_truncated(stream->source);
         return aorta_annotate(status, "after %lld unpacked bytes", (long long)stream->offset);

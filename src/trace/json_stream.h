@@ -62,6 +62,7 @@ int64_t
 aorta_json_stream_offset(const struct aorta_json_stream *stream); /* of the value handed out last, or where it failed */
 int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream); /* passed so far, unpacked */
 const char *aorta_json_stream_name(const struct aorta_json_stream *stream);
+bool aorta_json_stream_failed(const struct aorta_json_stream *stream);    /* it was broken, or could not be read */
 bool aorta_json_stream_truncated(const struct aorta_json_stream *stream); /* it failed because the file ended */
 
 /* ---- values in memory: these do not fail ---- */

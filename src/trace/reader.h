@@ -17,8 +17,12 @@ extern const struct aorta_trace_reader aorta_trace_reader_csv;
 
 /* JSON files say what they are by a key of the outermost object, which may stand anywhere in it. The stream stands
  * before that key's value; the reader reads just this value. On an error with options->recover it keeps what it has,
- * counts the reason (aorta_json_stream_error_reason) and returns success. */
+ * counts the reason and returns success. */
 aorta_status aorta_trace_read_rocprof(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
                                       struct aorta_trace_list *list);
+
+/* A whole JSON file of any of these kinds, from a stream that stands at its beginning. */
+aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
+                                   struct aorta_trace_list *list);
 
 #endif

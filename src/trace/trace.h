@@ -151,6 +151,7 @@ enum aorta_trace_reason {
     AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
     AORTA_REASON_LOST,                /* events that the recorder says it lost */
     AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
+    AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_COUNT
 };
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
@@ -226,6 +227,11 @@ struct aorta_trace_list {
  * held before. */
 AORTA_MUST_USE aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
                                              struct aorta_trace_list *list);
+/* The same for several files, side by side on as many threads as there are processors; the list is in the order of the
+ * paths. Fails with the first failure of any; the list then keeps what it held before. */
+AORTA_MUST_USE aorta_status aorta_trace_open_many(const char *const *paths, size_t count,
+                                                  const struct aorta_trace_options *options,
+                                                  struct aorta_trace_list *list);
 /* Takes the trace over, also when it fails. */
 AORTA_MUST_USE aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace);
 void aorta_trace_list_free(struct aorta_trace_list *list);
