@@ -45,7 +45,7 @@ static struct aorta_norm norm_of(const struct bench *b) {
     return (struct aorta_norm){AORTA_BF16, b->rows, b->s.width, 1e-5f, 0.1f, rng_of(b)};
 }
 static struct aorta_gelu gelu_of(const struct bench *b) {
-    return (struct aorta_gelu){AORTA_BF16, b->rows * b->s.mlp, 0.1f, rng_of(b)};
+    return (struct aorta_gelu){AORTA_BF16, b->rows * b->s.mlp, 0.1f, rng_of(b), b->s.mlp};
 }
 static struct aorta_attention attention_of(const struct bench *b) {
     return (struct aorta_attention){AORTA_BF16, b->s.batch, b->s.positions, b->s.heads, b->s.width / b->s.heads,
@@ -60,19 +60,20 @@ static aorta_status norm_forward(struct bench *b) {
 }
 static aorta_status norm_backward(struct bench *b) {
     return aorta_norm_backward(b->stream, norm_of(b), b->x, NULL, b->y, b->weight, b->mean, b->rstd, b->z, b->dx,
-                               b->dweight, b->dbias, false);
+                               b->dweight, b->dbias, b->mean, false);
 }
 static aorta_status gelu_forward(struct bench *b) {
     return aorta_gelu_forward(b->stream, gelu_of(b), b->x, b->y);
 }
 static aorta_status gelu_backward(struct bench *b) {
-    return aorta_gelu_backward(b->stream, gelu_of(b), b->x, b->y, b->z);
+    return aorta_gelu_backward(b->stream, gelu_of(b), b->x, b->y, b->z, b->dbias, false);
 }
 static aorta_status attention_forward(struct bench *b) {
     return aorta_attention_forward(b->stream, attention_of(b), b->x, b->y, b->saved, b->scratch);
 }
 static aorta_status attention_backward(struct bench *b) {
-    return aorta_attention_backward(b->stream, attention_of(b), b->x, b->y, b->saved, b->z, b->dx, b->scratch);
+    return aorta_attention_backward(b->stream, attention_of(b), b->x, b->y, b->saved, b->z, b->dx, b->scratch, b->dbias,
+                                    false);
 }
 static aorta_status embedding_forward(struct bench *b) {
     return aorta_embedding_forward(b->stream, embedding_of(b), b->ids, b->table, b->x);
@@ -162,8 +163,8 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
     } rows[] = {{"forward", linear_forward, true},
                 {"dx", linear_input, true},
                 {"dx, added", linear_input_added, false},
-                {"dweight, dbias", linear_weight, true},
-                {"dweight alone", linear_weight_alone, false}};
+                {"dweight", linear_weight_alone, true},
+                {"dweight, dbias", linear_weight, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(label, sizeof label, "%s, %s", name, rows[i].what);
         AORTA_TRY(report(b, label, rows[i].run, flop, "TFLOP/s", rows[i].counts ? calls : 0.0));

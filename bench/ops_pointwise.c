@@ -21,7 +21,7 @@ struct bench {
 };
 
 static const struct aorta_norm norm = {AORTA_F32, ROWS, WIDTH, 1e-5f, 0.1f, {.seed = 1}};
-static const struct aorta_gelu gelu = {AORTA_F32, (int64_t)ROWS *MLP, 0.1f, {.seed = 1}};
+static const struct aorta_gelu gelu = {AORTA_F32, (int64_t)ROWS *MLP, 0.1f, {.seed = 1}, MLP};
 static const struct aorta_attention attention = {AORTA_F32, 8, 64, 12, 64, 0.1f, {.seed = 1}};
 static const struct aorta_embedding embedding = {AORTA_F32, ROWS, FEATURES, VOCAB, EMBEDDING};
 
@@ -30,19 +30,19 @@ static aorta_status norm_forward(struct bench *b) {
 }
 static aorta_status norm_backward(struct bench *b) {
     return aorta_norm_backward(b->stream, norm, b->a, b->b, b->c, b->big[0], b->big[2], b->big[3], b->d,
-                               b->d + ROWS * WIDTH, b->a + 2 * ROWS * WIDTH, b->b + 2 * ROWS * WIDTH, true);
+                               b->d + ROWS * WIDTH, b->a + 2 * ROWS * WIDTH, b->b + 2 * ROWS * WIDTH, NULL, true);
 }
 static aorta_status gelu_forward(struct bench *b) {
     return aorta_gelu_forward(b->stream, gelu, b->a, b->c);
 }
 static aorta_status gelu_backward(struct bench *b) {
-    return aorta_gelu_backward(b->stream, gelu, b->a, b->b, b->c);
+    return aorta_gelu_backward(b->stream, gelu, b->a, b->b, b->c, NULL, false);
 }
 static aorta_status attention_forward(struct bench *b) {
     return aorta_attention_forward(b->stream, attention, b->a, b->c, b->saved, b->scratch);
 }
 static aorta_status attention_backward(struct bench *b) {
-    return aorta_attention_backward(b->stream, attention, b->a, b->c, b->saved, b->b, b->d, b->scratch);
+    return aorta_attention_backward(b->stream, attention, b->a, b->c, b->saved, b->b, b->d, b->scratch, NULL, false);
 }
 static aorta_status embedding_forward(struct bench *b) {
     return aorta_embedding_forward(b->stream, embedding, b->ids, b->big[0], b->c);

@@ -66,15 +66,16 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
 
 static aorta_status norm_backward(struct op op, struct aorta_norm shape, const void *dy, const void *sum,
                                   const void *gamma, const float *mean, const float *rstd, void *dsum, void *dx,
-                                  float *dgamma, float *dbeta) {
+                                  float *dgamma, float *dbeta, float *dbias) {
     int range;
     AORTA_TRY(aorta_op_begin(op, "norm_backward", 0, &range));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, shape, dy, NULL, sum, gamma, mean, rstd, dsum, dx, dgamma, dbeta,
-                                  op.pass->accumulate));
+                                  dbias, op.pass->accumulate));
     return aorta_op_end(op, range);
 }
 
-/* From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
+/* Gradients of biases come from whoever makes the gradient behind the layer: it has the values at hand.
+ * From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
 static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                  const struct aorta_unit_view *view, void *dy) {
     const struct layer_memory *m = &model->layers[layer];
@@ -88,17 +89,17 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
 
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer},
                             aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), dy, m->sum2, w[NORM2_WEIGHT],
-                            m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS]));
+                            m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS], g[LINEAR2_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, behind, g[LINEAR2_WEIGHT], g[LINEAR2_BIAS]));
+    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, behind, g[LINEAR2_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR2_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, behind, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
-                                  model->dhidden, model->dhidden));
+                                  model->dhidden, model->dhidden, g[LINEAR1_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
-    AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], g[LINEAR1_BIAS]));
+    AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR1_WEIGHT, 2));
     return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
 }
@@ -116,25 +117,22 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     struct op in_proj = {pass, t->in_proj, layer}, out_proj = {pass, t->out_proj, layer};
     struct op attention = {pass, t->attention, layer};
 
-    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer},
-                            aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1, m->sum1,
-                            w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS]));
+    AORTA_TRY(norm_backward(
+        (struct op){pass, t->norm1, layer}, aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1,
+        m->sum1, w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS], g[OUT_PROJ_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, behind, g[OUT_PROJ_WEIGHT], g[OUT_PROJ_BIAS]));
+    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, behind, g[OUT_PROJ_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, layer, OUT_PROJ_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, behind, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", 0, &range));
     AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
-                                       m->attention, model->dcontext, model->dqkv, model->attention_scratch));
+                                       m->attention, model->dcontext, model->dqkv, model->attention_scratch,
+                                       g[IN_PROJ_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(attention, range));
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
-    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], g[IN_PROJ_BIAS]));
-    /* A constant added to all keys changes every score of a row alike, and softmax not at all: the gradient of the key
-     * bias is zero. What summing leaves of it is rounding, which AdamW would blow up to whole steps. */
-    AORTA_TRY(aorta_fill_bytes(pass->stream, g[IN_PROJ_BIAS] + model->shape.model_dim, 0,
-                               (size_t)model->shape.model_dim * sizeof(float)));
+    AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
     return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
 }

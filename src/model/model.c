@@ -193,5 +193,6 @@ struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct
     return (struct aorta_gelu){.dtype = model->shape.dtype,
                                .count = model->rows * model->shape.mlp_hidden_dim,
                                .dropout = model->shape.dropout,
-                               .rng = aorta_model_rng(pass, layer, place)};
+                               .rng = aorta_model_rng(pass, layer, place),
+                               .width = model->shape.mlp_hidden_dim};
 }

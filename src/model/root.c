@@ -105,16 +105,16 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
-                                  model->dhidden, model->dhidden));
+                                  model->dhidden, model->dhidden, g[SCORER0_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
-    AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], g[SCORER0_BIAS]));
+    AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
     AORTA_TRY(aorta_op_begin(norm, "norm_backward", 0, &range));
     AORTA_TRY(aorta_norm_backward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), model->dsum, NULL, x,
                                   w[FINAL_NORM_WEIGHT], model->mean, model->rstd, model->dy, NULL, g[FINAL_NORM_WEIGHT],
-                                  g[FINAL_NORM_BIAS], pass->accumulate));
+                                  g[FINAL_NORM_BIAS], NULL, pass->accumulate));
     AORTA_TRY(aorta_op_end(norm, range));
     return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
 }

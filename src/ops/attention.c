@@ -51,14 +51,25 @@ aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_a
 
 /* `out` is for devices that save less than the probabilities. */
 aorta_status aorta_attention_backward(struct aorta_stream *stream, struct aorta_attention shape, const void *qkv,
-                                      const void *out, const void *saved, const void *dout, void *dqkv, void *scratch) {
+                                      const void *out, const void *saved, const void *dout, void *dqkv, void *scratch,
+                                      float *dbias, bool accumulate) {
     AORTA_TRY(check_attention(backward_kernel.name, &shape));
-    if (shape.batch == 0) return NULL;
+    if (shape.batch == 0) {
+        if (!dbias || accumulate) return NULL;
+        return aorta_fill_bytes(stream, dbias, 0, (size_t)(3 * shape.heads * shape.head_dim) * sizeof *dbias);
+    }
     AORTA_TRY(aorta_check_pointers(
         backward_kernel.name,
         (const struct aorta_named_pointer[]){
             {"qkv", qkv}, {"out", out}, {"saved", saved}, {"dout", dout}, {"dqkv", dqkv}, {"scratch", scratch}, {0}}));
-    const struct aorta_attention_args args = {
-        .shape = shape, .qkv = qkv, .saved_in = saved, .out_in = out, .dout = dout, .dqkv = dqkv, .scratch = scratch};
+    const struct aorta_attention_args args = {.shape = shape,
+                                              .qkv = qkv,
+                                              .saved_in = saved,
+                                              .out_in = out,
+                                              .dout = dout,
+                                              .dqkv = dqkv,
+                                              .scratch = scratch,
+                                              .dbias = dbias,
+                                              .accumulate = accumulate};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);
 }

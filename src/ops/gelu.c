@@ -19,6 +19,13 @@ static aorta_status check_gelu(const char *operation, const struct aorta_gelu *s
     return aorta_check_dropout(operation, shape->dropout);
 }
 
+static aorta_status check_rows(const struct aorta_gelu *shape) {
+    AORTA_TRY(aorta_check_size(backward_kernel.name, "width", shape->width, 1));
+    if (shape->count % shape->width == 0) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld elements are no whole rows of %lld", backward_kernel.name,
+                       (long long)shape->count, (long long)shape->width);
+}
+
 aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, void *y) {
     AORTA_TRY(check_gelu(forward_kernel.name, &shape));
     if (shape.count == 0) return NULL;
@@ -28,11 +35,16 @@ aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu s
 }
 
 aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, const void *dy,
-                                 void *dx) {
+                                 void *dx, float *dbias, bool accumulate) {
     AORTA_TRY(check_gelu(backward_kernel.name, &shape));
-    if (shape.count == 0) return NULL;
+    if (dbias) AORTA_TRY(check_rows(&shape));
+    if (shape.count == 0) {
+        if (!dbias || accumulate) return NULL;
+        return aorta_fill_bytes(stream, dbias, 0, (size_t)shape.width * sizeof *dbias);
+    }
     AORTA_TRY(aorta_check_pointers(backward_kernel.name,
                                    (const struct aorta_named_pointer[]){{"x", x}, {"dy", dy}, {"dx", dx}, {0}}));
-    const struct aorta_gelu_args args = {.shape = shape, .x = x, .dy = dy, .out = dx};
+    const struct aorta_gelu_args args = {
+        .shape = shape, .x = x, .dy = dy, .out = dx, .dbias = dbias, .accumulate = accumulate};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);
 }

@@ -45,6 +45,8 @@ struct aorta_attention_args {
     struct aorta_attention shape;
     const void *qkv, *saved_in, *out_in, *dout; /* the latter three: backward only */
     void *out, *saved, *dqkv, *scratch;
+    float *dbias; /* backward only; NULL: not wanted */
+    bool accumulate;
 };
 
 struct aorta_norm_args {
@@ -59,7 +61,7 @@ struct aorta_norm_backward_args {
     const void *dy, *dy_extra, *sum, *gamma;
     const float *mean, *rstd;
     void *dsum, *dx;
-    float *dgamma, *dbeta;
+    float *dgamma, *dbeta, *dbias; /* dbias may be NULL */
     bool accumulate;
 };
 
@@ -67,6 +69,8 @@ struct aorta_gelu_args {
     struct aorta_gelu shape;
     const void *x, *dy; /* dy: backward only */
     void *out;          /* y or dx */
+    float *dbias;       /* backward only; NULL: not wanted */
+    bool accumulate;
 };
 
 struct aorta_embedding_args {

@@ -46,7 +46,7 @@ aorta_status aorta_norm_forward(struct aorta_stream *stream, struct aorta_norm s
 
 aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm shape, const void *dy,
                                  const void *dy_extra, const void *sum, const void *gamma, const float *mean,
-                                 const float *rstd, void *dsum, void *dx, float *dgamma, float *dbeta,
+                                 const float *rstd, void *dsum, void *dx, float *dgamma, float *dbeta, float *dbias,
                                  bool accumulate) {
     AORTA_TRY(check_norm(backward_kernel.name, &shape));
     AORTA_TRY(aorta_check_pointers(
@@ -67,6 +67,7 @@ aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm 
                                                   .dx = dx,
                                                   .dgamma = dgamma,
                                                   .dbeta = dbeta,
+                                                  .dbias = dbias,
                                                   .accumulate = accumulate};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);
 }

@@ -64,9 +64,13 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
  * contiguous within each, as torch.nn.MultiheadAttention's in_proj lays them out. */
 AORTA_MUST_USE aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_attention shape,
                                                     const void *qkv, void *out, void *saved, void *scratch);
+/* dbias [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys
+ * is 0, whatever rounding would leave there: a constant added to all keys changes every score of a row alike, and
+ * softmax not at all. */
 AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream, struct aorta_attention shape,
                                                      const void *qkv, const void *out, const void *saved,
-                                                     const void *dout, void *dqkv, void *scratch);
+                                                     const void *dout, void *dqkv, void *scratch, float *dbias,
+                                                     bool accumulate);
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
@@ -79,20 +83,22 @@ AORTA_MUST_USE aorta_status aorta_norm_forward(struct aorta_stream *stream, stru
                                                void *y, float *mean, float *rstd);
 /* dsum = gradient with respect to sum (that is, of the residual branch) [rows, width]; dx = dropoutᵀ(dsum), NULL when
  * the caller does not need it apart (no dropout: dx == dsum). dy_extra (may be NULL) is a second gradient of y that is
- * added to dy on the fly. dgamma, dbeta [width] fp32, += when `accumulate`. */
+ * added to dy on the fly. dgamma, dbeta [width] fp32, += when `accumulate`; so is dbias = Σ_rows dx (of dsum where dx
+ * is NULL), the gradient of the bias of the layer that made x; NULL: not wanted. */
 AORTA_MUST_USE aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm shape, const void *dy,
                                                 const void *dy_extra, const void *sum, const void *gamma,
                                                 const float *mean, const float *rstd, void *dsum, void *dx,
-                                                float *dgamma, float *dbeta, bool accumulate);
+                                                float *dgamma, float *dbeta, float *dbias, bool accumulate);
 
 /* ---- exact GELU with dropout behind it ---- */
 
 /* y = dropout(x·Φ(x)), Φ the normal distribution function (approximate="none"). */
 AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,
                                                void *y);
-/* dx = dropoutᵀ(dy)·(Φ(x) + x·φ(x)); dx may be dy. */
+/* dx = dropoutᵀ(dy)·(Φ(x) + x·φ(x)); dx may be dy. dbias [shape.width] fp32 = Σ_rows dx (+= when `accumulate`), the
+ * gradient of the bias of the layer that made x [count / width, width]; NULL: not wanted. */
 AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,
-                                                const void *dy, void *dx);
+                                                const void *dy, void *dx, float *dbias, bool accumulate);
 
 /* ---- embedding with mean over the features ---- */
 

@@ -78,6 +78,7 @@ struct aorta_gelu {
     int64_t count;
     float dropout; /* on the output; 0: none */
     struct aorta_rng rng;
+    int64_t width; /* columns of x, where sums over its rows are wanted */
 };
 
 struct aorta_embedding {

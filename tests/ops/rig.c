@@ -222,3 +222,17 @@ double rig_dropout(double probability, const struct aorta_rng *rng, int64_t step
     unsigned threshold = (unsigned)floor(probability * 65536.0 + 0.5);
     return sample < threshold ? 0.0 : 65536.0 / (65536.0 - threshold);
 }
+
+void rig_sums_of_rows(struct rig *rig, const char *name, enum aorta_dtype dtype, const double *values, int64_t rows,
+                      int64_t width, const double *start, const float *sums) {
+    const double *found = rig_get(rig, AORTA_F32, sums, width);
+    for (int64_t j = 0; j < width; j++) {
+        double expected = start ? start[j] : 0.0, size = 1.0;
+        for (int64_t row = 0; row < rows; row++) {
+            expected += values[row * width + j];
+            size += fabs(values[row * width + j]);
+        }
+        if (fabs(found[j] - expected) <= (rig_unit(dtype) + 1e-6) * size) continue;
+        fail_msg("%s[%lld] is %.9g, the rows add up to %.9g", name, (long long)j, found[j], expected);
+    }
+}

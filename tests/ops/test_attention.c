@@ -65,8 +65,15 @@ static void check_example(struct rig *rig, struct aorta_attention shape) {
     /* Tensor cores take weights that are rounded to the type; values are at most 1.5, weights sum up to 1 or so. */
     const double weights = aorta_device_is_gpu(rig->device) && dtype != AORTA_F32 ? 1.5 * unit : 0.0;
     rig_close_to("out", rig_get(rig, dtype, out, count), e.out, count, 1.01 * unit, 3e-6 + weights);
+    const int64_t width = 3 * shape.heads * shape.head_dim, rows = shape.batch * shape.positions;
+    double *start = rig_random(rig, AORTA_F32, width, 1);
+    float *dbias = rig_put(rig, AORTA_F32, start, width);
     check_ok(aorta_attention_backward(rig->stream, shape, qkv, out, saved, rig_put(rig, dtype, e.weight, count), dqkv,
-                                      scratch));
+                                      scratch, dbias, true));
+    double *gradient = rig_get(rig, dtype, dqkv, 3 * count);
+    for (int64_t i = 0; i < 3 * count; i++)
+        if (i % width / (width / 3) == 1) gradient[i] = 0.0; /* the keys' bias has no gradient */
+    rig_sums_of_rows(rig, "dbias", dtype, gradient, rows, width, start, dbias);
     rig_gradient("dqkv", loss, &e, e.qkv, 3 * count, rig_get(rig, dtype, dqkv, 3 * count), 4.0 * unit + 1e-5,
                  4.0 * unit + 1e-5);
 }
@@ -110,8 +117,8 @@ static void wrong_arguments(void **state) {
     check_fails(aorta_attention_forward(rig->stream, shape, some, some, some, some), AORTA_INTERNAL, "head_dim is 0");
     shape.head_dim = 1;
     check_fails(aorta_attention_forward(rig->stream, shape, some, some, NULL, some), AORTA_INTERNAL, "saved is NULL");
-    check_fails(aorta_attention_backward(rig->stream, shape, some, some, some, NULL, some, some), AORTA_INTERNAL,
-                "dout is NULL");
+    check_fails(aorta_attention_backward(rig->stream, shape, some, some, some, NULL, some, some, NULL, false),
+                AORTA_INTERNAL, "dout is NULL");
 }
 
 int main(void) {

@@ -57,7 +57,7 @@ static void conformance(void **state) {
                 const enum aorta_dtype dtype = rig_dtypes[t];
                 const int64_t count = counts[c];
                 const double unit = rig_unit(dtype);
-                shape_now = (struct aorta_gelu){dtype, count, drop ? 0.3f : 0.0f, {.seed = 5, .site = 9}};
+                shape_now = (struct aorta_gelu){dtype, count, drop ? 0.3f : 0.0f, {.seed = 5, .site = 9}, 0};
                 shape_now.rng.state = rig_step_state(rig, (struct aorta_step_state){.step = 4});
                 inputs = rig_random(rig, dtype, count, 4);
                 weights = rig_random(rig, dtype, count, 1);
@@ -68,7 +68,7 @@ static void conformance(void **state) {
                 for (int64_t i = 0; i < count; i++)
                     expected[i] = gelu(inputs[i]) * (drop ? rig_dropout((double)0.3f, &shape_now.rng, 4, i) : 1.0);
                 rig_close_to("y", rig_get(rig, dtype, y, count), expected, count, 1.01 * unit + 5e-7, 2e-7);
-                check_ok(aorta_gelu_backward(rig->stream, shape_now, x, dy, dy)); /* in place */
+                check_ok(aorta_gelu_backward(rig->stream, shape_now, x, dy, dy, NULL, false)); /* in place */
                 rig_gradient("dx", loss, NULL, inputs, count, rig_get(rig, dtype, dy, count), 1.01 * unit + 1e-6, 1e-6);
                 rig_reset(state);
             }
@@ -80,12 +80,41 @@ static void wrong_arguments(void **state) {
     struct aorta_gelu shape = {.dtype = AORTA_F32, .count = -1};
     check_fails(aorta_gelu_forward(rig->stream, shape, some, some), AORTA_INTERNAL, "count is -1");
     shape.count = 8;
-    check_fails(aorta_gelu_backward(rig->stream, shape, some, NULL, some), AORTA_INTERNAL, "dy is NULL");
+    check_fails(aorta_gelu_backward(rig->stream, shape, some, NULL, some, NULL, false), AORTA_INTERNAL, "dy is NULL");
     shape.count = 0;
-    check_ok(aorta_gelu_backward(rig->stream, shape, NULL, NULL, NULL));
+    check_ok(aorta_gelu_backward(rig->stream, shape, NULL, NULL, NULL, NULL, false));
+    shape.count = 12, shape.width = 5;
+    check_fails(aorta_gelu_backward(rig->stream, shape, some, some, some, some, false), AORTA_INTERNAL,
+                "12 elements are no whole rows of 5");
+}
+
+/* dx does not depend on whether its sums are asked for, and they are the sums of its rows. */
+static void bias_gradient(void **state) {
+    static const int64_t shapes[][2] = {{1, 1}, {3, 7}, {40, 24}, {200, 264}, {5, 2051}};
+    for (int t = 0; t < 3; t++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int variant = 0; variant < 4; variant++) {
+                struct rig *rig = *state;
+                const enum aorta_dtype dtype = rig_dtypes[t];
+                const int64_t rows = shapes[s][0], width = shapes[s][1], count = rows * width;
+                const bool accumulate = variant & 2;
+                struct aorta_gelu shape = {dtype, count, variant & 1 ? 0.3f : 0.0f, {.seed = 5, .site = 9}, width};
+                void *x = rig_put(rig, dtype, rig_random(rig, dtype, count, 4), count);
+                void *dy = rig_put(rig, dtype, rig_random(rig, dtype, count, 1), count);
+                void *plain = rig_alloc(rig, (size_t)count * aorta_dtype_size(dtype));
+                check_ok(aorta_gelu_backward(rig->stream, shape, x, dy, plain, NULL, false));
+                double *start = rig_random(rig, AORTA_F32, width, 1);
+                float *dbias = rig_put(rig, AORTA_F32, start, width);
+                check_ok(aorta_gelu_backward(rig->stream, shape, x, dy, dy, dbias, accumulate));
+                double *dx = rig_get(rig, dtype, dy, count);
+                rig_close_to("dx", dx, rig_get(rig, dtype, plain, count), count, 0.0, 0.0);
+                rig_sums_of_rows(rig, "dbias", dtype, dx, rows, width, accumulate ? start : NULL, dbias);
+                rig_reset(state);
+            }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), rig_test(conformance), rig_test(wrong_arguments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(accuracy), rig_test(conformance), rig_test(bias_gradient),
+                                       rig_test(wrong_arguments)};
     return rig_run_tests("ops: gelu", tests);
 }

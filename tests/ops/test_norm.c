@@ -85,15 +85,18 @@ static void check_example(struct rig *rig, struct aorta_norm shape, bool residua
     for (int64_t i = 0; i < count; i++) e.weight[i] = first[i] + second[i];
     double *start = rig_random(rig, AORTA_F32, shape.width, 1);
     float *dgamma = rig_put(rig, AORTA_F32, start, shape.width), *dbeta = rig_put(rig, AORTA_F32, start, shape.width);
+    float *dbias = rig_put(rig, AORTA_F32, start, shape.width);
     const size_t bytes = (size_t)count * aorta_dtype_size(shape.dtype);
     void *dsum = rig_alloc(rig, bytes), *dx = rig_alloc(rig, bytes);
     check_ok(aorta_norm_backward(rig->stream, e.shape, rig_put(rig, shape.dtype, first, count),
                                  rig_put(rig, shape.dtype, second, count), out.sum, out.gamma, out.mean, out.rstd, dsum,
-                                 dx, dgamma, dbeta, true));
+                                 dx, dgamma, dbeta, dbias, true));
     const double relative = 4.0 * unit + 1e-5, absolute = 30.0 * unit + 1e-5;
     if (residual)
         rig_gradient("dsum", loss, &e, e.residual, count, rig_get(rig, shape.dtype, dsum, count), relative, absolute);
     rig_gradient("dx", loss, &e, e.x, count, rig_get(rig, shape.dtype, dx, count), relative, absolute);
+    rig_sums_of_rows(rig, "dbias", shape.dtype, rig_get(rig, shape.dtype, dx, count), shape.rows, shape.width, start,
+                     dbias);
     double *gamma = rig_get(rig, AORTA_F32, dgamma, shape.width), *beta = rig_get(rig, AORTA_F32, dbeta, shape.width);
     for (int64_t j = 0; j < shape.width; j++) gamma[j] -= start[j], beta[j] -= start[j];
     const double sums = absolute * sqrt((double)shape.rows);
@@ -131,17 +134,19 @@ static void plain_layernorm(void **state) {
     reference(&e);
     rig_close_to("y", rig_get(rig, AORTA_F32, y, count), e.y, count, 1e-6, 2e-6);
     float *dsum = rig_alloc(rig, sizeof(float) * (size_t)count), *dgamma = rig_alloc(rig, 33 * sizeof(float)),
-          *dbeta = rig_alloc(rig, 33 * sizeof(float));
+          *dbeta = rig_alloc(rig, 33 * sizeof(float)), *dbias = rig_alloc(rig, 33 * sizeof(float));
     check_ok(aorta_norm_backward(rig->stream, shape, rig_put(rig, AORTA_F32, e.weight, count), NULL, x, gamma, mean,
-                                 rstd, dsum, NULL, dgamma, dbeta, false));
+                                 rstd, dsum, NULL, dgamma, dbeta, dbias, false));
+    rig_sums_of_rows(rig, "dbias", AORTA_F32, rig_get(rig, AORTA_F32, dsum, count), 4, 33, NULL, dbias);
     rig_gradient("dx", loss, &e, e.x, count, rig_get(rig, AORTA_F32, dsum, count), 1e-5, 1e-5);
     rig_gradient("dgamma", loss, &e, e.gamma, 33, rig_get(rig, AORTA_F32, dgamma, 33), 1e-5, 1e-5);
     /* no rows: nothing is added, and the gradients of nothing are zero */
     shape.rows = 0;
-    check_ok(
-        aorta_norm_backward(rig->stream, shape, NULL, NULL, NULL, gamma, NULL, NULL, NULL, NULL, dgamma, dbeta, false));
+    check_ok(aorta_norm_backward(rig->stream, shape, NULL, NULL, NULL, gamma, NULL, NULL, NULL, NULL, dgamma, dbeta,
+                                 dbias, false));
     double *zero = rig_values(rig, 33);
     rig_close_to("dgamma", rig_get(rig, AORTA_F32, dgamma, 33), zero, 33, 0.0, 0.0);
+    rig_close_to("dbias", rig_get(rig, AORTA_F32, dbias, 33), zero, 33, 0.0, 0.0);
 }
 
 static void wrong_arguments(void **state) {

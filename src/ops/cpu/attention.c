@@ -175,10 +175,28 @@ static aorta_status head_backward(const struct aorta_attention_args *a, const st
     return NULL;
 }
 
+/* Of all but the keys' bias, whose gradient is zero. */
+static void bias_gradient(const struct aorta_attention_args *a) {
+    const int64_t width = a->shape.heads * a->shape.head_dim, rows = a->shape.batch * a->shape.positions;
+    float block[AORTA_BLOCK];
+    for (int64_t j = 0; j < 3 * width && !a->accumulate; j++) a->dbias[j] = 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t column = 0; column < 3 * width; column += column == 0 ? 2 * width : width) {
+            for (int64_t i = 0; i < width; i += AORTA_BLOCK) {
+                const int64_t n = block_length(i, width);
+                const float *from = block_read(a->dqkv, a->shape.dtype, row * 3 * width + column + i, n, block);
+#pragma omp simd
+                for (int64_t j = 0; j < n; j++) a->dbias[column + i + j] += from[j];
+            }
+        }
+    }
+}
+
 aorta_status AORTA_ISA_NAME(attention_backward)(const void *args) {
     const struct aorta_attention_args *a = args;
     const struct aorta_dropout dropout = aorta_dropout_begin(a->shape.dropout, &a->shape.rng);
     for (int64_t index = 0; index < a->shape.batch * a->shape.heads; index++)
         AORTA_TRY(head_backward(a, &dropout, head_begin(&a->shape, index, a->scratch)));
+    if (a->dbias) bias_gradient(a);
     return NULL;
 }

@@ -118,6 +118,12 @@ static void norm_backward_row(const struct backward_row *row) {
     }
 }
 
+/* `sums` may be NULL. */
+static void add_row(float *sums, const float *row, int64_t width) {
+#pragma omp simd
+    for (int64_t j = 0; j < (sums ? width : 0); j++) sums[j] += row[j];
+}
+
 aorta_status AORTA_ISA_NAME(norm_backward)(const void *args) {
     const struct aorta_norm_backward_args *a = args;
     const enum aorta_dtype dtype = a->shape.dtype;
@@ -129,6 +135,7 @@ aorta_status AORTA_ISA_NAME(norm_backward)(const void *args) {
     struct backward_row row = {.width = width, .dgamma = a->dgamma, .dbeta = a->dbeta};
     row.gamma = block_read(a->gamma, dtype, 0, width, work);
     for (int64_t j = 0; j < width && !a->accumulate; j++) a->dgamma[j] = a->dbeta[j] = 0.0f;
+    for (int64_t j = 0; j < width && a->dbias && !a->accumulate; j++) a->dbias[j] = 0.0f;
     for (int64_t i = 0; i < a->shape.rows; i++) {
         const int64_t first = i * width;
         row.mean = a->mean[i];
@@ -144,12 +151,16 @@ aorta_status AORTA_ISA_NAME(norm_backward)(const void *args) {
         }
         norm_backward_row(&row);
         block_write(a->dsum, dtype, first, width, row.dsum);
-        if (!a->dx) continue;
+        if (!a->dx) {
+            add_row(a->dbias, row.dsum, width);
+            continue;
+        }
         float *dx = block_target(a->dx, dtype, first, work + 5 * width);
         if (dropout.threshold)
             drop_row(&dropout, first, width, row.dsum, dx);
         else
             for (int64_t j = 0; j < width; j++) dx[j] = row.dsum[j];
+        add_row(a->dbias, dx, width);
         block_write(a->dx, dtype, first, width, dx);
     }
     free(work);

@@ -115,8 +115,7 @@ aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const 
                                    sizeof gpu);
 }
 
-aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_attention_args *a = args;
+static aorta_status gradients(struct aorta_stream *stream, const struct aorta_attention_args *a) {
     const struct variant *variant;
     AORTA_TRY(choose(&a->shape, &variant));
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved_in);
@@ -127,4 +126,13 @@ aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const
     const struct aorta_gpu_grid grid = tiled_grid(variant, &a->shape);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->queries, a->shape.dtype, grid, &gpu, sizeof gpu));
     return aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, &gpu, sizeof gpu);
+}
+
+aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_attention_args *a = args;
+    AORTA_TRY(gradients(stream, a));
+    if (!a->dbias) return NULL;
+    const int64_t width = a->shape.heads * a->shape.head_dim;
+    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, a->shape.batch * a->shape.positions, 3 * width,
+                                     a->dbias, width, 2 * width, a->accumulate);
 }

@@ -53,11 +53,19 @@ static inline uint32_t aorta_ops_blocks(int64_t count, int64_t per_block) {
     return (uint32_t)((count + per_block - 1) / per_block);
 }
 
-/* Column sums of dy [rows, columns] into sums (+= when `accumulate`). */
+/* How sums over the rows of a matrix are shared out (kernels/column.h): a grid of strips of columns × shares of rows,
+ * and the memory in which each block leaves its sums. */
+struct aorta_ops_columns {
+    int64_t rows_per_split, splits;
+    size_t partial_bytes;
+    struct aorta_gpu_grid grid;
+};
+struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns);
+/* Column sums of dy [rows, columns] into sums (+= when `accumulate`); 0 instead for columns [zero_from, zero_to). */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
                                                       const void *dy, int64_t rows, int64_t columns, float *sums,
-                                                      bool accumulate);
-/* The second stage alone: column sums of partial [rows, columns] into first[0 … split) and second. */
+                                                      int64_t zero_from, int64_t zero_to, bool accumulate);
+/* The second stage alone: column sums of partial [rows, columns]. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_finish_args *args);
 

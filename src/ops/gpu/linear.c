@@ -113,7 +113,7 @@ aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, c
         if (done) return NULL;
     }
     if (a->dbias)
-        AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, s->rows, s->out, a->dbias, a->accumulate));
+        AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, s->rows, s->out, a->dbias, 0, 0, a->accumulate));
     if (s->rows == 0) /* a product over nothing is zero */
         return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};

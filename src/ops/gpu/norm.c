@@ -34,17 +34,18 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
     if (blocks > aorta_ops_blocks(rows, threads[1])) blocks = aorta_ops_blocks(rows, threads[1]);
     const int64_t partial_rows = (int64_t)blocks * threads[1];
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(partial_rows * 2 * width) * sizeof(float), &workspace));
+    const int64_t sums = a->dbias ? 3 : 2;
+    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(partial_rows * sums * width) * sizeof(float), &workspace));
     struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
     first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {threads[0], threads[1]}};
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_norm_backward, a->shape.dtype, grid, &first, sizeof first));
+    const enum aorta_ops_entry entry = a->dbias ? AORTA_ENTRY_norm_backward_bias : AORTA_ENTRY_norm_backward;
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entry, a->shape.dtype, grid, &first, sizeof first));
     const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
                                                         .rows = partial_rows,
-                                                        .columns = 2 * width,
+                                                        .columns = sums * width,
                                                         .split = width,
-                                                        .first = a->dgamma,
-                                                        .second = a->dbeta,
+                                                        .sums = {a->dgamma, a->dbeta, a->dbias},
                                                         .accumulate = a->accumulate};
     return aorta_ops_gpu_column_finish(stream, &second);
 }
@@ -55,28 +56,38 @@ aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const stru
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, args, sizeof *args);
 }
 
-/* Enough blocks to fill the device, none with less than a few rows for each thread. */
-aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype, const void *dy,
-                                       int64_t rows, int64_t columns, float *sums, bool accumulate) {
+/* As many blocks as run at once, none with less than a few rows for each thread. */
+struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns) {
     enum { LEAST_ROWS = 4 * AORTA_COLUMN_ROWS };
-    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(device);
     const uint32_t across = aorta_ops_blocks(columns, (int64_t)AORTA_COLUMN_LANES * 8);
-    const int64_t wanted = (4 * gpu->multiprocessors + across - 1) / across;
-    int64_t per_split = (rows + wanted - 1) / wanted;
+    const int64_t wanted = AORTA_COLUMN_RESIDENT * (int64_t)gpu->multiprocessors / across;
+    int64_t per_split = wanted > 1 ? (rows + wanted - 1) / wanted : rows;
     if (per_split < LEAST_ROWS) per_split = LEAST_ROWS;
     const uint32_t splits = aorta_ops_blocks(rows, per_split);
+    return (struct aorta_ops_columns){
+        .rows_per_split = per_split,
+        .splits = splits,
+        .partial_bytes = (size_t)(splits * columns) * sizeof(float),
+        .grid = {.blocks = {splits > 0 ? across : 0, splits}, .threads = {AORTA_COLUMN_LANES, AORTA_COLUMN_ROWS}}};
+}
+
+aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype, const void *dy,
+                                       int64_t rows, int64_t columns, float *sums, int64_t zero_from, int64_t zero_to,
+                                       bool accumulate) {
+    const struct aorta_ops_columns share = aorta_ops_gpu_share_columns(aorta_stream_device(stream), rows, columns);
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(splits * columns) * sizeof(float), &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, share.partial_bytes, &workspace));
     const struct aorta_gpu_column_args first = {
-        .x = dy, .rows = rows, .columns = columns, .rows_per_split = per_split, .partial = workspace.memory};
-    const struct aorta_gpu_grid grid = {.blocks = {splits > 0 ? across : 0, splits},
-                                        .threads = {AORTA_COLUMN_LANES, AORTA_COLUMN_ROWS}};
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, grid, &first, sizeof first));
+        .x = dy, .rows = rows, .columns = columns, .rows_per_split = share.rows_per_split, .partial = workspace.memory};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, share.grid, &first, sizeof first));
     const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
-                                                        .rows = splits,
+                                                        .rows = share.splits,
                                                         .columns = columns,
                                                         .split = columns,
-                                                        .first = sums,
+                                                        .sums = {sums},
+                                                        .zero_from = zero_from,
+                                                        .zero_to = zero_to,
                                                         .accumulate = accumulate};
     return aorta_ops_gpu_column_finish(stream, &second);
 }

@@ -1,5 +1,6 @@
-/* Operations on elements of their own: a thread takes eight of them. */
+/* Operations on elements of their own: a thread takes eight of them, or a strip of rows where their sums are wanted. */
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
 
 static struct aorta_gpu_grid grid_of(int64_t count) {
     return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_TILE)},
@@ -42,8 +43,31 @@ aorta_status aorta_ops_gpu_gelu_forward(struct aorta_stream *stream, const void 
     return gelu(stream, AORTA_ENTRY_gelu_forward, *(const struct aorta_gelu_args *)args);
 }
 
+static aorta_status gelu_backward_columns(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
+    const int64_t width = a->shape.width;
+    const struct aorta_ops_columns columns =
+        aorta_ops_gpu_share_columns(aorta_stream_device(stream), a->shape.count / width, width);
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, columns.partial_bytes, &workspace));
+    struct aorta_gpu_gelu_columns_args args = {.op = *a,
+                                               .rows = a->shape.count / width,
+                                               .rows_per_split = columns.rows_per_split,
+                                               .partial = workspace.memory};
+    args.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gelu_backward_columns, a->shape.dtype, columns.grid, &args,
+                                      sizeof args));
+    const struct aorta_gpu_column_finish_args finish = {.partial = args.partial,
+                                                        .rows = columns.splits,
+                                                        .columns = width,
+                                                        .split = width,
+                                                        .sums = {a->dbias},
+                                                        .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_finish(stream, &finish);
+}
+
 aorta_status aorta_ops_gpu_gelu_backward(struct aorta_stream *stream, const void *args) {
-    return gelu(stream, AORTA_ENTRY_gelu_backward, *(const struct aorta_gelu_args *)args);
+    const struct aorta_gelu_args *a = args;
+    return a->dbias ? gelu_backward_columns(stream, a) : gelu(stream, AORTA_ENTRY_gelu_backward, *a);
 }
 
 aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, const void *args) {

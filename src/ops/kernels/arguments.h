@@ -15,7 +15,8 @@ enum {
     AORTA_NORM_CHUNKS = 2,    /* of eight elements, held by one thread */
     AORTA_COLUMN_LANES = 32,  /* threads side by side; each takes eight columns in the first stage, one in the second */
     AORTA_COLUMN_ROWS = 8,    /* threads below each other in the first stage … */
-    AORTA_FINISH_ROWS = 32,   /* … and in the second, where there are few columns */
+    AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
+    AORTA_FINISH_ROWS = 32,    /* … and in the second, where there are few columns */
     AORTA_SORT_THREADS = 256,
     AORTA_SORT_ITEMS = 8, /* of one thread */
     AORTA_SORT_DIGITS = 256,
@@ -55,18 +56,26 @@ struct aorta_gpu_column_args {
     float *partial;
 };
 
-/* Column sums of partial [rows, columns] into first[0 … split) and second[0 … columns − split), += when `accumulate`.
- */
+/* Column sums of partial [rows, columns] into sums[0 … split), sums[1][0 … split), …, += when `accumulate`. Columns
+ * [zero_from, zero_to) are written as 0. */
 struct aorta_gpu_column_finish_args {
     const float *partial;
     int64_t rows, columns, split;
-    float *first, *second;
+    float *sums[3];
+    int64_t zero_from, zero_to;
     bool accumulate;
 };
 
 struct aorta_gpu_norm_backward_args {
     struct aorta_norm_backward_args op;
-    float *partial; /* [blocks × rows of threads, 2·width]: dgamma, dbeta */
+    float *partial; /* [blocks × rows of threads, sums·width]: dgamma, dbeta and, of three, dbias */
+};
+
+/* A block takes 8·AORTA_COLUMN_LANES columns of a share of the rows. */
+struct aorta_gpu_gelu_columns_args {
+    struct aorta_gelu_args op;
+    int64_t rows, rows_per_split;
+    float *partial; /* [splits, width]: sums of dx */
 };
 
 /* ---- embedding ---- */

@@ -139,12 +139,13 @@ template <typename T> DEVICE void norm_forward(const aorta_norm_args &a) {
 TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward, aorta_norm_args)
 
 /* With n = (sum − mean)·rstd and g = dy·gamma: dsum = rstd·(g − mean(g) − n·mean(g·n)). Rows are dealt out to the
- * blocks; each row of threads leaves its sums of dgamma and dbeta in `partial`. */
-template <typename T, bool WHOLE> DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
+ * blocks; each row of threads leaves its sums of dgamma, dbeta and, with BIAS, of dx in `partial`. */
+template <typename T, bool WHOLE, bool BIAS> DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
     const aorta_norm_backward_args &a = args.op;
     const int64_t width = a.shape.width;
     const dropout drop = dropout_begin(a.shape.dropout, a.shape.rng);
     float dgamma[AORTA_NORM_CHUNKS][8] = {}, dbeta[AORTA_NORM_CHUNKS][8] = {};
+    float dbias[BIAS ? AORTA_NORM_CHUNKS : 1][8] = {};
     norm_row<T, WHOLE> gammas;
     gammas.begin((const T *)a.gamma, 0, width);
     const int64_t stride = (int64_t)gridDim.x * blockDim.y;
@@ -183,25 +184,39 @@ template <typename T, bool WHOLE> DEVICE void norm_backward_rows(const aorta_gpu
             const int count = within(column, end, 8);
             for (int i = 0; i < 8; i++) dy[c][i] = rstd * (dy[c][i] - total - normal[c][i] * along);
             norm_store<WHOLE>((T *)a.dsum + start + column, count, dy[c]);
-            if (!a.dx || count == 0) continue;
-            norm_dropout<WHOLE>(drop, samples[c], start + column, dy[c]);
-            norm_store<WHOLE>((T *)a.dx + start + column, count, dy[c]);
+            if (a.dx && count > 0) {
+                norm_dropout<WHOLE>(drop, samples[c], start + column, dy[c]);
+                norm_store<WHOLE>((T *)a.dx + start + column, count, dy[c]);
+            }
+            if constexpr (BIAS) {
+                for (int i = 0; i < 8; i++) dbias[c][i] += i < count ? dy[c][i] : 0.0f;
+            }
         }
     }
-    float *partial = args.partial + ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * 2 * width;
+    float *partial = args.partial + ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * (BIAS ? 3 : 2) * width;
 #pragma unroll
     for (int c = 0; c < AORTA_NORM_CHUNKS; c++) {
         const int64_t column = chunk_column(c);
         const int count = within(column, width, 8);
         store8(partial + column, count, dgamma[c]);
         store8(partial + width + column, count, dbeta[c]);
+        if constexpr (BIAS) store8(partial + 2 * width + column, count, dbias[c]);
     }
 }
 
-template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
+template <typename T, bool BIAS> DEVICE void norm_backward_any(const aorta_gpu_norm_backward_args &a) {
     if (all_aligned(a.op.shape.width, a.op.dy, a.op.dy_extra, a.op.sum, a.op.gamma) && aligned16(a.op.dsum) &&
         aligned16(a.op.dx))
-        return norm_backward_rows<T, true>(a);
-    norm_backward_rows<T, false>(a);
+        return norm_backward_rows<T, true, BIAS>(a);
+    norm_backward_rows<T, false, BIAS>(a);
+}
+
+template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
+    norm_backward_any<T, false>(a);
 }
 TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward, aorta_gpu_norm_backward_args)
+
+template <typename T> DEVICE void norm_backward_bias(const aorta_gpu_norm_backward_args &a) {
+    norm_backward_any<T, true>(a);
+}
+TYPED_KERNELS(AORTA_NORM_THREADS, norm_backward_bias, aorta_gpu_norm_backward_args)

@@ -2,6 +2,7 @@
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
+#include "ops/kernels/column.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/element.h"
 
@@ -145,3 +146,76 @@ template <typename T> DEVICE void gelu_backward(const aorta_gelu_args &a) {
     gelu<T, true>(a);
 }
 TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_backward, aorta_gelu_args)
+
+/* The same for some rows of some columns, with the sums of dx over these rows: a thread's rows are AORTA_COLUMN_ROWS
+ * apart, and of aligned ones two are loaded before the first is looked at. */
+template <typename T, bool WHOLE>
+DEVICE void gelu_backward_rows(const aorta_gelu_args &a, const dropout &drop, int64_t row, int64_t end, float sum[8]) {
+    const int64_t width = a.shape.width, column = ((int64_t)blockIdx.x * AORTA_COLUMN_LANES + threadIdx.x) * 8;
+    const int count = within(column, width, 8);
+    const T *x = (const T *)a.x + column, *dy = (const T *)a.dy + column;
+    T *dx = (T *)a.out + column;
+    if (count == 0) return;
+    constexpr int AT_ONCE = WHOLE ? 2 : 1;
+    for (; row < end; row += AT_ONCE * AORTA_COLUMN_ROWS) {
+        chunk<T> raw_x[AT_ONCE], raw_dy[AT_ONCE];
+        if constexpr (WHOLE) {
+#pragma unroll
+            for (int r = 0; r < AT_ONCE; r++) {
+                const int64_t from = least(row + r * AORTA_COLUMN_ROWS, end - 1) * width;
+                raw_x[r] = load_chunk(x + from);
+                raw_dy[r] = load_chunk(dy + from);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++) {
+            const int64_t at = (row + r * AORTA_COLUMN_ROWS) * width;
+            float value[8], in[8];
+            if (row + r * AORTA_COLUMN_ROWS < end) {
+                if constexpr (WHOLE) {
+                    open_chunk(raw_x[r], in);
+                    open_chunk(raw_dy[r], value);
+                } else {
+                    load8(x + at, count, in);
+                    load8(dy + at, count, value);
+                }
+                gelu_values<true>(in, value);
+                if constexpr (WHOLE) {
+                    if (drop.threshold)
+                        dropout_apply_block(drop, dropout_block(drop, (uint64_t)(at + column) / 8), value);
+                    store_aligned(dx + at, value);
+                } else {
+                    dropout_apply(drop, at + column, value);
+                    store8(dx + at, count, value);
+                }
+#pragma unroll
+                for (int i = 0; i < 8; i++) sum[i] += i < count ? value[i] : 0.0f;
+            }
+        }
+    }
+}
+
+template <typename T> DEVICE void gelu_backward_columns(const aorta_gpu_gelu_columns_args &a) {
+    __shared__ float sums[AORTA_COLUMN_ROWS][AORTA_COLUMN_LANES * 8];
+    float sum[8] = {};
+    const bool whole = a.op.shape.width % 8 == 0 && aligned16(a.op.x) && aligned16(a.op.dy) && aligned16(a.op.out);
+    const dropout drop = dropout_begin(a.op.shape.dropout, a.op.shape.rng);
+    const int64_t begin = (int64_t)blockIdx.y * a.rows_per_split, end = least(begin + a.rows_per_split, a.rows);
+    if (whole)
+        gelu_backward_rows<T, true>(a.op, drop, begin + threadIdx.y, end, sum);
+    else
+        gelu_backward_rows<T, false>(a.op, drop, begin + threadIdx.y, end, sum);
+    column_partial(sums, sum, a.op.shape.width, a.partial);
+}
+KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_fp32,
+                aorta_gpu_gelu_columns_args) {
+    gelu_backward_columns<float>(a);
+}
+KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_fp16,
+                aorta_gpu_gelu_columns_args) {
+    gelu_backward_columns<fp16>(a);
+}
+KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, gelu_backward_columns_bf16,
+                aorta_gpu_gelu_columns_args) {
+    gelu_backward_columns<bf16>(a);
+}

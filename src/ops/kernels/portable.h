@@ -62,6 +62,8 @@ DEVICE float fast_reciprocal(float x) {
     return y;
 }
 #else /* HIP, where a wavefront may be 64 threads: 32 of them never straddle two */
+/* HIP counts something else there. */
+#define KERNEL_RESIDENT(threads, blocks, name, type) KERNEL(threads, name, type)
 #define copy_bytes __builtin_memcpy
 DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
     const int lane = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
