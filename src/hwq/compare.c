@@ -1,0 +1,206 @@
+/* Pairs results, judges their changes and looks for what else was different. */
+#include "hwq/compare.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEWEST = 8 }; /* iterations of which anything can be said */
+
+const char *aorta_hwq_change_name(enum aorta_hwq_change change) {
+    static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "regression", "improvement", "uncertain"};
+    return names[change];
+}
+
+/* ---- one pair ---- */
+
+enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, double threshold) {
+    double slower = 1 + threshold, faster = 1 / (1 + threshold);
+    if (ratio->low > slower) return AORTA_HWQ_REGRESSION;
+    if (ratio->high < faster) return AORTA_HWQ_IMPROVEMENT;
+    return ratio->low >= faster && ratio->high <= slower ? AORTA_HWQ_UNCHANGED : AORTA_HWQ_UNCERTAIN;
+}
+
+/* Intervals shrink with the root of the number: how many iterations until this one reaches over no edge? 0: so near an
+ * edge that it cannot be told. */
+static size_t iterations_wanted(const struct aorta_hwq_compared *pair, double threshold) {
+    const struct aorta_ratio *ratio = &pair->ratios.p50;
+    double up = ratio->high - ratio->value, down = ratio->value - ratio->low, worst = 0;
+    const double edges[] = {1 + threshold, 1 / (1 + threshold)};
+    for (int i = 0; i < 2; i++) {
+        double distance = edges[i] - ratio->value, reach = distance > 0 ? up : down;
+        worst = fmax(worst, reach / fmax(fabs(distance), 1e-9));
+    }
+    size_t fewer = pair->baseline->count < pair->test->count ? pair->baseline->count : pair->test->count;
+    return worst > 10 ? 0 : (size_t)ceil((double)fewer * pow(1.1 * worst, 2));
+}
+
+static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, uint64_t stream,
+                                 struct aorta_hwq_compared *pair) {
+    const struct aorta_hwq_reading *sides[2] = {pair->baseline, pair->test};
+    for (int i = 0; i < 2; i++) {
+        struct aorta_summary summary = aorta_summarise(sides[i]->times_ms, sides[i]->count);
+        pair->p50_ms[i] = summary.p50;
+        pair->mean_ms[i] = summary.mean;
+        pair->p95_ms[i] = summary.p95;
+    }
+    struct aorta_bootstrap bootstrap = comparison->options.bootstrap;
+    bootstrap.stream = stream;
+    AORTA_TRY(aorta_bootstrap_ratios(&bootstrap, sides[0]->times_ms, sides[0]->count, sides[1]->times_ms,
+                                     sides[1]->count, &pair->ratios));
+    if (sides[0]->count < FEWEST || sides[1]->count < FEWEST) {
+        pair->change = AORTA_HWQ_UNCERTAIN;
+        pair->wanted = 30;
+        pair->reason = "fewer than 8 iterations";
+        return NULL;
+    }
+    double threshold = comparison->options.threshold;
+    pair->change = aorta_hwq_change_of(&pair->ratios.p50, threshold);
+    pair->slower_tail = pair->change != AORTA_HWQ_REGRESSION && pair->ratios.p95.low > 1 + threshold;
+    if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, threshold);
+    return NULL;
+}
+
+/* ---- pairing ---- */
+
+static const struct aorta_hwq_reading *find(const struct aorta_hwq_readings *readings,
+                                            const struct aorta_hwq_reading *like) {
+    for (size_t i = 0; i < readings->count; i++) {
+        const struct aorta_hwq_reading *item = &readings->items[i];
+        if (item->streams == like->streams && strcmp(item->workload, like->workload) == 0) return item;
+    }
+    return NULL;
+}
+
+static void list(const struct aorta_hwq_readings *readings, struct aorta_text *text) {
+    enum { SHOWN = 6 };
+    for (size_t i = 0; i < readings->count && i < SHOWN; i++)
+        aorta_text_printf(text, "%s%s on %lld streams", i ? ", " : "", readings->items[i].workload,
+                          (long long)readings->items[i].streams);
+    if (readings->count > SHOWN) aorta_text_printf(text, " and %zu more", readings->count - SHOWN);
+}
+
+static aorta_status nothing_to_pair(const struct aorta_hwq_readings *baseline, const struct aorta_hwq_readings *test) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "no result of one has its like in the other: %s has ", baseline->path);
+    list(baseline, &text);
+    aorta_text_printf(&text, "; %s has ", test->path);
+    list(test, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = AORTA_ERROR(AORTA_USAGE, "%s", text.data);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* ---- warnings ---- */
+
+static aorta_status warn(struct aorta_hwq_comparison *comparison, size_t capacity, const char *text) {
+    if (!text) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
+    for (size_t i = 0; i < comparison->warning_count; i++) {
+        if (strcmp(comparison->warnings[i], text) == 0) return NULL;
+    }
+    if (comparison->warning_count < capacity) comparison->warnings[comparison->warning_count++] = text;
+    return NULL;
+}
+
+static const char *setting_of(const struct aorta_hwq_reading *reading, const char *key) {
+    for (size_t i = 0; i < reading->setting_count; i++) {
+        if (strcmp(reading->settings[i].key, key) == 0) return reading->settings[i].value;
+    }
+    return NULL;
+}
+
+/* A variable that was not written down was not set; other keys are only compared where both files have them, as ours
+ * and the original's do not have the same. */
+static bool is_variable(const char *key) {
+    return strncmp(key, "environment.", 12) == 0;
+}
+
+static aorta_status warn_of_setting(struct aorta_hwq_comparison *comparison, size_t capacity, const char *key,
+                                    const char *baseline, const char *test) {
+    if (!baseline && !test) return NULL;
+    if ((!baseline || !test) && !is_variable(key)) return NULL;
+    baseline = baseline ? baseline : "null";
+    test = test ? test : "null";
+    if (strcmp(baseline, test) == 0) return NULL;
+    return warn(
+        comparison, capacity,
+        aorta_arena_printf(&comparison->arena, "%s differs: %s in the baseline, %s in the test", key, baseline, test));
+}
+
+static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, size_t capacity,
+                                     const struct aorta_hwq_compared *pair) {
+    const struct aorta_hwq_reading *a = pair->baseline, *b = pair->test;
+    for (size_t i = 0; i < a->setting_count; i++)
+        AORTA_TRY(warn_of_setting(comparison, capacity, a->settings[i].key, a->settings[i].value,
+                                  setting_of(b, a->settings[i].key)));
+    for (size_t i = 0; i < b->setting_count; i++) {
+        if (!setting_of(a, b->settings[i].key))
+            AORTA_TRY(warn_of_setting(comparison, capacity, b->settings[i].key, NULL, b->settings[i].value));
+    }
+    if (a->simulated != b->simulated)
+        AORTA_TRY(warn(comparison, capacity,
+                       aorta_arena_printf(&comparison->arena, "%s: collectives were simulated in the %s only",
+                                          a->workload, a->simulated ? "baseline" : "test")));
+    return NULL;
+}
+
+static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
+                                   const struct aorta_hwq_readings *one, const struct aorta_hwq_readings *other,
+                                   const char *where) {
+    for (size_t i = 0; i < one->count; i++) {
+        if (find(other, &one->items[i])) continue;
+        AORTA_TRY(warn(comparison, capacity,
+                       aorta_arena_printf(&comparison->arena, "%s on %lld streams is only in the %s",
+                                          one->items[i].workload, (long long)one->items[i].streams, where)));
+    }
+    for (size_t i = 0; i < one->note_count; i++) AORTA_TRY(warn(comparison, capacity, one->notes[i]));
+    return NULL;
+}
+
+static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
+    size_t capacity = comparison->baseline->count + comparison->test->count + comparison->baseline->note_count +
+                      comparison->test->note_count;
+    for (size_t i = 0; i < comparison->pair_count; i++)
+        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 1;
+    comparison->warnings = aorta_arena_alloc(&comparison->arena, (capacity + 1) * sizeof *comparison->warnings);
+    if (!comparison->warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
+    for (size_t i = 0; i < comparison->pair_count; i++)
+        AORTA_TRY(warn_of_settings(comparison, capacity, &comparison->pairs[i]));
+    AORTA_TRY(warn_of_single(comparison, capacity, comparison->baseline, comparison->test, "baseline"));
+    return warn_of_single(comparison, capacity, comparison->test, comparison->baseline, "test");
+}
+
+/* ---- the whole ---- */
+
+static aorta_status make(struct aorta_hwq_comparison *comparison) {
+    comparison->pairs =
+        aorta_arena_alloc(&comparison->arena, (comparison->baseline->count + 1) * sizeof *comparison->pairs);
+    if (!comparison->pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
+    for (size_t i = 0; i < comparison->baseline->count; i++) {
+        const struct aorta_hwq_reading *baseline = &comparison->baseline->items[i];
+        const struct aorta_hwq_reading *test = find(comparison->test, baseline);
+        if (!test) continue;
+        struct aorta_hwq_compared *pair = &comparison->pairs[comparison->pair_count];
+        *pair = (struct aorta_hwq_compared){.baseline = baseline, .test = test};
+        AORTA_TRY(compare_pair(comparison, comparison->pair_count++, pair));
+        comparison->changes[pair->change]++;
+    }
+    if (!comparison->pair_count) return nothing_to_pair(comparison->baseline, comparison->test);
+    return collect_warnings(comparison);
+}
+
+aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_readings *baseline, const struct aorta_hwq_readings *test,
+                                       const struct aorta_hwq_comparison_options *options,
+                                       struct aorta_hwq_comparison *comparison) {
+    *comparison = (struct aorta_hwq_comparison){.baseline = baseline, .test = test, .options = *options};
+    aorta_status status = make(comparison);
+    if (status) aorta_hwq_comparison_free(comparison);
+    return status;
+}
+
+void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison) {
+    aorta_arena_free(&comparison->arena);
+    *comparison = (struct aorta_hwq_comparison){0};
+}

@@ -1,0 +1,122 @@
+/* A comparison as a table and as JSON. */
+#include "hwq/compare.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static double percent(double ratio) {
+    return 100 * (ratio - 1);
+}
+
+static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
+    static const char *const words[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
+    const struct aorta_ratio *ratio = &pair->ratios.p50;
+    char interval[48];
+    snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio->low), percent(ratio->high));
+    aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
+                      (long long)pair->baseline->streams, pair->p50_ms[0], pair->p50_ms[1], percent(ratio->value),
+                      interval, words[pair->change]);
+    if (pair->reason) aorta_text_printf(text, ": %s", pair->reason);
+    if (pair->wanted) aorta_text_printf(text, "; try --iterations %zu", pair->wanted);
+    if (pair->slower_tail)
+        aorta_text_printf(text, "; slower tail: p95 %+.1f%% [%+.1f, %+.1f]", percent(pair->ratios.p95.value),
+                          percent(pair->ratios.p95.low), percent(pair->ratios.p95.high));
+    aorta_text_puts(text, "\n");
+}
+
+void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+    int width = (int)strlen("workload");
+    for (size_t i = 0; i < comparison->pair_count; i++) {
+        int length = (int)strlen(comparison->pairs[i].baseline->workload);
+        if (length > width) width = length;
+    }
+    aorta_text_printf(text, "baseline %s, test %s: time of an iteration, median\n\n", comparison->baseline->path,
+                      comparison->test->path);
+    aorta_text_printf(text, "%-*s %7s  %11s  %11s  %8s  %-18s %s\n", width, "workload", "streams", "baseline ms",
+                      "test ms", "change", "interval, percent", "verdict");
+    for (size_t i = 0; i < comparison->pair_count; i++) say_pair(&comparison->pairs[i], width, text);
+    aorta_text_puts(text, "\n");
+    for (size_t i = 0; i < comparison->warning_count; i++)
+        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
+    const size_t *changes = comparison->changes;
+    aorta_text_printf(
+        text,
+        "%zu compared: %zu regression%s, %zu improvement%s, %zu unchanged, %zu uncertain (threshold %g%%, "
+        "%g%% intervals of %d block resamples)\n",
+        comparison->pair_count, changes[AORTA_HWQ_REGRESSION], changes[AORTA_HWQ_REGRESSION] == 1 ? "" : "s",
+        changes[AORTA_HWQ_IMPROVEMENT], changes[AORTA_HWQ_IMPROVEMENT] == 1 ? "" : "s", changes[AORTA_HWQ_UNCHANGED],
+        changes[AORTA_HWQ_UNCERTAIN], 100 * comparison->options.threshold,
+        100 * comparison->options.bootstrap.confidence, comparison->options.bootstrap.resamples);
+}
+
+/* ---- JSON ---- */
+
+static void write_ratio(struct aorta_json *json, const char *key, const struct aorta_ratio *ratio) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_fixed(json, "ratio", ratio->value, 6);
+    aorta_json_key_fixed(json, "low", ratio->low, 6);
+    aorta_json_key_fixed(json, "high", ratio->high, 6);
+    aorta_json_object_end(json);
+}
+
+static void write_side(struct aorta_json *json, const char *key, const struct aorta_hwq_compared *pair, int side) {
+    const struct aorta_hwq_reading *reading = side ? pair->test : pair->baseline;
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "file", reading->file);
+    aorta_json_key_int(json, "runs", reading->runs);
+    aorta_json_key_int(json, "iterations", (int64_t)reading->count);
+    aorta_json_key_double(json, "p50_ms", pair->p50_ms[side]);
+    aorta_json_key_double(json, "mean_ms", pair->mean_ms[side]);
+    aorta_json_key_double(json, "p95_ms", pair->p95_ms[side]);
+    aorta_json_key_int(json, "block_length", (int64_t)pair->ratios.blocks[side]);
+    aorta_json_object_end(json);
+}
+
+static void write_pair(struct aorta_json *json, const struct aorta_hwq_compared *pair) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "workload", pair->baseline->workload);
+    aorta_json_key_int(json, "stream_count", pair->baseline->streams);
+    aorta_json_key_string(json, "change", aorta_hwq_change_name(pair->change));
+    aorta_json_key_string(json, "reason", pair->reason);
+    aorta_json_key_fixed(json, "change_percent", percent(pair->ratios.p50.value), 3);
+    aorta_json_key(json, "iterations_wanted");
+    if (pair->wanted)
+        aorta_json_int(json, (int64_t)pair->wanted);
+    else
+        aorta_json_null(json);
+    aorta_json_key_bool(json, "slower_tail", pair->slower_tail);
+    write_ratio(json, "p50", &pair->ratios.p50);
+    write_ratio(json, "mean", &pair->ratios.mean);
+    write_ratio(json, "p95", &pair->ratios.p95);
+    write_side(json, "baseline", pair, 0);
+    write_side(json, "test", pair, 1);
+    aorta_json_object_end(json);
+}
+
+void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", 1);
+    aorta_json_key_string(json, "kind", "hwq_comparison");
+    aorta_json_key_string(json, "baseline", comparison->baseline->path);
+    aorta_json_key_string(json, "test", comparison->test->path);
+    aorta_json_key_double(json, "threshold", comparison->options.threshold);
+    aorta_json_key_double(json, "confidence", comparison->options.bootstrap.confidence);
+    aorta_json_key_int(json, "resamples", comparison->options.bootstrap.resamples);
+    aorta_json_key_int(json, "seed", (int64_t)comparison->options.bootstrap.seed);
+    aorta_json_key(json, "changes");
+    aorta_json_object(json);
+    for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
+        aorta_json_key_int(json, aorta_hwq_change_name(change), (int64_t)comparison->changes[change]);
+    aorta_json_object_end(json);
+    aorta_json_key(json, "pairs");
+    aorta_json_array(json);
+    for (size_t i = 0; i < comparison->pair_count; i++) write_pair(json, &comparison->pairs[i]);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "warnings");
+    aorta_json_array(json);
+    for (size_t i = 0; i < comparison->warning_count; i++) aorta_json_string(json, comparison->warnings[i]);
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}

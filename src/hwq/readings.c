@@ -1,0 +1,357 @@
+/* Result files, ours and the original toolkit's, as far as a comparison needs them. */
+#include "base/files.h"
+#include "hwq/compare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_DEPTH = 12, MOST_VALUE = 160 };
+
+struct reader {
+    struct aorta_hwq_readings *readings;
+    const char *file; /* being read */
+    size_t item_capacity, note_capacity;
+    size_t found; /* results in this file */
+};
+
+static aorta_status no_memory(const char *path) {
+    return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its results", path);
+}
+
+/* Room for one more element of `bytes` in an array of the arena. */
+static void *with_room(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
+    if (count < *capacity) return items;
+    size_t grown = *capacity ? 2 * *capacity : 16;
+    void *copy = aorta_arena_alloc(arena, grown * bytes);
+    if (!copy) return NULL;
+    if (count) memcpy(copy, items, count * bytes);
+    *capacity = grown;
+    return copy;
+}
+
+static aorta_status add_note(struct reader *reader, const char *what, const char *why) {
+    struct aorta_hwq_readings *readings = reader->readings;
+    const char **notes = with_room(&readings->arena, readings->notes, readings->note_count, &reader->note_capacity,
+                                   sizeof *readings->notes);
+    if (!notes) return no_memory(readings->path);
+    readings->notes = notes;
+    notes[readings->note_count] = aorta_arena_printf(&readings->arena, "%s: %s: %s", reader->file, what, why);
+    return notes[readings->note_count++] ? NULL : no_memory(readings->path);
+}
+
+/* ---- settings: every scalar of the metadata, with its path ---- */
+
+/* These differ between any two runs and mean nothing, or are compared elsewhere. */
+static bool is_ignored(const char *key) {
+    static const char *const ignored[] = {"timestamp",
+                                          "measurement_iterations",
+                                          "warmup_iterations",
+                                          "iterations",
+                                          "warmup",
+                                          "stream_count",
+                                          "streams",
+                                          "output",
+                                          "profile_dir",
+                                          "hostname",
+                                          "pid",
+                                          "memory_gb",
+                                          "total_memory_gb"};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
+        if (strcmp(key, ignored[i]) == 0) return true;
+    }
+    return false;
+}
+
+struct settings {
+    struct aorta_arena *arena;
+    struct aorta_hwq_setting *items;
+    size_t count, capacity;
+    bool failed;
+};
+
+static void add_setting(struct settings *settings, const char *key, const json_t *value) {
+    char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                       : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+    struct aorta_hwq_setting *items =
+        with_room(settings->arena, settings->items, settings->count, &settings->capacity, sizeof *settings->items);
+    if (items) settings->items = items;
+    const char *key_copy = aorta_arena_strdup(settings->arena, key);
+    const char *value_copy = text ? aorta_arena_printf(settings->arena, "%.*s", MOST_VALUE, text) : NULL;
+    free(text);
+    if (!items || !key_copy || !value_copy)
+        settings->failed = true;
+    else
+        items[settings->count++] = (struct aorta_hwq_setting){key_copy, value_copy};
+}
+
+static void collect(struct settings *settings, const char *prefix, const json_t *object, int depth) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        if (is_ignored(key)) continue;
+        char path[256];
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
+        if (json_is_object(value) && depth < MOST_DEPTH)
+            collect(settings, path, value, depth + 1);
+        else
+            add_setting(settings, path, value);
+    }
+}
+
+/* ---- one result ---- */
+
+static aorta_status wrong(const struct reader *reader, const char *what, const char *problem) {
+    return AORTA_ERROR(AORTA_USAGE, "%s: %s: %s; expected a file that aorta hwq run, sweep or run-priority wrote",
+                       reader->file, what, problem);
+}
+
+static aorta_status read_times(struct reader *reader, const char *what, const json_t *array, double *times) {
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *value = json_array_get(array, i);
+        times[i] = json_is_number(value) ? json_number_value(value) : NAN;
+        if (times[i] > 0 && times[i] < 1e12) continue;
+        char problem[96];
+        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is no time above 0", i);
+        return wrong(reader, what, problem);
+    }
+    return NULL;
+}
+
+static struct aorta_hwq_reading *find_reading(struct aorta_hwq_readings *readings, const char *workload,
+                                              int64_t streams) {
+    for (size_t i = 0; i < readings->count; i++) {
+        struct aorta_hwq_reading *reading = &readings->items[i];
+        if (reading->streams == streams && strcmp(reading->workload, workload) == 0) return reading;
+    }
+    return NULL;
+}
+
+/* The times of another run of the same behind those that are there. */
+static aorta_status append(struct reader *reader, struct aorta_hwq_reading *reading, const double *times,
+                           size_t count) {
+    double *all = aorta_arena_alloc(&reader->readings->arena, (reading->count + count) * sizeof *all);
+    if (!all) return no_memory(reader->readings->path);
+    memcpy(all, reading->times_ms, reading->count * sizeof *all);
+    memcpy(all + reading->count, times, count * sizeof *all);
+    reading->times_ms = all;
+    reading->count += count;
+    reading->runs++;
+    return NULL;
+}
+
+static aorta_status add_reading(struct reader *reader, const struct aorta_hwq_reading *found) {
+    struct aorta_hwq_readings *readings = reader->readings;
+    struct aorta_hwq_reading *same = find_reading(readings, found->workload, found->streams);
+    if (same) return append(reader, same, found->times_ms, found->count);
+    struct aorta_hwq_reading *items =
+        with_room(&readings->arena, readings->items, readings->count, &reader->item_capacity, sizeof *readings->items);
+    if (!items) return no_memory(readings->path);
+    readings->items = items;
+    items[readings->count++] = *found;
+    return NULL;
+}
+
+static aorta_status read_result(struct reader *reader, const json_t *object, const char *workload,
+                                const json_t *environment) {
+    struct aorta_arena *arena = &reader->readings->arena;
+    const char *name = json_string_value(json_object_get(object, "workload_name"));
+    const json_t *streams = json_object_get(object, "stream_count"),
+                 *times = json_object_get(object, "iteration_times_ms");
+    if (!name) name = workload;
+    if (!name) return wrong(reader, "a result", "it has no workload_name");
+    if (!json_is_integer(streams) || json_integer_value(streams) < 1)
+        return wrong(reader, name, "stream_count is missing or no number of streams");
+    char what[160];
+    snprintf(what, sizeof what, "%.100s on %lld streams", name, (long long)json_integer_value(streams));
+    reader->found++;
+    if (!json_is_array(times) || !json_array_size(times))
+        return add_note(reader, what, "left out: it has no raw iterations (iteration_times_ms)");
+    struct aorta_hwq_reading reading = {.workload = aorta_arena_strdup(arena, name),
+                                        .streams = json_integer_value(streams),
+                                        .file = reader->file,
+                                        .count = json_array_size(times),
+                                        .runs = 1,
+                                        .simulated = json_is_true(json_object_get(object, "simulated"))};
+    reading.times_ms = aorta_arena_alloc(arena, reading.count * sizeof *reading.times_ms);
+    if (!reading.workload || !reading.times_ms) return no_memory(reader->readings->path);
+    AORTA_TRY(read_times(reader, what, times, reading.times_ms));
+    struct settings settings = {.arena = arena};
+    collect(&settings, "", json_object_get(object, "metadata"), 0);
+    collect(&settings, "file_environment", environment, 0);
+    if (settings.failed) return no_memory(reader->readings->path);
+    reading.settings = settings.items;
+    reading.setting_count = settings.count;
+    return add_reading(reader, &reading);
+}
+
+/* ---- where results are in a file ---- */
+
+/* A result is an object with stream_count and throughput or times; a sweep holds them in "results" and names the
+ * workload once; what else there is (a group of sweeps, by name or in a list) is searched. */
+static bool is_result(const json_t *value) {
+    return json_object_get(value, "iteration_times_ms") ||
+           (json_object_get(value, "stream_count") && json_object_get(value, "throughput"));
+}
+
+static aorta_status search(struct reader *reader, const json_t *value, const char *workload, const json_t *environment,
+                           int depth) {
+    if (depth > MOST_DEPTH) return NULL;
+    if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            AORTA_TRY(search(reader, json_array_get(value, i), workload, environment, depth + 1));
+        return NULL;
+    }
+    if (!json_is_object(value)) return NULL;
+    const char *named = json_string_value(json_object_get(value, "workload"));
+    if (named) workload = named;
+    if (is_result(value)) return read_result(reader, value, workload, environment);
+    const json_t *own = json_object_get(value, "environment");
+    if (json_is_object(own)) environment = own;
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)value, key, member) {
+        AORTA_TRY(search(reader, member, workload, environment, depth + 1));
+    }
+    return NULL;
+}
+
+/* ---- files ---- */
+
+/* What the bytes look like when they are not JSON. */
+static const char *guess(const char *bytes, size_t length) {
+    if (length == 0) return "the file is empty";
+    if (length > 1 && (unsigned char)bytes[0] == 0x1f && (unsigned char)bytes[1] == 0x8b)
+        return "the file is compressed; unpack it with gunzip first";
+    if (length > 6 && memcmp(bytes, "SQLite", 6) == 0)
+        return "the file is a database; aorta trace analyze reads traces";
+    return NULL;
+}
+
+static aorta_status parse(const char *path, const char *bytes, size_t length, json_t **root) {
+    json_error_t error;
+    *root = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
+    if (*root) return NULL;
+    const char *looks = guess(bytes, length);
+    if (looks) return AORTA_ERROR(AORTA_USAGE, "%s: %s", path, looks);
+    bool cut = (size_t)error.position >= length || json_error_code(&error) == json_error_premature_end_of_input;
+    return AORTA_ERROR(AORTA_USAGE, "%s: line %d, column %d (byte %d): %s; %s", path, error.line, error.column,
+                       error.position, error.text,
+                       cut ? "the file is cut off: was its run still writing, or the disk full?" : "it is not JSON");
+}
+
+static aorta_status nothing_found(const char *path, const json_t *root) {
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    const char *looks = kind                                   ? kind
+                        : json_object_get(root, "traceEvents") ? "a trace; aorta trace analyze reads it"
+                        : json_object_get(root, "comparison")  ? "a report's summary"
+                        : json_object_get(root, "profile")     ? "a training run's metrics; aorta report reads them"
+                                                               : NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s: no result of a workload in it (an object with stream_count and iteration_times_ms)%s%s; "
+                       "expected a file that aorta hwq run, sweep or run-priority wrote",
+                       path, looks ? "; it looks like " : "", looks ? looks : "");
+}
+
+static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
+    char *bytes;
+    size_t length;
+    aorta_status status = aorta_file_read(path, &bytes, &length);
+    if (status) {
+        aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
+        aorta_status_free(status);
+        return error;
+    }
+    json_t *root = NULL;
+    reader->file = aorta_arena_strdup(&reader->readings->arena, path);
+    reader->found = 0;
+    status = reader->file ? parse(path, bytes, length, &root) : no_memory(path);
+    free(bytes);
+    if (!status) status = search(reader, root, NULL, NULL, 0);
+    if (!status && !reader->found)
+        status =
+            among_others ? add_note(reader, "left out", "no result of a workload in it") : nothing_found(path, root);
+    json_decref(root);
+    return status;
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static bool is_json(const char *name) {
+    size_t length = strlen(name);
+    return length > 5 && name[0] != '.' && strcmp(name + length - 5, ".json") == 0;
+}
+
+static aorta_status list_directory(struct reader *reader, const char *path, char ***paths, size_t *count) {
+    DIR *directory = opendir(path);
+    if (!directory) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    size_t capacity = 0;
+    *paths = NULL;
+    *count = 0;
+    aorta_status status = NULL;
+    for (const struct dirent *entry; !status && (entry = readdir(directory));) {
+        if (!is_json(entry->d_name)) continue;
+        char **grown = with_room(&reader->readings->arena, *paths, *count, &capacity, sizeof **paths);
+        char *file = aorta_arena_printf(&reader->readings->arena, "%s/%s", path, entry->d_name);
+        if (!grown || !file) {
+            status = no_memory(path);
+            continue;
+        }
+        *paths = grown;
+        grown[(*count)++] = file;
+    }
+    closedir(directory);
+    if (!status && *count) qsort(*paths, *count, sizeof **paths, by_name);
+    return status;
+}
+
+static aorta_status read_directory(struct reader *reader, const char *path) {
+    char **paths;
+    size_t count;
+    AORTA_TRY(list_directory(reader, path, &paths, &count));
+    if (!count) return AORTA_ERROR(AORTA_USAGE, "%s: no .json file in this directory", path);
+    for (size_t i = 0; i < count; i++) AORTA_TRY(read_file(reader, paths[i], true));
+    return NULL;
+}
+
+static int by_workload(const void *left, const void *right) {
+    const struct aorta_hwq_reading *a = left, *b = right;
+    int names = strcmp(a->workload, b->workload);
+    return names ? names : (a->streams > b->streams) - (a->streams < b->streams);
+}
+
+static aorta_status read_all(struct reader *reader, const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        AORTA_TRY(read_directory(reader, path));
+    else
+        AORTA_TRY(read_file(reader, path, false));
+    if (!reader->readings->count)
+        return AORTA_ERROR(AORTA_USAGE, "%s: %s", path,
+                           reader->readings->note_count ? reader->readings->notes[0] : "no results in it");
+    return NULL;
+}
+
+aorta_status aorta_hwq_readings_open(const char *path, struct aorta_hwq_readings *readings) {
+    *readings = (struct aorta_hwq_readings){0};
+    struct reader reader = {.readings = readings};
+    readings->path = aorta_arena_strdup(&readings->arena, path);
+    aorta_status status = readings->path ? read_all(&reader, path) : no_memory(path);
+    if (status)
+        aorta_hwq_readings_close(readings);
+    else
+        qsort(readings->items, readings->count, sizeof *readings->items, by_workload);
+    return status;
+}
+
+void aorta_hwq_readings_close(struct aorta_hwq_readings *readings) {
+    aorta_arena_free(&readings->arena);
+    *readings = (struct aorta_hwq_readings){0};
+}

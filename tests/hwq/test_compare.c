@@ -1,0 +1,463 @@
+/* Comparison of results: noise as it is (outliers, drift, autocorrelation, runs that differ a little), planted changes,
+ * and files of all kinds. */
+#include "base/files.h"
+#include "base/random.h"
+#include "base/statistics.h"
+#include "check.h"
+#include "hwq/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- noise ---- */
+
+/* A series of iterations: level · (1 + AR(1) noise + drift) with outliers, in all of which runs differ by `between`. */
+struct noise {
+    double sd, correlation; /* of the AR(1) part: standard deviation, and correlation of neighbours */
+    double drift;           /* over the whole series, e.g. 0.02 */
+    double outliers, size;  /* share of the iterations, and how much longer they take: size · |normal| */
+    double between;         /* standard deviation of the levels of runs */
+};
+
+static const struct noise noises[] = {
+    {.sd = 0.01},
+    {.sd = 0.02, .correlation = 0.6, .between = 0.005},
+    {.sd = 0.015, .correlation = 0.3, .drift = 0.02, .outliers = 0.03, .size = 2, .between = 0.008},
+    {.sd = 0.01, .correlation = 0.9, .outliers = 0.01, .size = 10, .between = 0.005},
+};
+enum { NOISES = sizeof noises / sizeof *noises };
+
+static struct aorta_normal_table table;
+
+static void make_series(const struct noise *noise, uint64_t seed, double level, double *series, size_t count) {
+    float *normals = malloc((2 * count + 1) * sizeof *normals), *uniforms = malloc(count * sizeof *uniforms);
+    assert_true(normals && uniforms);
+    const struct aorta_random random = {.seed = seed, .stream = 1, .domain = AORTA_RANDOM_DATA};
+    const struct aorta_random dice = {.seed = seed, .stream = 2, .domain = AORTA_RANDOM_DATA};
+    aorta_random_normal(&random, &table, 0, 2 * count + 1, normals);
+    aorta_random_uniform(&dice, 0, count, 0, 1, uniforms);
+    double state = 0, fresh = sqrt(1 - noise->correlation * noise->correlation);
+    level *= 1 + noise->between * (double)normals[2 * count];
+    for (size_t i = 0; i < count; i++) {
+        state = noise->correlation * state + fresh * (double)normals[i];
+        series[i] = level * (1 + noise->sd * state + noise->drift * (double)i / (double)count);
+        if ((double)uniforms[i] < noise->outliers) series[i] *= 1 + noise->size * fabs((double)normals[count + i]);
+    }
+    free(normals);
+    free(uniforms);
+}
+
+static const struct aorta_bootstrap usual = {.resamples = 2000, .confidence = 0.95};
+
+static struct aorta_ratios ratios_of(const struct noise *noise, uint64_t seed, double slowdown, size_t count) {
+    struct aorta_bootstrap bootstrap = usual;
+    if (count > 100) bootstrap.resamples = 400;
+    double *first = malloc(2 * count * sizeof *first);
+    struct aorta_ratios ratios;
+    assert_non_null(first);
+    make_series(noise, 2 * seed, 3.5, first, count);
+    make_series(noise, 2 * seed + 1, 3.5 * slowdown, first + count, count);
+    check_ok(aorta_bootstrap_ratios(&bootstrap, first, count, first + count, count, &ratios));
+    free(first);
+    return ratios;
+}
+
+static void ten_percent_is_found_ten_of_ten(void **state) {
+    (void)state;
+    for (size_t i = 0; i < NOISES; i++) {
+        for (uint64_t seed = 0; seed < 10; seed++) {
+            struct aorta_ratios slower = ratios_of(&noises[i], 100 * i + seed, 1.10, 100);
+            struct aorta_ratios faster = ratios_of(&noises[i], 100 * i + seed, 1 / 1.10, 100);
+            if (aorta_hwq_change_of(&slower.p50, 0.05) != AORTA_HWQ_REGRESSION)
+                fail_msg("noise %zu, seed %d: %.3f [%.3f, %.3f]", i, (int)seed, slower.p50.value, slower.p50.low,
+                         slower.p50.high);
+            assert_int_not_equal(aorta_hwq_change_of(&faster.p50, 0.05), AORTA_HWQ_REGRESSION);
+            assert_int_not_equal(aorta_hwq_change_of(&faster.p50, 0.05), AORTA_HWQ_UNCHANGED);
+        }
+    }
+}
+
+static void the_same_stays_silent(void **state) {
+    (void)state;
+    int unchanged = 0, all = 0;
+    for (size_t i = 0; i < NOISES; i++) {
+        for (uint64_t seed = 0; seed < 50; seed++) {
+            struct aorta_ratios ratios = ratios_of(&noises[i], 1000 + 100 * i + seed, 1, 100);
+            enum aorta_hwq_change change = aorta_hwq_change_of(&ratios.p50, 0.05);
+            assert_int_not_equal(change, AORTA_HWQ_REGRESSION);
+            assert_int_not_equal(change, AORTA_HWQ_IMPROVEMENT);
+            unchanged += change == AORTA_HWQ_UNCHANGED;
+            all++;
+        }
+    }
+    assert_true(unchanged > all * 9 / 10);
+}
+
+/* The interval holds the true ratio about as often as it says, also for correlated series, where one that drew single
+ * values would not. */
+static void intervals_cover(void **state) {
+    (void)state;
+    static const double correlations[] = {0, 0.5, 0.8};
+    static const int least[] = {180, 175, 160}; /* of 200; short series and blocks fall a little short of 190 */
+    for (size_t i = 0; i < 3; i++) {
+        const struct noise noise = {.sd = 0.05, .correlation = correlations[i]};
+        int covered = 0;
+        for (uint64_t seed = 0; seed < 200; seed++) {
+            struct aorta_ratios ratios = ratios_of(&noise, 5000 + seed, 1.2, 200);
+            covered += ratios.mean.low <= 1.2 && 1.2 <= ratios.mean.high;
+        }
+        if (covered < least[i] || covered > 199)
+            fail_msg("correlation %g: %d of 200 intervals hold the ratio", correlations[i], covered);
+    }
+}
+
+static void blocks_follow_the_correlation(void **state) {
+    (void)state;
+    enum { COUNT = 400 };
+    double series[COUNT];
+    make_series(&(struct noise){.sd = 0.05}, 3, 1, series, COUNT);
+    assert_true(aorta_block_length(series, COUNT) <= 4);
+    make_series(&(struct noise){.sd = 0.05, .correlation = 0.8, .outliers = 0.02, .size = 20}, 3, 1, series, COUNT);
+    size_t length = aorta_block_length(series, COUNT);
+    assert_true(length >= 8 && length <= COUNT / 3);
+    make_series(&(struct noise){.sd = 0.001, .drift = 1}, 3, 1, series, COUNT);
+    assert_true(aorta_block_length(series, COUNT) >= 30);
+    for (size_t i = 0; i < COUNT; i++) series[i] = 2;
+    assert_int_equal(aorta_block_length(series, COUNT), 1);
+    assert_int_equal(aorta_block_length(series, 3), 1);
+}
+
+static void intervals_are_repeatable_and_exact(void **state) {
+    (void)state;
+    struct aorta_ratios a = ratios_of(&noises[2], 9, 1.1, 80), b = ratios_of(&noises[2], 9, 1.1, 80);
+    assert_memory_equal(&a, &b, sizeof a);
+    /* The values themselves are those of all samples, by the usual percentiles. */
+    double first[7] = {5, 1, 4, 2, 3, 7, 6}, second[4] = {20, 10, 40, 30};
+    check_ok(aorta_bootstrap_ratios(&usual, first, 7, second, 4, &a));
+    struct aorta_summary x = aorta_summarise(first, 7), y = aorta_summarise(second, 4);
+    assert_true(fabs(a.p50.value - y.p50 / x.p50) < 1e-12);
+    assert_true(fabs(a.mean.value - y.mean / x.mean) < 1e-12);
+    assert_true(fabs(a.p95.value - y.p95 / x.p95) < 1e-12);
+    double constant[5] = {2, 2, 2, 2, 2}, one = 4;
+    check_ok(aorta_bootstrap_ratios(&usual, constant, 5, &one, 1, &a));
+    assert_true(a.p50.low == 2 && a.p50.high == 2 && a.p95.low == 2);
+}
+
+static void verdicts(void **state) {
+    (void)state;
+    static const struct {
+        struct aorta_ratio ratio;
+        enum aorta_hwq_change change;
+    } cases[] = {
+        {{1.10, 1.06, 1.14}, AORTA_HWQ_REGRESSION},  {{1.10, 1.04, 1.16}, AORTA_HWQ_UNCERTAIN},
+        {{0.90, 0.88, 0.94}, AORTA_HWQ_IMPROVEMENT}, {{0.90, 0.85, 0.96}, AORTA_HWQ_UNCERTAIN},
+        {{1.02, 0.99, 1.04}, AORTA_HWQ_UNCHANGED},   {{1.02, 0.90, 1.10}, AORTA_HWQ_UNCERTAIN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(aorta_hwq_change_of(&cases[i].ratio, 0.05), cases[i].change);
+}
+
+/* ---- files ---- */
+
+static char folder[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    aorta_normal_table_fill(&table);
+    strcpy(folder, "/tmp/aorta_compare_XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static const char *path_of(const char *name) {
+    static char paths[4][160];
+    static int next;
+    next = (next + 1) % 4;
+    snprintf(paths[next], sizeof paths[next], "%s/%s", folder, name);
+    return paths[next];
+}
+
+static const char *write_text(const char *name, const char *text) {
+    const char *path = path_of(name);
+    check_ok(aorta_file_replace(path, text, strlen(text)));
+    return path;
+}
+
+static void put_result(struct aorta_json *json, const char *workload, int streams, double slowdown, uint64_t seed,
+                       const char *device, const char *connections) {
+    double series[100];
+    make_series(&noises[1], seed, 2 * slowdown, series, 100);
+    aorta_json_object(json);
+    if (workload) aorta_json_key_string(json, "workload_name", workload);
+    aorta_json_key_int(json, "stream_count", streams);
+    aorta_json_key_double(json, "throughput", 10);
+    aorta_json_key(json, "iteration_times_ms");
+    aorta_json_array(json);
+    for (int i = 0; i < 100; i++) aorta_json_double(json, series[i]);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "metadata");
+    aorta_json_object(json);
+    aorta_json_key(json, "device_info");
+    aorta_json_object(json);
+    aorta_json_key_string(json, "name", device);
+    aorta_json_object_end(json);
+    aorta_json_key(json, "environment");
+    aorta_json_object(json);
+    if (connections) aorta_json_key_string(json, "CUDA_DEVICE_MAX_CONNECTIONS", connections);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}
+
+static const char *write_run(const char *name, int streams, double slowdown, uint64_t seed, const char *device,
+                             const char *connections) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    put_result(&json, "moe", streams, slowdown, seed, device, connections);
+    check_ok(aorta_text_check(&text));
+    const char *path = write_text(name, text.data);
+    aorta_text_free(&text);
+    return path;
+}
+
+static const char *write_sweep(const char *name, const char *workload, double slowdown_16, uint64_t seed) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "workload", workload);
+    aorta_json_key(&json, "results");
+    aorta_json_array(&json);
+    for (int streams = 4; streams <= 16; streams *= 2)
+        put_result(&json, NULL, streams, streams == 16 ? slowdown_16 : 1, seed + (uint64_t)streams, "H100", NULL);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    check_ok(aorta_text_check(&text));
+    const char *path = write_text(name, text.data);
+    aorta_text_free(&text);
+    return path;
+}
+
+struct sides {
+    struct aorta_hwq_readings baseline, test;
+    struct aorta_hwq_comparison comparison;
+    struct aorta_text text;
+};
+
+static void compare(struct sides *sides, const char *baseline, const char *test) {
+    static const struct aorta_hwq_comparison_options options = {.threshold = 0.05,
+                                                                .bootstrap = {.resamples = 1000, .confidence = 0.95}};
+    sides->text = (struct aorta_text){0};
+    check_ok(aorta_hwq_readings_open(baseline, &sides->baseline));
+    check_ok(aorta_hwq_readings_open(test, &sides->test));
+    check_ok(aorta_hwq_comparison_make(&sides->baseline, &sides->test, &options, &sides->comparison));
+    aorta_hwq_comparison_text(&sides->comparison, &sides->text);
+    check_ok(aorta_text_check(&sides->text));
+}
+
+static void finish(struct sides *sides) {
+    aorta_hwq_comparison_free(&sides->comparison);
+    aorta_hwq_readings_close(&sides->baseline);
+    aorta_hwq_readings_close(&sides->test);
+    aorta_text_free(&sides->text);
+}
+
+static bool says(const struct sides *sides, const char *part) {
+    return strstr(sides->text.data, part) != NULL;
+}
+
+static void runs_and_settings(void **state) {
+    (void)state;
+    struct sides sides;
+    compare(&sides, write_run("a.json", 8, 1, 1, "H100", NULL), write_run("b.json", 8, 1.1, 2, "H200", "1"));
+    assert_int_equal(sides.comparison.pair_count, 1);
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_REGRESSION], 1);
+    assert_true(says(&sides, "REGRESSION"));
+    assert_true(says(&sides, "warning: device_info.name differs: H100 in the baseline, H200 in the test"));
+    assert_true(says(&sides, "environment.CUDA_DEVICE_MAX_CONNECTIONS differs: null in the baseline, 1 in the test"));
+    assert_int_equal(sides.comparison.warning_count, 2);
+    finish(&sides);
+}
+
+static void sweeps_are_paired_by_streams(void **state) {
+    (void)state;
+    struct sides sides;
+    compare(&sides, write_sweep("a.json", "moe", 1, 10), write_sweep("b.json", "moe", 1.15, 50));
+    assert_int_equal(sides.comparison.pair_count, 3);
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_REGRESSION], 1);
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCHANGED], 2);
+    assert_int_equal(sides.comparison.pairs[2].baseline->streams, 16);
+    assert_int_equal(sides.comparison.pairs[2].change, AORTA_HWQ_REGRESSION);
+    assert_int_equal(sides.comparison.warning_count, 0);
+    finish(&sides);
+}
+
+static void partners_that_are_missing(void **state) {
+    (void)state;
+    struct sides sides;
+    compare(&sides, write_sweep("a.json", "moe", 1, 10), write_run("b.json", 8, 1, 3, "H100", NULL));
+    assert_int_equal(sides.comparison.pair_count, 1);
+    assert_true(says(&sides, "moe on 4 streams is only in the baseline"));
+    finish(&sides);
+    struct aorta_hwq_readings a, b;
+    struct aorta_hwq_comparison comparison;
+    const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .bootstrap = usual};
+    check_ok(aorta_hwq_readings_open(write_run("a.json", 3, 1, 3, "H100", NULL), &a));
+    check_ok(aorta_hwq_readings_open(write_run("b.json", 8, 1, 3, "H100", NULL), &b));
+    check_fails(aorta_hwq_comparison_make(&a, &b, &options, &comparison), AORTA_USAGE, "a.json has moe on 3 streams");
+    aorta_hwq_readings_close(&a);
+    aorta_hwq_readings_close(&b);
+}
+
+/* What run-priority leaves: a directory with a sweep for each workload, and a file about the machine. */
+static void directories(void **state) {
+    (void)state;
+    struct sides sides;
+    assert_int_equal(mkdir(path_of("one"), 0777), 0);
+    assert_int_equal(mkdir(path_of("two"), 0777), 0);
+    write_sweep("one/moe_results.json", "moe", 1, 10);
+    write_sweep("one/fsdp_tp_results.json", "fsdp_tp", 1, 20);
+    write_text("one/environment_info.json", "{\"hostname\": \"vm\"}");
+    write_sweep("two/moe_results.json", "moe", 1, 30);
+    write_sweep("two/fsdp_tp_results.json", "fsdp_tp", 1, 40);
+    write_sweep("two/fsdp_tp_again.json", "fsdp_tp", 1, 60);
+    compare(&sides, path_of("one"), path_of("two"));
+    assert_int_equal(sides.comparison.pair_count, 6);
+    assert_string_equal(sides.comparison.pairs[0].baseline->workload, "fsdp_tp");
+    assert_int_equal(sides.comparison.pairs[0].test->runs, 2);
+    assert_int_equal(sides.comparison.pairs[0].test->count, 200);
+    assert_true(says(&sides, "environment_info.json: left out: no result of a workload in it"));
+    finish(&sides);
+}
+
+/* All results of a group in one file: lists and names around the sweeps do not matter. */
+static void groups_in_one_file(void **state) {
+    (void)state;
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "group", "P1");
+    aorta_json_key(&json, "workloads");
+    aorta_json_array(&json);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "workload", "grad_accum");
+    aorta_json_key(&json, "results");
+    aorta_json_array(&json);
+    put_result(&json, NULL, 4, 1, 1, "H100", NULL);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "workload", "moe");
+    aorta_json_key_string(&json, "error", "no memory");
+    aorta_json_object_end(&json);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    check_ok(aorta_text_check(&text));
+    struct aorta_hwq_readings readings;
+    check_ok(aorta_hwq_readings_open(write_text("group.json", text.data), &readings));
+    assert_int_equal(readings.count, 1);
+    assert_string_equal(readings.items[0].workload, "grad_accum");
+    aorta_hwq_readings_close(&readings);
+    aorta_text_free(&text);
+}
+
+/* A sweep that the original toolkit wrote. */
+static void the_originals_files(void **state) {
+    (void)state;
+    struct aorta_hwq_readings readings;
+    check_ok(aorta_hwq_readings_open(TEST_DATA "/original_sweep.json", &readings));
+    assert_int_equal(readings.count, 1);
+    const struct aorta_hwq_reading *reading = &readings.items[0];
+    assert_string_equal(reading->workload, "hetero_kernels");
+    assert_int_equal(reading->streams, 8);
+    assert_int_equal(reading->count, 30);
+    assert_true(fabs(aorta_summarise(reading->times_ms, 30).p50 - 10.835567951202393) < 1e-9);
+    bool device = false;
+    for (size_t i = 0; i < reading->setting_count; i++)
+        device |= strcmp(reading->settings[i].key, "device_info.name") == 0 &&
+                  strcmp(reading->settings[i].value, "NVIDIA H100 80GB HBM3") == 0;
+    assert_true(device);
+    aorta_hwq_readings_close(&readings);
+    struct sides sides;
+    compare(&sides, TEST_DATA "/original_sweep.json", TEST_DATA "/original_sweep.json");
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCHANGED], 1);
+    finish(&sides);
+}
+
+static void few_iterations(void **state) {
+    (void)state;
+    struct sides sides;
+    const char *path =
+        write_text("few.json", "{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 2, 3]}");
+    compare(&sides, path, path);
+    assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCERTAIN], 1);
+    assert_true(says(&sides, "uncertain: fewer than 8 iterations; try --iterations 30"));
+    finish(&sides);
+}
+
+static void bad_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "the file is empty"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 2", "the file is cut off"},
+        {"workload,streams\nmoe,4\n", "line 1, column"},
+        {"\x1f\x8b\x08", "compressed; unpack it with gunzip"},
+        {"SQLite format 3", "aorta trace analyze"},
+        {"{\"traceEvents\": []}", "it looks like a trace; aorta trace analyze reads it"},
+        {"{\"kind\": \"hwq_map\"}", "it looks like hwq_map"},
+        {"[]", "no result of a workload in it"},
+        {"17", "line 1"},
+        {"{\"stream_count\": 4, \"iteration_times_ms\": [1]}", "a result: it has no workload_name"},
+        {"{\"workload_name\": \"moe\", \"iteration_times_ms\": [1]}", "moe: stream_count is missing"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 0, \"iteration_times_ms\": [1]}", "no number of streams"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, -2]}",
+         "moe on 4 streams: iteration_times_ms[1] is no time above 0"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, null]}",
+         "iteration_times_ms[1]"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"throughput\": 1}",
+         "moe on 4 streams: left out: it has no raw iterations"},
+    };
+    struct aorta_hwq_readings readings;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = write_text("bad.json", cases[i].text);
+        check_fails(aorta_hwq_readings_open(path, &readings), AORTA_USAGE, cases[i].message);
+        check_fails(aorta_hwq_readings_open(path, &readings), AORTA_USAGE, "bad.json");
+    }
+    check_fails(aorta_hwq_readings_open(path_of("none.json"), &readings), AORTA_USAGE, "none.json: cannot be read");
+    assert_int_equal(mkdir(path_of("empty"), 0777), 0);
+    check_fails(aorta_hwq_readings_open(path_of("empty"), &readings), AORTA_USAGE, "no .json file in this directory");
+    write_text("empty/cut.json", "{\"a\": ");
+    check_fails(aorta_hwq_readings_open(path_of("empty"), &readings), AORTA_USAGE, "cut.json: line 1");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(intervals_are_repeatable_and_exact),
+        cmocka_unit_test(blocks_follow_the_correlation),
+        cmocka_unit_test(intervals_cover),
+        cmocka_unit_test(ten_percent_is_found_ten_of_ten),
+        cmocka_unit_test(the_same_stays_silent),
+        cmocka_unit_test(runs_and_settings),
+        cmocka_unit_test(sweeps_are_paired_by_streams),
+        cmocka_unit_test(partners_that_are_missing),
+        cmocka_unit_test(directories),
+        cmocka_unit_test(groups_in_one_file),
+        cmocka_unit_test(the_originals_files),
+        cmocka_unit_test(few_iterations),
+        cmocka_unit_test(bad_files),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
