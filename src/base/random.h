@@ -9,7 +9,12 @@
 #include <stdint.h>
 
 /* What the numbers are for: keeps the sequences of different uses apart under one seed. */
-enum aorta_random_domain { AORTA_RANDOM_PARAMETERS = 1, AORTA_RANDOM_DATA, AORTA_RANDOM_SHUFFLE, AORTA_RANDOM_RESAMPLE };
+enum aorta_random_domain {
+    AORTA_RANDOM_PARAMETERS = 1,
+    AORTA_RANDOM_DATA,
+    AORTA_RANDOM_SHUFFLE,
+    AORTA_RANDOM_RESAMPLE
+};
 
 struct aorta_random {
     uint64_t seed;

@@ -95,7 +95,7 @@ static aorta_status ask(void *context, int holder, bool behind, const int *other
 
 static void doubt(void *context) {
     struct probe *probe = context;
-    if (probe->hold_ns < longest_doubt_ns) probe->hold_ns += probe->hold_ns / 8;
+    if (probe->hold_ns < longest_doubt_ns) probe->hold_ns += probe->hold_ns / 4;
 }
 
 /* ---- streams ---- */

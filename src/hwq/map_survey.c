@@ -5,7 +5,6 @@
 
 enum {
     MOST_ROUNDS = 60, /* per holder; answers that are an accident now and then settle long before */
-    MOST_ALONE = 30,  /* per pair */
 };
 
 struct survey {
@@ -129,18 +128,16 @@ static int first_of(const struct aorta_map *map, int group) {
 
 /* ---- pairs alone ---- */
 
-/* A start before the long kernel's end is proof, so one such answer is enough; being held back has to come again. */
-static aorta_status ask_pair(struct survey *survey, int holder, int other, bool behind, bool *held) {
-    int streak = 0;
+/* A start before the long kernel's end is proof, so one such answer is enough. Being held back has to come again and
+ * again, and twice as often, more patiently, where it was not expected. */
+static aorta_status ask_pair(struct survey *survey, int holder, int other, bool behind, bool expected, bool *held) {
+    const int wanted = survey->options->repeats * (expected ? 1 : 2);
     *held = true;
-    for (int i = 0; i < MOST_ALONE && streak < survey->options->repeats; i++) {
+    for (int i = 0; i < wanted && *held; i++) {
+        if (i >= survey->options->repeats && survey->prober->doubt) survey->prober->doubt(survey->prober->context);
         survey->others[0] = other;
         AORTA_TRY(ask(survey, holder, behind, 1));
-        if (!survey->held[0]) {
-            *held = false;
-            return NULL;
-        }
-        streak++;
+        *held = survey->held[0];
     }
     return NULL;
 }
@@ -148,7 +145,7 @@ static aorta_status ask_pair(struct survey *survey, int holder, int other, bool 
 static aorta_status verify_pair(struct survey *survey, int holder, int other) {
     struct aorta_map_pair *pair = pair_of(survey->map, holder, other);
     bool held;
-    AORTA_TRY(ask_pair(survey, holder, other, true, &held));
+    AORTA_TRY(ask_pair(survey, holder, other, true, pair->shared, &held));
     survey->map->pairs_alone++;
     if (held != pair->shared) survey->map->corrected++;
     pair->shared = held;
@@ -195,7 +192,7 @@ static aorta_status find_blocking(struct survey *survey) {
         int first = first_of(map, map->streams[i].group);
         if (first == i || !share(map, first, i)) continue;
         bool held;
-        AORTA_TRY(ask_pair(survey, first, i, false, &held));
+        AORTA_TRY(ask_pair(survey, first, i, false, false, &held));
         running += held;
         waiting += !held;
     }

@@ -32,7 +32,20 @@ static const struct {
     {"help launch", 0, "Usage: aorta launch"},
     {"help report", 0, "Usage: aorta report"},
     {"inof", 2, "aorta: unknown command \"inof\"; did you mean \"aorta info\"?"},
-    {"hwq", 2, "aorta: unknown command \"hwq\"; aorta --help lists the commands"},
+    {"hwq", 2, "aorta: aorta hwq needs a command; aorta hwq --help lists them"},
+    {"hwq --help", 0, "Commands:\n"},
+    {"hwq comapre", 2, "aorta: unknown command \"comapre\"; did you mean \"aorta hwq compare\"?"},
+    {"hwq compare --test a.json", 2, "--baseline"},
+    {"hwq compare --baseline /nowhere --test a.json", 2, "--baseline: /nowhere: cannot be read: No such file"},
+    {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA, 0, "0 regressions"},
+    {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA " --threshold -1", 2, "--threshold: found \"-1\""},
+    {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA " --json", 0, "\"change\": \"unchanged\""},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found under 6 streams"},
+    {"hwq map --device cpu --streams 1 --copy-streams 0 --comm-streams 0 --json", 2, "2 to 256 streams"},
+    {"hwq map --device gpu", 2, "--device: found \"gpu\"; expected auto"},
+    {"hwq map --device cpu:3", 2, "there is no device cpu:3; there is 1, counted from 0"},
+    {"hwq map --device cpu --priority middle", 2, "--priority: found \"middle\""},
+    {"hwq map --device cpu --streams 2 --copy-mb 0 --output /proc/x/y", 1, "/proc/x/y"},
     {"--verbose", 2, "aorta: unknown option \"--verbose\"; aorta --help lists the commands"},
     {"info --jsn", 2, "aorta: unknown option --jsn; did you mean --json?"},
     {"info now", 2, "aorta: unexpected argument \"now\"; usage: aorta info [--json]"},
@@ -56,7 +69,7 @@ static void test_calls(void **state) {
     (void)state;
     static char output[65536];
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        char words[128];
+        char words[512];
         snprintf(words, sizeof words, "%s", calls[i].words);
         int exit_code = run(words, output, sizeof output);
         if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output)) {

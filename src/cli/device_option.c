@@ -1,0 +1,75 @@
+#include "cli/device_option.h"
+#include "device/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static aorta_status meaningless(const char *words) {
+    return AORTA_ERROR(AORTA_USAGE, "--device: found \"%s\"; expected %s", words, AORTA_CLI_DEVICE_HELP);
+}
+
+/* Not there is a mistake in the command line, whatever the reason. */
+static aorta_status as_usage(aorta_status status) {
+    if (!status || aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    aorta_status usage = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+    return usage;
+}
+
+static aorta_status open_index(enum aorta_device_kind kind, int index, struct aorta_device **device) {
+    int count = 1;
+    if (kind != AORTA_DEVICE_CPU) AORTA_TRY(aorta_gpu_count(kind, &count));
+    if (index >= count)
+        return AORTA_ERROR(AORTA_USAGE, "there is no device %s:%d; there %s %d, counted from 0",
+                           aorta_device_kind_name(kind), index, count == 1 ? "is" : "are", count);
+    return aorta_device_open(kind, index, device);
+}
+
+/* A number alone. */
+static aorta_status open_any(int index, struct aorta_device **device) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int count;
+        aorta_status missing = aorta_gpu_count(kinds[i], &count);
+        if (!missing) return open_index(kinds[i], index, device);
+        aorta_status_free(missing);
+    }
+    return open_index(AORTA_DEVICE_CPU, index, device);
+}
+
+static bool read_index(const char *text, int *index) {
+    if (!*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 4) return false;
+    *index = atoi(text);
+    return true;
+}
+
+static bool read_kind(const char *text, size_t length, enum aorta_device_kind *kind) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CPU, AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *name = aorta_device_kind_name(kinds[i]);
+        if (strlen(name) != length || strncmp(name, text, length) != 0) continue;
+        *kind = kinds[i];
+        return true;
+    }
+    return false;
+}
+
+static aorta_status open_words(const char *words, int local_rank, struct aorta_device **device,
+                               struct aorta_device_warning *warning) {
+    int index;
+    enum aorta_device_kind kind;
+    if (strcmp(words, "auto") == 0) return aorta_device_open_best(local_rank, device, warning);
+    if (read_index(words, &index)) return open_any(index, device);
+    size_t length = strcspn(words, ":");
+    if (!read_kind(words, length, &kind)) return meaningless(words);
+    if (!words[length]) return aorta_device_open_local(kind, local_rank, device, warning);
+    if (!read_index(words + length + 1, &index)) return meaningless(words);
+    return open_index(kind, index, device);
+}
+
+aorta_status aorta_cli_open_device(const char *words, int local_rank, struct aorta_device **device,
+                                   struct aorta_device_warning *warning) {
+    *device = NULL;
+    *warning = (struct aorta_device_warning){{0}};
+    return as_usage(open_words(words, local_rank, device, warning));
+}

@@ -1,0 +1,18 @@
+/* aorta hwq: one file per subcommand, one line here. */
+#include "cli/hwq.h"
+
+static const struct aorta_command subcommands[] = {
+    {"compare", "results side by side, with intervals; exit code 1 for a regression", aorta_cli_hwq_compare},
+    {"map", "which streams share a hardware queue", aorta_cli_hwq_map},
+    {0},
+};
+
+static const struct aorta_command_group group = {
+    .name = "aorta hwq",
+    .about = "What the hardware does with streams: queues, switches between them, and who holds back whom.",
+    .commands = subcommands,
+};
+
+aorta_status aorta_cli_hwq(int argc, char **argv) {
+    return aorta_cli_group_run(&group, argc, argv);
+}

@@ -1,0 +1,10 @@
+/* The subcommands of aorta hwq, one file each. */
+#ifndef AORTA_CLI_HWQ_H
+#define AORTA_CLI_HWQ_H
+
+#include "cli/cli.h"
+
+aorta_status aorta_cli_hwq_compare(int argc, char **argv);
+aorta_status aorta_cli_hwq_map(int argc, char **argv);
+
+#endif

@@ -1,0 +1,129 @@
+/* aorta hwq compare: two results, sweeps or groups side by side. */
+#include "cli/hwq.h"
+#include "hwq/compare.h"
+
+struct compare_arguments {
+    const char *baseline, *test;
+    double threshold, confidence;
+    int64_t resamples, seed;
+    bool json;
+};
+
+#define AT(field) offsetof(struct compare_arguments, field)
+static const struct aorta_range_limits threshold_limits = {.min = 0, .max = 10};
+static const struct aorta_range_limits confidence_limits = {.min = 0.5, .max = 1, .below_max = true};
+static const struct aorta_range_limits resample_limits = {.min = 100, .max = 1000000};
+static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "baseline",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(baseline),
+               .fallback = "null",
+               .nullable = true,
+               .help = "what is compared with: a file of aorta hwq run, sweep or run-priority, of the original Python "
+                       "toolkit, or a directory of such files"},
+     .letter = 'b',
+     .argument = "FILE",
+     .required = true},
+    {.value = {.key = "test",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(test),
+               .fallback = "null",
+               .nullable = true,
+               .help = "what may have become slower or faster"},
+     .letter = 't',
+     .argument = "FILE",
+     .required = true},
+    {.value = {.key = "threshold",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(threshold),
+               .fallback = "0.05",
+               .limits = &threshold_limits,
+               .help = "smallest change of the median iteration time that matters, as a fraction"}},
+    {.value = {.key = "confidence",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(confidence),
+               .fallback = "0.95",
+               .limits = &confidence_limits,
+               .help = "of the intervals"}},
+    {.value = {.key = "resamples",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(resamples),
+               .fallback = "2000",
+               .limits = &resample_limits,
+               .help = "how often the iterations are drawn again"}},
+    {.value = {.key = "seed",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(seed),
+               .fallback = "0",
+               .limits = &seed_limits,
+               .help = "of the draws: the same seed gives the same intervals"}},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print one JSON object instead of the table"}},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X]",
+    .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
+             "counts only where its whole interval lies beyond the threshold.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",
+};
+
+static aorta_status print(const struct aorta_hwq_comparison *comparison, bool as_json) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    if (as_json)
+        aorta_hwq_comparison_json(comparison, &json);
+    else
+        aorta_hwq_comparison_text(comparison, &text);
+    if (as_json) aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status judge(const struct aorta_hwq_comparison *comparison) {
+    size_t regressions = comparison->changes[AORTA_HWQ_REGRESSION];
+    if (!regressions) return NULL;
+    return AORTA_ERROR(AORTA_REGRESSION, "%zu of %zu slower by more than %g%%", regressions, comparison->pair_count,
+                       100 * comparison->options.threshold);
+}
+
+static aorta_status compare(const struct compare_arguments *arguments) {
+    const struct aorta_hwq_comparison_options options = {.threshold = arguments->threshold,
+                                                         .bootstrap = {.resamples = (int)arguments->resamples,
+                                                                       .confidence = arguments->confidence,
+                                                                       .seed = (uint64_t)arguments->seed}};
+    struct aorta_hwq_readings baseline, test;
+    struct aorta_hwq_comparison comparison;
+    AORTA_TRY(aorta_annotate(aorta_hwq_readings_open(arguments->baseline, &baseline), "--baseline"));
+    aorta_status status = aorta_annotate(aorta_hwq_readings_open(arguments->test, &test), "--test");
+    if (!status) {
+        status = aorta_hwq_comparison_make(&baseline, &test, &options, &comparison);
+        if (!status) {
+            status = print(&comparison, arguments->json);
+            if (!status) status = judge(&comparison);
+            aorta_hwq_comparison_free(&comparison);
+        }
+        aorta_hwq_readings_close(&test);
+    }
+    aorta_hwq_readings_close(&baseline);
+    return status;
+}
+
+aorta_status aorta_cli_hwq_compare(int argc, char **argv) {
+    struct compare_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : compare(&arguments);
+    aorta_cli_free(&line);
+    return status;
+}

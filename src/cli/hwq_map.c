@@ -1,0 +1,222 @@
+/* aorta hwq map: which streams share a hardware queue. */
+#include "base/files.h"
+#include "base/log.h"
+#include "cli/device_option.h"
+#include "cli/hwq.h"
+#include "hwq/map.h"
+#include "report/gnuplot.h"
+#include "report/plot_matrix.h"
+
+#include <string.h>
+
+enum { LEVEL_ALL = 3 };
+
+struct map_arguments {
+    const char *device, *output, *plot;
+    int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
+    int priority;
+    bool all_pairs, json;
+};
+
+#define AT(field) offsetof(struct map_arguments, field)
+static const struct aorta_range_limits stream_limits = {.min = 0, .max = 128};
+static const struct aorta_range_limits repeat_limits = {.min = 1, .max = 100};
+static const struct aorta_range_limits copy_limits = {.min = 0, .max = 4096};
+static const struct aorta_choice levels[] = {{"normal", AORTA_PRIORITY_NORMAL},
+                                             {"low", AORTA_PRIORITY_LOW},
+                                             {"high", AORTA_PRIORITY_HIGH},
+                                             {"all", LEVEL_ALL},
+                                             {0}};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "device",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(device),
+               .fallback = "auto",
+               .help = AORTA_CLI_DEVICE_HELP},
+     .argument = "DEVICE"},
+    {.value = {.key = "streams",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(streams),
+               .fallback = "16",
+               .limits = &stream_limits,
+               .help = "compute streams, of each priority"},
+     .letter = 's'},
+    {.value = {.key = "copy-streams",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(copy_streams),
+               .fallback = "2",
+               .limits = &stream_limits,
+               .help = "streams that copy"}},
+    {.value = {.key = "comm-streams",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(comm_streams),
+               .fallback = "1",
+               .limits = &stream_limits,
+               .help = "streams that carry collectives of a communicator of this process alone"}},
+    {.value = {.key = "priority",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(priority),
+               .fallback = "normal",
+               .choices = levels,
+               .help = "of the compute streams; all: so many streams of each"},
+     .argument = "LEVEL"},
+    {.value = {.key = "repeats",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(repeats),
+               .fallback = "3",
+               .limits = &repeat_limits,
+               .help = "equal answers in a row that settle a question"}},
+    {.value = {.key = "all-pairs",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(all_pairs),
+               .fallback = "false",
+               .help = "ask every pair alone, not only with and among the first streams of the groups"}},
+    {.value = {.key = "copy-mb",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(copy_mb),
+               .fallback = "32",
+               .limits = &copy_limits,
+               .help = "MiB of the copies that are run side by side; 0: none are"}},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print one JSON object instead of words"}},
+    {.value = {.key = "output",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(output),
+               .fallback = "null",
+               .nullable = true,
+               .help = "write the JSON object to this file as well"},
+     .letter = 'o',
+     .argument = "FILE"},
+    {.value = {.key = "plot",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(plot),
+               .fallback = "null",
+               .nullable = true,
+               .help = "draw the matrix to this PNG file (needs gnuplot)"},
+     .argument = "FILE"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE]",
+    .about =
+        "Finds which streams share a hardware queue: a long kernel runs on one stream with work waiting behind it; "
+        "does a short kernel on another stream start before it ends? Times are the device's own, and every answer "
+        "is repeated until it is stable.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .footer = "CUDA_DEVICE_MAX_CONNECTIONS (CUDA) and GPU_MAX_HW_QUEUES (ROCm) are in force as they are set.",
+};
+
+/* ---- the picture ---- */
+
+/* The diagonal and who shares with it in the colour of the queue. */
+static aorta_status draw(const struct aorta_map *map, const struct aorta_device_info *device, const char *path) {
+    struct aorta_arena arena = {0};
+    struct aorta_text script = {0};
+    const char **labels = aorta_arena_alloc(&arena, (size_t)map->count * sizeof *labels);
+    int *cells = aorta_arena_alloc(&arena, (size_t)map->count * (size_t)map->count * sizeof *cells);
+    char *title =
+        aorta_arena_printf(&arena, "%s: %d queues under %d streams", device->name, map->group_count, map->count);
+    aorta_status status = NULL;
+    if (labels && cells && title) {
+        for (int row = 0; row < map->count; row++) {
+            labels[row] = map->streams[row].name;
+            for (int column = 0; column < map->count; column++) {
+                int at = row * map->count + column;
+                bool held = row == column || map->pairs[at].shared;
+                cells[at] = held ? 1 + map->streams[row].group : 0;
+            }
+        }
+        const struct aorta_plot_matrix matrix = {
+            title, "a long kernel on …", "… holds back a kernel on", map->count, labels, cells};
+        aorta_plot_matrix(&matrix, path, &script);
+        status = aorta_gnuplot_run(&script);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the picture");
+    }
+    aorta_text_free(&script);
+    aorta_arena_free(&arena);
+    return aorta_annotate(status, "--plot %s", path);
+}
+
+/* ---- output ---- */
+
+static aorta_status emit(const struct map_arguments *arguments, const struct aorta_map *map,
+                         const struct aorta_map_copies *copies, const struct aorta_device_info *device) {
+    struct aorta_text words = {0}, object = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &object, 2);
+    aorta_map_text(map, copies, device, &words);
+    aorta_map_json(map, copies, device, &json);
+    aorta_text_puts(&object, "\n");
+    aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
+    if (!status) fputs(arguments->json ? object.data : words.data, stdout);
+    if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
+    if (!status && arguments->plot) status = draw(map, device, arguments->plot);
+    aorta_text_free(&words);
+    aorta_text_free(&object);
+    return status;
+}
+
+/* ---- the run ---- */
+
+static aorta_status measure(const struct map_arguments *arguments, struct aorta_device *device,
+                            struct aorta_comm *comm) {
+    static const enum aorta_priority all[] = {AORTA_PRIORITY_HIGH, AORTA_PRIORITY_NORMAL, AORTA_PRIORITY_LOW};
+    const enum aorta_priority one = (enum aorta_priority)arguments->priority;
+    bool every = arguments->priority == LEVEL_ALL;
+    const struct aorta_map_options options = {
+        .device = device,
+        .comm = comm,
+        .compute_streams = (int)arguments->streams,
+        .copy_streams = (int)arguments->copy_streams,
+        .comm_streams = (int)arguments->comm_streams,
+        .priorities = every ? all : &one,
+        .priority_count = every ? 3 : 1,
+        .survey = {.repeats = (int)arguments->repeats, .all_pairs = arguments->all_pairs},
+    };
+    struct aorta_map map;
+    struct aorta_map_copies copies;
+    AORTA_TRY(aorta_map_run(&options, &map));
+    aorta_status status = NULL;
+    if (arguments->copy_mb)
+        status =
+            aorta_map_copies_measure(device, (size_t)arguments->copy_mb << 20, (int)arguments->repeats + 2, &copies);
+    if (!status) status = emit(arguments, &map, arguments->copy_mb ? &copies : NULL, aorta_device_get_info(device));
+    aorta_map_free(&map);
+    return status;
+}
+
+/* Collectives of this process alone: what is asked is where their stream is, not how fast they are. */
+static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **comm) {
+    const struct aorta_comm_options options = {
+        .device = device, .backend = "auto", .ranks = {.world_size = 1, .local_world_size = 1}, .timeout_s = 60};
+    return aorta_annotate(aorta_comm_open(&options, comm), "--comm-streams (0 does without a communicator)");
+}
+
+static aorta_status run(const struct map_arguments *arguments) {
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    struct aorta_device *device;
+    struct aorta_device_warning warning;
+    struct aorta_comm *comm = NULL;
+    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &device, &warning));
+    if (warning.text[0]) aorta_log(&log, AORTA_LOG_WARNING, "%s", warning.text);
+    aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
+    if (!status) status = measure(arguments, device, comm);
+    aorta_comm_close(comm);
+    aorta_device_close(device);
+    return status;
+}
+
+aorta_status aorta_cli_hwq_map(int argc, char **argv) {
+    struct map_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : run(&arguments);
+    aorta_cli_free(&line);
+    return status;
+}
