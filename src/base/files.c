@@ -20,18 +20,10 @@ static aorta_status no_memory(const char *path) {
     return AORTA_ERROR(AORTA_MEMORY, "out of memory while working on %s", path);
 }
 
-static aorta_status write_all(int file, const char *path, const char *bytes, size_t length) {
-    for (size_t done = 0; done < length;) {
-        ssize_t written = write(file, bytes + done, length - done);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
-        done += (size_t)written;
-    }
-    if (fsync(file) != 0 && errno != EINVAL && errno != EROFS) { /* not every file system can */
-        return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
-    }
-    return NULL;
-}
+struct aorta_file_writer {
+    char *path, *temporary;
+    int file;
+};
 
 /* mkstemp makes files for the owner alone; a result has the mode that any new file would have. */
 static void use_customary_mode(int file) {
@@ -40,25 +32,73 @@ static void use_customary_mode(int file) {
     (void)fchmod(file, 0666 & ~mask);
 }
 
-static aorta_status replace_through(const char *temporary, int file, const char *path, const char *bytes,
-                                    size_t length) {
-    use_customary_mode(file);
-    aorta_status status = write_all(file, path, bytes, length);
-    if (close(file) != 0 && !status) status = AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
-    if (!status && rename(temporary, path) != 0) {
-        status = AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", path, strerror(errno));
+static void free_writer(struct aorta_file_writer *writer) {
+    free(writer->path);
+    free(writer->temporary);
+    free(writer);
+}
+
+aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) {
+    *out = NULL;
+    struct aorta_file_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return no_memory(path);
+    writer->path = strdup(path);
+    if (asprintf(&writer->temporary, "%s.XXXXXX.tmp", path) < 0) writer->temporary = NULL;
+    if (!writer->path || !writer->temporary) {
+        free_writer(writer);
+        return no_memory(path);
     }
-    if (status) unlink(temporary);
+    writer->file = mkostemps(writer->temporary, 4, O_CLOEXEC);
+    if (writer->file < 0) {
+        aorta_status status = AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, strerror(errno));
+        free_writer(writer);
+        return status;
+    }
+    use_customary_mode(writer->file);
+    *out = writer;
+    return NULL;
+}
+
+aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length) {
+    for (size_t done = 0; done < length;) {
+        ssize_t written = write(writer->file, bytes + done, length - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(errno));
+        done += (size_t)written;
+    }
+    return NULL;
+}
+
+static aorta_status finish(struct aorta_file_writer *writer) {
+    bool kept = fsync(writer->file) == 0 || errno == EINVAL || errno == EROFS; /* not every file system can */
+    int reason = errno;
+    bool closed = close(writer->file) == 0;
+    if (kept && !closed) reason = errno;
+    if (!kept || !closed) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(reason));
+    if (rename(writer->temporary, writer->path) == 0) return NULL;
+    return AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", writer->path, strerror(errno));
+}
+
+aorta_status aorta_file_commit(struct aorta_file_writer *writer) {
+    aorta_status status = finish(writer);
+    if (status) unlink(writer->temporary);
+    free_writer(writer);
     return status;
 }
 
+void aorta_file_discard(struct aorta_file_writer *writer) {
+    if (!writer) return;
+    close(writer->file);
+    unlink(writer->temporary);
+    free_writer(writer);
+}
+
 aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length) {
-    char *temporary;
-    if (asprintf(&temporary, "%s.XXXXXX.tmp", path) < 0) return no_memory(path);
-    int file = mkostemps(temporary, 4, O_CLOEXEC);
-    aorta_status status = file < 0 ? AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, strerror(errno))
-                                   : replace_through(temporary, file, path, bytes, length);
-    free(temporary);
+    struct aorta_file_writer *writer;
+    AORTA_TRY(aorta_file_begin(path, &writer));
+    aorta_status status = aorta_file_append(writer, bytes, length);
+    if (!status) return aorta_file_commit(writer);
+    aorta_file_discard(writer);
     return status;
 }
 

@@ -9,6 +9,14 @@
 /* Replaces `path` with `length` bytes, atomically (same directory, fsync, rename). AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);
 
+/* The same for a file that grows: begin, any number of appends, then commit (fsync, rename; on failure the file is
+ * removed) or discard, which end the writer. What is begun and never ended leaves "<path>.XXXXXX.tmp" behind. */
+struct aorta_file_writer;
+AORTA_MUST_USE aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **writer);
+AORTA_MUST_USE aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length);
+AORTA_MUST_USE aorta_status aorta_file_commit(struct aorta_file_writer *writer);
+void aorta_file_discard(struct aorta_file_writer *writer); /* NULL is fine */
+
 /* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read. */
 AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
 

@@ -143,6 +143,11 @@ static aorta_status load_and_train(const struct train_values *values, const stru
     struct aorta_train_options o;
     AORTA_TRY(check_values(values));
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
+    if (o.profiling.enabled && values->no_record) {
+        aorta_train_options_free(&o);
+        return AORTA_ERROR(AORTA_USAGE, "--no-record and profiling.enabled exclude each other: traces are made of what "
+                                        "is recorded");
+    }
     aorta_status status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);
     if (!status) status = train(values, &o, ranks);

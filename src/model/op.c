@@ -1,25 +1,33 @@
 /* Operations with a range around each. */
 #include "model/internal.h"
 
-aorta_status aorta_op_begin(struct op op, const char *function, double flops, int *range) {
+static aorta_status begin(struct op op, struct aorta_range_info info, int *range) {
     *range = -1;
     if (!op.pass->recorder) return NULL;
-    struct aorta_range_info info = {.tag = op.tag,
-                                    .function = function,
-                                    .role = op.pass->role,
-                                    .kind = AORTA_RANGE_COMPUTE,
-                                    .layer = op.layer,
-                                    .flops = flops};
+    info.tag = op.tag;
+    info.role = op.pass->role;
+    info.kind = AORTA_RANGE_COMPUTE;
+    info.layer = op.layer;
     return aorta_range_begin(op.pass->recorder, op.pass->stream, &info, range);
+}
+
+aorta_status aorta_op_begin(struct op op, const char *function, double flops, int *range) {
+    return begin(op, (struct aorta_range_info){.function = function, .flops = flops}, range);
+}
+
+/* A matrix product [m, k] times [k, n]. */
+static aorta_status begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
+                                  int64_t n, int *range) {
+    struct aorta_range_info info = {.function = function,
+                                    .flops = 2.0 * (double)m * (double)k * (double)n,
+                                    .dtype = dtype,
+                                    .dims = {{m, k}, {k, n}}};
+    return begin(op, info, range);
 }
 
 aorta_status aorta_op_end(struct op op, int range) {
     if (!op.pass->recorder) return NULL;
     return aorta_range_end(op.pass->recorder, op.pass->stream, range);
-}
-
-static double linear_flops(struct aorta_linear shape) {
-    return 2.0 * (double)shape.rows * (double)shape.in * (double)shape.out;
 }
 
 /* Rows [first, first + count) of a product that is cut into `of` launches. Where a piece has at least eight rows it
@@ -63,7 +71,7 @@ aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(aorta_op_begin(op, "linear_forward", linear_flops(part), &range));
+        AORTA_TRY(begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, &range));
         AORTA_TRY(aorta_linear_forward(op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
                                        weight, bias, (char *)y + before(&p, shape.dtype, shape.out)));
         AORTA_TRY(aorta_op_end(op, range));
@@ -76,7 +84,7 @@ aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, cons
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(aorta_op_begin(op, "linear_backward_input", linear_flops(part), &range));
+        AORTA_TRY(begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, &range));
         AORTA_TRY(aorta_linear_backward_input(op.pass->stream, part,
                                               (const char *)dy + before(&p, shape.dtype, shape.out), weight,
                                               (char *)dx + before(&p, shape.dtype, shape.in), accumulate));
@@ -91,7 +99,7 @@ aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, con
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(aorta_op_begin(op, "linear_backward_weight", linear_flops(part), &range));
+        AORTA_TRY(begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, &range));
         AORTA_TRY(aorta_linear_backward_weight(
             op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
             (const char *)dy + before(&p, shape.dtype, shape.out), dweight, dbias, op.pass->accumulate || p.index > 0));

@@ -19,6 +19,7 @@ struct line {
 struct aorta_kernel_lines {
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
+    struct aorta_kernel_lines_reader reader; /* step NULL: nobody else */
     pthread_t thread;
     /* Of the kernel view before; the thread's. */
     int64_t last_end_ns; /* INT64_MIN: none */
@@ -35,32 +36,46 @@ struct aorta_kernel_lines {
 
 /* ---- the thread ---- */
 
-static aorta_status make_view(struct aorta_kernel_lines *lines, const struct line *line, struct aorta_profile *kernels,
-                              struct aorta_overlap *overlap) {
+/* What is known of a step's kernels. Zero-initialise; free_view. */
+struct view {
+    struct aorta_profile kernels;
+    struct aorta_overlap overlap;
+    struct aorta_trace_record *records;
+    size_t count;
+};
+
+static void free_view(struct view *view) {
+    aorta_overlap_free(&view->overlap);
+    aorta_profile_free(&view->kernels);
+    free(view->records);
+}
+
+static aorta_status make_view(struct aorta_kernel_lines *lines, const struct line *line, struct view *view) {
     /* The window in the library's time: by the view before, since this one's offset is not known yet. */
     int64_t offset_ns = lines->clock_offset_ns;
-    AORTA_TRY(aorta_tracer_take(lines->tracer, line->profile.start_ns - offset_ns, line->profile.end_ns - offset_ns,
-                                kernels));
+    struct aorta_profile *kernels = &view->kernels;
+    AORTA_TRY(aorta_tracer_take_both(lines->tracer, line->profile.start_ns - offset_ns,
+                                     line->profile.end_ns - offset_ns, kernels, &view->records, &view->count));
     AORTA_TRY(aorta_kernels_attribute(kernels, &line->profile));
     lines->clock_offset_ns = kernels->kernels.clock_offset_ns;
-    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_end_ns, overlap));
+    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_end_ns, &view->overlap));
     if (kernels->range_count) lines->last_end_ns = kernels->end_ns;
     return NULL;
 }
 
 static aorta_status write_line(struct aorta_kernel_lines *lines, const struct line *line) {
-    struct aorta_profile kernels = {0};
-    struct aorta_overlap overlap = {0};
+    struct view view = {0};
     struct aorta_step_metrics metrics = line->metrics;
     metrics.memory = line->metrics.memory ? &line->memory : NULL;
     metrics.profile = &line->profile;
     metrics.overlap = &line->overlap;
-    metrics.kernel_profile = &kernels;
-    metrics.kernel_overlap = &overlap;
-    aorta_status status = make_view(lines, line, &kernels, &overlap);
+    metrics.kernel_profile = &view.kernels;
+    metrics.kernel_overlap = &view.overlap;
+    aorta_status status = make_view(lines, line, &view);
     if (!status) status = aorta_metrics_write(lines->writer, &metrics);
-    aorta_overlap_free(&overlap);
-    aorta_profile_free(&kernels);
+    if (!status && lines->reader.step)
+        status = lines->reader.step(lines->reader.user, &metrics, view.records, view.count);
+    free_view(&view);
     return status;
 }
 
@@ -139,6 +154,12 @@ aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_m
     }
     *lines = made;
     return NULL;
+}
+
+void aorta_kernel_lines_show(struct aorta_kernel_lines *lines, struct aorta_kernel_lines_reader reader) {
+    pthread_mutex_lock(&lines->lock);
+    lines->reader = reader;
+    pthread_mutex_unlock(&lines->lock);
 }
 
 void aorta_kernel_lines_close(struct aorta_kernel_lines *lines) {

@@ -9,11 +9,21 @@
 
 enum { AORTA_KERNEL_LINES = 64 };
 
+/* Who else wants to see a step once its kernels are known (a trace file). Called by the thread, in order of the steps,
+ * after the line was written; all pointers are valid during the call. */
+struct aorta_kernel_lines_reader {
+    aorta_status (*step)(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
+                         size_t count);
+    void *user;
+};
+
 struct aorta_kernel_lines;
 
 /* Borrows both; the writer belongs to the thread until finish or close has returned. */
 AORTA_MUST_USE aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
                                                     struct aorta_kernel_lines **lines);
+/* Before the first step is added. */
+void aorta_kernel_lines_show(struct aorta_kernel_lines *lines, struct aorta_kernel_lines_reader reader);
 /* Takes over *profile and *overlap (they are empty afterwards, also on failure) and copies the rest; waits only when
  * the thread lags so far behind that there is no room. metrics->profile, overlap and kernel_* are not read. A failure
  * is that of an earlier line. */

@@ -16,6 +16,7 @@ static const struct {
 } words[] = {
     {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
+    {"aorta_collective", AORTA_KERNEL_COLLECTIVE, NULL}, /* where no kernel has a name: kineto.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
     {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
     {"msccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* RCCL's MSCCL and MSCCL++ algorithms: mscclKernel_Sum_half_… */
@@ -37,10 +38,14 @@ static const struct {
     const char *part;
     enum aorta_collective collective;
 } operations[] = {
-    {"ReduceScatter", AORTA_REDUCE_SCATTER}, {"reduce_scatter", AORTA_REDUCE_SCATTER}, {"AllReduce", AORTA_ALL_REDUCE},
-    {"all_reduce", AORTA_ALL_REDUCE},        {"allreduce", AORTA_ALL_REDUCE},          {"AllGather", AORTA_ALL_GATHER},
-    {"all_gather", AORTA_ALL_GATHER},        {"allgather", AORTA_ALL_GATHER},          {"Broadcast", AORTA_BROADCAST},
-    {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},           {"AllToAll", AORTA_ALL_TO_ALL},
+    {"ReduceScatter", AORTA_REDUCE_SCATTER}, {"reduce_scatter", AORTA_REDUCE_SCATTER},
+    {"AllReduce", AORTA_ALL_REDUCE},         {"all_reduce", AORTA_ALL_REDUCE},
+    {"allreduce", AORTA_ALL_REDUCE},         {"AllGather", AORTA_ALL_GATHER},
+    {"all_gather", AORTA_ALL_GATHER},        {"allgather", AORTA_ALL_GATHER},
+    {"Broadcast", AORTA_BROADCAST},          {"broadcast", AORTA_BROADCAST},
+    {"all_to_all", AORTA_ALL_TO_ALL},        {"collective_barrier", AORTA_BARRIER},
+    {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},
+    {"AllToAll", AORTA_ALL_TO_ALL},
 };
 
 /* ---- a user's own ---- */

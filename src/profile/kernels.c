@@ -6,8 +6,9 @@
 
 /* ---- the kernel view ---- */
 
-static int records_by_start(const void *left, const void *right) {
-    const struct aorta_trace_record *a = left, *b = right;
+static int records_by_start(const void *left, const void *right, void *records) {
+    const struct aorta_trace_record *a = (const struct aorta_trace_record *)records + *(const size_t *)left;
+    const struct aorta_trace_record *b = (const struct aorta_trace_record *)records + *(const size_t *)right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     return (a->correlation > b->correlation) - (a->correlation < b->correlation);
 }
@@ -31,6 +32,7 @@ static struct aorta_range range_of(const struct aorta_trace_record *record, stru
         .start_ns = record->start_ns,
         .end_ns = record->end_ns,
         .enqueue_ns = INT64_MIN,
+        .owner = -1,
     };
     if (record->kind != AORTA_TRACE_KERNEL) {
         range.info.kind = AORTA_RANGE_COPY;
@@ -72,8 +74,9 @@ static int stream_number(struct streams *streams, uint32_t id) {
     return at;
 }
 
-static void add_record(const struct aorta_trace_record *record, struct names *names, struct streams *streams,
-                       struct aorta_profile *profile) {
+static void add_record(const struct aorta_trace_record *records, size_t index, struct names *names,
+                       struct streams *streams, struct aorta_profile *profile) {
+    const struct aorta_trace_record *record = &records[index];
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
     if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(names, record->name);
     if (kind.class == AORTA_KERNEL_STAMP || kind.class == AORTA_KERNEL_CLOCK) {
@@ -85,6 +88,7 @@ static void add_record(const struct aorta_trace_record *record, struct names *na
     }
     struct aorta_range *range = &profile->ranges[profile->range_count++];
     *range = range_of(record, kind);
+    range->record = index;
     range->stream = stream_number(streams, record->stream);
     if (profile->range_count == 1 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
     if (profile->range_count == 1 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
@@ -99,7 +103,8 @@ static void number_collectives(struct aorta_profile *profile) {
         for (size_t j = i; info->kind == AORTA_RANGE_COLLECTIVE && j-- > 0;) {
             const struct aorta_range_info *other = &profile->ranges[j].info;
             if (other->kind != info->kind || other->collective != info->collective || other->role != info->role ||
-                other->group_size != info->group_size || other->group != info->group)
+                other->group_size != info->group_size || other->group != info->group ||
+                other->group_stride != info->group_stride)
                 continue;
             range->sequence = profile->ranges[j].sequence + 1;
             break;
@@ -110,7 +115,7 @@ static void number_collectives(struct aorta_profile *profile) {
 aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, size_t count,
                                    const struct aorta_kernel_patterns *patterns, struct aorta_profile *profile) {
     *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL};
-    struct aorta_trace_record *sorted = malloc((count + 1) * sizeof *sorted);
+    size_t *sorted = malloc((count + 1) * sizeof *sorted);
     struct names names = {.patterns = patterns};
     struct streams streams = {.ids = malloc((count + 1) * sizeof *streams.ids)};
     profile->ranges = malloc((count + 1) * sizeof *profile->ranges);
@@ -121,9 +126,9 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
     if (!sorted || !streams.ids || !profile->ranges || !profile->host || !profile->markers || !profile->kernels.stamps)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the view of %zu kernels", count);
     if (!status && count) {
-        memcpy(sorted, records, count * sizeof *sorted);
-        qsort(sorted, count, sizeof *sorted, records_by_start);
-        for (size_t i = 0; i < count; i++) add_record(&sorted[i], &names, &streams, profile);
+        for (size_t i = 0; i < count; i++) sorted[i] = i;
+        qsort_r(sorted, count, sizeof *sorted, records_by_start, (void *)(uintptr_t)records);
+        for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &names, &streams, profile);
         qsort(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept, sizeof(int64_t), times_ascending);
         number_collectives(profile);
     }
@@ -420,7 +425,7 @@ static void inherit(struct aorta_range *kernel, const struct aorta_range *range,
     info.flops = longest && info.kind == AORTA_RANGE_COMPUTE ? range->info.flops : 0;
     if (!collective) {
         info.collective = (enum aorta_collective)0;
-        info.group_size = info.group = 0;
+        info.group_size = info.group = info.group_stride = 0;
         info.simulated = false;
     }
     kernel->info = info;
@@ -443,6 +448,7 @@ static void apply(struct attribution *a, struct share *shares) {
         if (range >= 0) {
             inherit(kernel, &a->ranges->ranges[range], &shares[range], shares[range].longest == (int)i);
             kernel->enqueue_ns = launch_time(a->ranges, (size_t)range, &shares[range]);
+            kernel->owner = range;
             a->kernels->kernels.attributed++;
             continue;
         }

@@ -6,6 +6,7 @@
 #define AORTA_PROFILE_PROFILE_H
 
 #include "base/collective.h"
+#include "base/dtype.h"
 #include "base/interval.h"
 #include "device/device.h"
 
@@ -28,12 +29,15 @@ struct aorta_range_info {
     enum aorta_range_kind kind;
     enum aorta_collective collective; /* when kind is COLLECTIVE */
     int group_size;                   /* ranks of the collective, else 0 */
-    int group;          /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
-    int layer;          /* encoder layer, -1 for the root unit or none */
-    int64_t bytes;      /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
-    double flops;       /* GEMM arithmetic, else 0 */
-    bool simulated;     /* local backend: a copy stands for the collective */
-    const char *within; /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+    int group;              /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
+    int group_stride;       /* distance of neighbours among them; 0 as 1 */
+    int layer;              /* encoder layer, -1 for the root unit or none */
+    int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
+    double flops;           /* GEMM arithmetic, else 0 */
+    bool simulated;         /* local backend: a copy stands for the collective */
+    enum aorta_dtype dtype; /* of the elements, where bytes or dims are given */
+    int64_t dims[2][3];     /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
+    const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
 };
 
 struct aorta_range {
@@ -42,6 +46,9 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
+    /* Kernel views made of records (kernels.h); meaningless elsewhere. */
+    size_t record; /* index of the record */
+    int owner;     /* index of the range it belongs to; -1: not certain */
 };
 
 /* What the host was doing meanwhile. */
@@ -87,6 +94,8 @@ struct aorta_profile {
     size_t marker_count;
 };
 void aorta_profile_free(struct aorta_profile *profile);
+/* All of it; names are still borrowed. AORTA_MEMORY leaves *copy empty. */
+AORTA_MUST_USE aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy);
 
 /* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. Its own
  * launch, where that says nothing (the last range; a graph). */

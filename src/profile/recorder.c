@@ -126,7 +126,8 @@ static int64_t next_sequence(const struct slot *slot, const struct aorta_range_i
     for (size_t i = slot->range_count; i-- > 0;) {
         const struct aorta_range_info *other = &slot->ranges[i].info;
         if (other->kind == AORTA_RANGE_COLLECTIVE && other->collective == info->collective &&
-            other->role == info->role && other->group_size == info->group_size && other->group == info->group)
+            other->role == info->role && other->group_size == info->group_size && other->group == info->group &&
+            other->group_stride == info->group_stride)
             return slot->ranges[i].sequence + 1;
     }
     return 0;

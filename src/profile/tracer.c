@@ -203,13 +203,23 @@ aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, 
 
 aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                struct aorta_profile *profile) {
-    memset(profile, 0, sizeof *profile);
     struct aorta_trace_record *records;
     size_t count;
-    AORTA_TRY(aorta_tracer_records(tracer, from_ns, to_ns, &records, &count));
-    aorta_status status = aorta_kernels_profile(records, count, tracer->patterns, profile);
+    AORTA_TRY(aorta_tracer_take_both(tracer, from_ns, to_ns, profile, &records, &count));
     free(records);
-    if (status) return status;
+    return NULL;
+}
+
+aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                    struct aorta_profile *profile, struct aorta_trace_record **records, size_t *count) {
+    memset(profile, 0, sizeof *profile);
+    AORTA_TRY(aorta_tracer_records(tracer, from_ns, to_ns, records, count));
+    aorta_status status = aorta_kernels_profile(*records, *count, tracer->patterns, profile);
+    if (status) {
+        free(*records);
+        *records = NULL;
+        return status;
+    }
     int64_t dropped = aorta_tracer_get_facts(tracer).dropped;
     pthread_mutex_lock(&tracer->lock);
     profile->kernels.dropped = dropped - tracer->dropped_reported;

@@ -76,6 +76,10 @@ AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, in
 /* The same as the kernel view of one iteration (kernels.h), not yet attributed to ranges. */
 AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                               struct aorta_profile *profile);
+/* The same with the records that the view was made of, by start; the caller frees both. */
+AORTA_MUST_USE aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                                   struct aorta_profile *profile, struct aorta_trace_record **records,
+                                                   size_t *count);
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);
 

@@ -222,6 +222,8 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
                                     .collective = c->kind,
                                     .group_size = aorta_comm_size(c->comm),
                                     .group = c->group,
+                                    .group_stride = c->group_stride,
+                                    .dtype = c->dtype,
                                     .layer = c->layer,
                                     .bytes = collective_bytes(c),
                                     .simulated = aorta_comm_simulated(c->comm)};

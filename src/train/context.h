@@ -59,7 +59,8 @@ struct aorta_train_collective {
     enum aorta_collective kind;
     enum aorta_flow flow;
     struct aorta_comm *comm;
-    int group; /* lowest world rank of the group */
+    int group;        /* lowest world rank of the group */
+    int group_stride; /* distance of neighbours in it; 0 as 1 */
     const char *tag;
     int layer;        /* -1: root or none */
     const void *send; /* broadcast: ignored */

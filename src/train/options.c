@@ -1,6 +1,7 @@
 #include "train/options.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- what values may be ---- */
 
@@ -209,30 +210,30 @@ static const struct aorta_option table_rows[] = {
      .help = "batches that each worker makes ahead"},
 
     {"profiling.enabled", AORTA_OPTION_BOOL, AT(profiling.enabled), "false",
-     .help = "trace files, which this version does not write yet; the ranges of each step are always in "
-             "rank_RR_metrics.jsonl"},
+     .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/traces-written.md); on GPUs it "
+             "switches the kernel tracer on as --kernel-timing does"},
     {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &at_least_0,
-     .help = "steps left out at the start of a cycle"},
+     .help = "steps left out at the start of a cycle, as torch.profiler.schedule does"},
     {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &at_least_0,
-     .help = "steps then traced and thrown away"},
+     .help = "steps then left out as well, for the caches and the tracer to warm up"},
     {"profiling.active", AORTA_OPTION_INT, AT(profiling.active), "2", .limits = &at_least_1,
-     .help = "steps then traced and kept"},
+     .help = "steps then written; each cycle is a file"},
     {"profiling.repeat", AORTA_OPTION_INT, AT(profiling.repeat), "1", .limits = &at_least_0,
      .help = "cycles; 0: until the run ends"},
     {"profiling.record_shapes", AORTA_OPTION_BOOL, AT(profiling.record_shapes), "true",
-     .help = "shapes of the operations in the trace"},
+     .help = "shapes of matrix products, on GPUs of layers, in the trace"},
     {"profiling.profile_memory", AORTA_OPTION_BOOL, AT(profiling.profile_memory), "false",
-     .help = "memory counters in the trace"},
+     .help = "memory at the end of each step in the trace, as counters"},
     {"profiling.with_stack", AORTA_OPTION_BOOL, AT(profiling.with_stack), "false",
-     .help = "source locations in the trace"},
+     .help = "Python stacks: there is no Python here, so true is refused while profiling.enabled is true"},
     {"profiling.with_flops", AORTA_OPTION_BOOL, AT(profiling.with_flops), "false",
      .help = "arithmetic of the operations in the trace"},
     {"profiling.tensorboard", AORTA_OPTION_BOOL, AT(profiling.tensorboard), "true",
-     .help = "writes the trace where TensorBoard looks for it"},
+     .help = "writes torch_profiler/rankN/HOST_PID.TIME.pt.trace.json, where TensorBoard's plugin looks for it"},
     {"profiling.chrome_trace", AORTA_OPTION_BOOL, AT(profiling.chrome_trace), "true",
-     .help = "writes the trace for chrome://tracing and Perfetto"},
+     .help = "writes the same to chrome_trace/rankN, for chrome://tracing and Perfetto"},
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
-     .help = "name of that file"},
+     .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "
@@ -388,12 +389,28 @@ static aorta_status check_sizes(const struct aorta_train_options *options) {
                       positions * widest);
 }
 
-static aorta_status check_not_yet(const struct aorta_train_options *options) {
-    if (options->profiling.enabled) {
-        return aorta_config_error(&options->config, "profiling.enabled",
-                                  "trace files are not written by this version yet; set it to false and use the ranges "
-                                  "of every step in rank_RR_metrics.jsonl");
-    }
+static aorta_status check_profiling(const struct aorta_train_options *options) {
+    const struct aorta_profiling_options *profiling = &options->profiling;
+    size_t length = strlen(profiling->trace_filename);
+    if (strchr(profiling->trace_filename, '/'))
+        return aorta_config_error(&options->config, "profiling.trace_filename",
+                                  "a name without a folder is needed: the file is put into training.output_dir, in "
+                                  "chrome_trace/rankN; remove the \"/\"");
+    if (length > 3 && strcmp(profiling->trace_filename + length - 3, ".gz") == 0)
+        return aorta_config_error(&options->config, "profiling.trace_filename",
+                                  "traces are written without compression; choose a name that ends in .json, and "
+                                  "compress the file later if need be");
+    if (!profiling->enabled) return NULL;
+    if (!profiling->tensorboard && !profiling->chrome_trace)
+        return conflict(options, "profiling.tensorboard", "profiling.chrome_trace",
+                        "no trace would be written; set one of the two to true, or profiling.enabled to false");
+    if (!profiling->with_stack) return NULL;
+    return aorta_config_error(&options->config, "profiling.with_stack",
+                              "true is not possible: no Python runs here whose stack could be recorded; set it to "
+                              "false (each event names its operation, layer and step)");
+}
+
+static aorta_status check_dynamic(const struct aorta_train_options *options) {
     if (!options->compile.dynamic) return NULL;
     return aorta_config_error(&options->config, "compile.dynamic",
                               "true is not possible: the shapes of a captured step are fixed; set it to false");
@@ -424,8 +441,9 @@ aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *opt
 /* Everything that does not depend on the number of ranks. */
 static aorta_status check_alone(const struct aorta_train_options *options) {
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options));
-    AORTA_TRY(check_not_yet(options));
+    AORTA_TRY(check_dynamic(options));
     AORTA_TRY(check_texts(options));
+    AORTA_TRY(check_profiling(options));
     AORTA_TRY(check_heads(options));
     AORTA_TRY(check_vocabulary(options));
     AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,

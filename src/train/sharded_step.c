@@ -188,6 +188,7 @@ static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) 
         .flow = AORTA_FLOW_ALL_REDUCE,
         .comm = s->replicate_comm,
         .group = s->replicate_group,
+        .group_stride = s->ranks,
         .tag = aorta_model_unit_name(c->model, unit),
         .layer = unit < s->layers ? unit : -1,
         .send = shard,

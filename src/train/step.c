@@ -100,12 +100,17 @@ static aorta_status begin_part(struct aorta_step *step, const char *tag, const c
                                int *range) {
     *range = -1;
     if (records_operations(step)) return NULL;
-    struct aorta_range_info info = {.tag = tag,
-                                    .function = function,
-                                    .role = AORTA_ROLE_COMPUTE,
-                                    .kind = AORTA_RANGE_COMPUTE,
-                                    .layer = layer,
-                                    .flops = flops};
+    const struct aorta_train_options *o = step->context->options;
+    struct aorta_range_info info = {
+        .tag = tag,
+        .function = function,
+        .role = AORTA_ROLE_COMPUTE,
+        .kind = AORTA_RANGE_COMPUTE,
+        .layer = layer,
+        .flops = flops,
+        .dtype = step->context->dtype,
+        .dims = {{o->training.batch_size, o->dataset.sequence_length, o->model.model_dim}},
+    };
     return aorta_range_begin(step->context->recorder, aorta_train_compute(step->context), &info, range);
 }
 

@@ -10,6 +10,7 @@
 #include "train/data.h"
 #include "train/readings.h"
 #include "train/step.h"
+#include "train/tracing.h"
 #include "train/weights.h"
 
 #include <errno.h>
@@ -43,8 +44,9 @@ struct trainer {
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
     struct aorta_readings readings;
-    struct aorta_tracer *tracer;      /* kernel_timing; else NULL */
+    struct aorta_tracer *tracer;      /* kernel_timing, and profiling on GPUs; else NULL */
     struct aorta_kernel_lines *lines; /* they write the metrics then */
+    struct aorta_step_traces *traces; /* profiling.enabled; else NULL */
     struct aorta_progress progress;
     struct flight flights[SLOTS];
     int64_t total_steps;
@@ -136,7 +138,26 @@ static aorta_status open_output(struct trainer *t) {
         AORTA_TRY(write_config(t));
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
-    return t->tracer ? aorta_kernel_lines_open(t->tracer, t->metrics, &t->lines) : NULL;
+    AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
+    if (!t->tracer) return NULL;
+    AORTA_TRY(aorta_kernel_lines_open(t->tracer, t->metrics, &t->lines));
+    if (t->traces) aorta_tracing_follow(t->traces, t->lines);
+    return NULL;
+}
+
+/* Kernels are traced where figures or files of them are asked for; on a CPU the ranges are the operations. Files can
+ * do with the ranges, where no tracer serves. */
+static aorta_status open_tracer(struct trainer *t) {
+    bool gpu = aorta_device_get_info(t->context.device)->kind != AORTA_DEVICE_CPU;
+    bool wanted = t->run->kernel_timing, useful = options_of(t)->profiling.enabled && gpu;
+    if (!wanted && !useful) return NULL;
+    aorta_status status = aorta_tracer_open(t->context.device, &t->tracer);
+    if (!status || wanted || aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    if (t->context.ranks.rank == 0)
+        aorta_log(t->run->log, AORTA_LOG_WARNING, "profiling: the traces will show ranges and not kernels: %s",
+                  aorta_status_message(status));
+    aorta_status_free(status);
+    return NULL;
 }
 
 static aorta_status set_up(struct trainer *t) {
@@ -144,7 +165,7 @@ static aorta_status set_up(struct trainer *t) {
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
-    if (t->run->kernel_timing) AORTA_TRY(aorta_tracer_open(t->context.device, &t->tracer));
+    AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_enable(t->context.recorder, t->run->record);
     t->layout = aorta_batch_layout(o);
@@ -163,6 +184,7 @@ static aorta_status set_up(struct trainer *t) {
 static aorta_status close_output(struct trainer *t) {
     aorta_status status = t->lines ? aorta_kernel_lines_finish(t->lines) : NULL;
     aorta_kernel_lines_close(t->lines);
+    status = aorta_status_join(status, aorta_tracing_close(&t->context, t->traces));
     status = aorta_status_join(status, aorta_metrics_close(t->metrics));
     aorta_tracer_close(t->tracer);
     if (status || t->run->ranks.world_size == 1 || !t->context.world) return status;
@@ -339,6 +361,12 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
 
 /* ---- reading finished steps ---- */
 
+/* No kernels are awaited: the line, and what a trace file takes of the step. */
+static aorta_status write_untraced(struct trainer *t, const struct aorta_step_metrics *metrics) {
+    AORTA_TRY(aorta_metrics_write(t->metrics, metrics));
+    return t->traces ? aorta_step_traces_add(t->traces, metrics, NULL, 0) : NULL;
+}
+
 static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) {
     const struct flight *flight = flight_of(t, step);
     const struct aorta_step_state *state = &flight->result->state;
@@ -375,7 +403,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     if (!status && t->lines)
         status = aorta_kernel_lines_add(t->lines, &metrics, &profile, &overlap);
     else if (!status)
-        status = aorta_metrics_write(t->metrics, &metrics);
+        status = write_untraced(t, &metrics);
     aorta_overlap_free(&overlap);
     aorta_profile_free(&profile);
     return status;

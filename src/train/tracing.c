@@ -1,0 +1,90 @@
+#include "train/tracing.h"
+
+#include "base/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The group of all ranks first; hybrid sharding has two more, of which this rank is a part (sharded.c). */
+static void list_groups(const struct aorta_train_context *context, struct aorta_kineto_about *about) {
+    int world = context->ranks.world_size, rank = context->ranks.rank;
+    int shards = aorta_train_shard_degree(context->options, world);
+    about->groups[about->group_count++] = (struct aorta_kineto_group){0, world, 1};
+    if (shards == 1 || shards == world) return;
+    about->groups[about->group_count++] = (struct aorta_kineto_group){rank / shards * shards, shards, 1};
+    about->groups[about->group_count++] = (struct aorta_kineto_group){rank % shards, world / shards, shards};
+}
+
+static struct aorta_kineto_about describe(const struct aorta_train_context *context, struct aorta_tracer *tracer) {
+    const struct aorta_profiling_options *o = &context->options->profiling;
+    struct aorta_kineto_about about = {
+        .rank = context->ranks.rank,
+        .world_size = context->ranks.world_size,
+        .backend = aorta_comm_backend(context->world),
+        .simulated = aorta_comm_simulated(context->world),
+        .device = *aorta_device_get_info(context->device),
+        .tracer = tracer ? aorta_tracer_get_facts(tracer).library : NULL,
+        .shapes = o->record_shapes,
+        .memory = o->profile_memory,
+        .flops = o->with_flops,
+    };
+    list_groups(context, &about);
+    return about;
+}
+
+static void warn_when_late(const struct aorta_train_context *context, const struct aorta_trace_schedule *schedule,
+                           int64_t steps) {
+    int64_t first = aorta_trace_first_step(schedule, 0);
+    if (steps > first || context->ranks.rank != 0) return;
+    aorta_log(context->log, AORTA_LOG_WARNING,
+              "profiling: no trace will be written: the first step traced is number %lld (wait %lld, warmup %lld; from "
+              "0), and the run has %lld; lower profiling.wait",
+              (long long)first, (long long)schedule->wait, (long long)schedule->warmup, (long long)steps);
+}
+
+aorta_status aorta_tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer, int64_t steps,
+                                struct aorta_step_traces **traces) {
+    const struct aorta_profiling_options *o = &context->options->profiling;
+    *traces = NULL;
+    if (!o->enabled) return NULL;
+    char chrome[64];
+    snprintf(chrome, sizeof chrome, "chrome_trace/rank%d", context->ranks.rank);
+    struct aorta_step_traces_settings settings = {
+        .schedule = {.wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat},
+        .about = describe(context, tracer)};
+    char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
+    char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
+    char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
+    settings.directory = o->tensorboard ? folder : NULL;
+    settings.chrome = o->chrome_trace ? chrome_file : NULL;
+    aorta_status status = folder && chrome_file
+                              ? aorta_step_traces_open(&settings, traces)
+                              : AORTA_ERROR(AORTA_MEMORY, "the names of trace files did not fit in memory");
+    free(folder);
+    free(chrome_folder);
+    free(chrome_file);
+    warn_when_late(context, &settings.schedule, steps);
+    return status;
+}
+
+static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
+                              const struct aorta_trace_record *records, size_t count) {
+    return aorta_step_traces_add(user, metrics, records, count);
+}
+
+void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_kernel_lines *lines) {
+    aorta_kernel_lines_show(lines, (struct aorta_kernel_lines_reader){take_step, traces});
+}
+
+aorta_status aorta_tracing_close(const struct aorta_train_context *context, struct aorta_step_traces *traces) {
+    if (!traces) return NULL;
+    aorta_status status = aorta_step_traces_finish(traces);
+    const char *last;
+    int64_t written = aorta_step_traces_written(traces, &last);
+    if (!status && written)
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %lld trace%s written, the last one is %s",
+                  (long long)written, written == 1 ? "" : "s", last);
+    aorta_step_traces_close(traces);
+    return status;
+}
