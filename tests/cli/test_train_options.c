@@ -151,9 +151,12 @@ static const struct {
      "two numbers in [0, 1), as in [0.9, 0.98] (default: [0.9, 0.98])"},
     {"scheduler.warmup_steps=-1", "--override scheduler.warmup_steps=-1: scheduler.warmup_steps: found -1; expected an "
                                   "integer of at least 0 (default: 200)"},
-    {"profiling.enabled=true",
-     "--override profiling.enabled=true: profiling.enabled: trace files are not written by this "
-     "version yet; set it to false and use the ranges of every step in rank_RR_metrics.jsonl"},
+    {"profiling.trace_filename=a/b.json",
+     "--override profiling.trace_filename=a/b.json: profiling.trace_filename: a name without a folder is needed: the "
+     "file is put into training.output_dir, in chrome_trace/rankN; remove the \"/\""},
+    {"profiling.trace_filename=trace.json.gz",
+     "--override profiling.trace_filename=trace.json.gz: profiling.trace_filename: traces are written without "
+     "compression; choose a name that ends in .json, and compress the file later if need be"},
     {"compile.dynamic=true", "--override compile.dynamic=true: compile.dynamic: true is not possible: the shapes of a "
                              "captured step are fixed; set it to false"},
     {"compile.options={max_autotune: true}", "--override compile.options={max_autotune: true}: compile.options: "

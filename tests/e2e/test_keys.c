@@ -627,7 +627,7 @@ static const struct {
     {"streams.assignment.", "test_assignment"},
     {"workload.occupancy_cap", "test_scenarios.c"},
     {"device.allow_tf32", "test_bad_input.c: refused on the CPU device; tests/gpu/scenarios.py on GPUs"},
-    {"profiling.", "test_bad_input.c: refused as long as no trace is written"},
+    {"profiling.", "test_traces.c; with_stack: test_bad_input.c"},
 };
 
 static bool covered(const char *key) {
