@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "device/gpu.h"
 #include "profile/cupti_abi.h"
+#include "profile/cupti_advice.h"
 #include "profile/cupti_buffers.h"
 #include "profile/tracer_backend.h"
 
@@ -54,36 +55,13 @@ static const struct aorta_library_description description = {
                "its folder, e.g. /usr/local/cuda/extras/CUPTI/lib64",
 };
 
-static const struct {
-    uint32_t result;
-    const char *advice;
-} advices[] = {
-    {AORTA_CUPTI_INSUFFICIENT_PRIVILEGES,
-     "the driver lets only administrators profile. Run as root or with CAP_SYS_ADMIN (docker: --cap-add=SYS_ADMIN), or "
-     "load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"},
-    {AORTA_CUPTI_MULTIPLE_SUBSCRIBERS,
-     "another profiler has CUPTI in this process. Run without Nsight Systems, Nsight Compute, DCGM profiling or what "
-     "CUDA_INJECTION64_PATH injects, or without --kernel-timing"},
-    {AORTA_CUPTI_OLD_PROFILER_API, "the old cudaProfiler interface is in use in this process; end that first"},
-    {AORTA_CUPTI_NOT_COMPATIBLE,
-     "it does not suit this driver or what else is traced; use the CUPTI of the driver's CUDA version"},
-    {AORTA_CUPTI_NOT_INITIALIZED, "it could not initialise; use the CUPTI of the driver's CUDA version"},
-    {AORTA_CUPTI_VIRTUALIZED, "this virtual GPU does not allow tracing"},
-    {AORTA_CUPTI_VIRTUALIZED_PRIVILEGES,
-     "this virtual GPU does not allow tracing; its host must allow profiling for this machine (vGPU plugin parameter "
-     "enable_profiling)"},
-    {AORTA_CUPTI_CONFIDENTIAL_COMPUTING, "this GPU runs in confidential computing mode, which does not allow tracing"},
-    {AORTA_CUPTI_MIG_DEVICE, "this slice of a GPU (MIG) does not allow tracing"},
-    {AORTA_CUPTI_WSL_DEVICE, "tracing is not available under WSL with this driver"},
-};
-
 static aorta_status refused(const struct cupti *cupti, const char *call, uint32_t result) {
     const char *reason = NULL;
     if (cupti->api.result_string(result, &reason) != AORTA_CUPTI_SUCCESS || !reason) reason = "unknown result";
-    for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
-        if (advices[i].result == result)
-            return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s (%s) refused: %s (%u): %s", call,
-                               cupti->library.path, reason, result, advices[i].advice);
+    const char *advice = aorta_cupti_advice(result);
+    if (advice)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s (%s) refused: %s (%u): %s", call, cupti->library.path,
+                           reason, result, advice);
     return AORTA_ERROR(AORTA_DEVICE, "kernel tracing: %s (%s) failed: %s (%u)", call, cupti->library.path, reason,
                        result);
 }
