@@ -2,6 +2,7 @@
 #include "trace/kineto.h"
 #include "trace/reader.h"
 #include "trace/source.h"
+#include "trace/spool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct aorta_trace_reader *const other_readers[] = {&aorta_trace_reader_rocpd, &aorta_trace_reader_csv};
+static const struct aorta_trace_reader *const other_readers[] = {&aorta_trace_reader_spool, &aorta_trace_reader_rocpd,
+                                                                 &aorta_trace_reader_csv};
 
 /* ---- JSON ---- */
 

@@ -10,6 +10,7 @@ static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
     [AORTA_TRACE_ROCPROF_CSV] = "rocprofv3 CSV",
     [AORTA_TRACE_ROCPD] = "rocpd",
     [AORTA_TRACE_LIVE] = "live",
+    [AORTA_TRACE_SPOOL] = "aorta trace run",
 };
 
 const char *aorta_trace_format_name(enum aorta_trace_format format) {

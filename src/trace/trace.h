@@ -26,6 +26,7 @@ enum aorta_trace_format {
     AORTA_TRACE_ROCPROF_CSV,  /* rocprofv3 --output-format csv */
     AORTA_TRACE_ROCPD,        /* rocprofv3's SQLite file */
     AORTA_TRACE_LIVE,         /* recorded by the tracer in this process */
+    AORTA_TRACE_SPOOL,        /* recorded by `aorta trace run` */
     AORTA_TRACE_FORMAT_COUNT
 };
 const char *aorta_trace_format_name(enum aorta_trace_format format); /* "Kineto", "rocprofv3 JSON", … */

@@ -3,10 +3,22 @@
 #include "fake_cupti/fake_cupti.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SUCCESS = 0, INVALID_PARAMETER = 1, MAX_LIMIT_REACHED = 12, INVALID_KIND = 21, MULTIPLE_SUBSCRIBERS = 39 };
-enum { MEMCPY = 1, MEMSET = 2, CONCURRENT_KERNEL = 10, MEMCPY_PEER = 22, KIND_COUNT = 64 };
+enum {
+    MEMCPY = 1,
+    MEMSET = 2,
+    DRIVER = 4,
+    RUNTIME = 5,
+    CONCURRENT_KERNEL = 10,
+    MARKER = 12,
+    MEMCPY_PEER = 22,
+    KIND_COUNT = 64,
+    CALL_COUNT = 1024
+};
 
 typedef void request_function(uint8_t **buffer, size_t *size, size_t *limit);
 typedef void complete_function(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
@@ -17,6 +29,7 @@ static struct {
     complete_function *complete;
     uint64_t (*clock)(void);
     uint8_t enabled[KIND_COUNT];
+    uint8_t calls[2][CALL_COUNT]; /* [RUNTIME?][number]: enabled one by one */
     int subscribers, lent;
     uint8_t *buffer; /* being filled */
     size_t size, used;
@@ -40,6 +53,8 @@ EXPORT uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void));
 EXPORT uint32_t cuptiActivityEnable(uint32_t kind);
 EXPORT uint32_t cuptiActivityDisable(uint32_t kind);
 EXPORT uint32_t cuptiActivityFlushAll(uint32_t flag);
+EXPORT uint32_t cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on);
+EXPORT uint32_t cuptiActivityEnableDriverApi(uint32_t call, uint8_t on);
 EXPORT uint32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record);
 EXPORT uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
 
@@ -89,9 +104,13 @@ uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void)) {
 }
 
 static uint32_t switch_kind(uint32_t kind, uint8_t on) {
-    if (kind != MEMCPY && kind != MEMSET && kind != CONCURRENT_KERNEL && kind != MEMCPY_PEER) return INVALID_KIND;
+    static const uint32_t known[] = {MEMCPY, MEMSET, DRIVER, RUNTIME, CONCURRENT_KERNEL, MARKER, MEMCPY_PEER};
+    size_t i = 0, count = sizeof known / sizeof *known;
+    while (i < count && known[i] != kind) i++;
+    if (i == count) return INVALID_KIND;
     pthread_mutex_lock(&cupti.lock);
     cupti.enabled[kind] = on;
+    if (kind == DRIVER || kind == RUNTIME) memset(cupti.calls[kind == RUNTIME], on, CALL_COUNT);
     pthread_mutex_unlock(&cupti.lock);
     return SUCCESS;
 }
@@ -99,7 +118,24 @@ static uint32_t switch_kind(uint32_t kind, uint8_t on) {
 uint32_t cuptiActivityEnable(uint32_t kind) {
     /* The last kind is refused, so that those enabled before it must be taken back. */
     if (kind == MEMSET && refusal_of(__func__)) return refusal_of(__func__);
+    if (kind == CONCURRENT_KERNEL && refusal_of("kernels")) return refusal_of("kernels");
     return switch_kind(kind, 1);
+}
+
+static uint32_t switch_call(uint32_t kind, uint32_t call, uint8_t on) {
+    if (call >= CALL_COUNT) return INVALID_PARAMETER;
+    pthread_mutex_lock(&cupti.lock);
+    cupti.calls[kind == RUNTIME][call] = on;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+uint32_t cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on) {
+    return switch_call(RUNTIME, call, on);
+}
+
+uint32_t cuptiActivityEnableDriverApi(uint32_t call, uint8_t on) {
+    return switch_call(DRIVER, call, on);
 }
 
 uint32_t cuptiActivityDisable(uint32_t kind) {
@@ -123,7 +159,19 @@ uint32_t cuptiActivityFlushAll(uint32_t flag) {
 }
 
 static size_t size_of(uint32_t kind) {
-    return kind == CONCURRENT_KERNEL ? 216 : kind == MEMSET ? 88 : 96;
+    switch (kind) {
+    case CONCURRENT_KERNEL:
+        return 216;
+    case MEMSET:
+        return 88;
+    case RUNTIME:
+    case DRIVER:
+        return 40;
+    case MARKER:
+        return 56;
+    default:
+        return 96;
+    }
 }
 
 uint32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record) {
@@ -168,6 +216,26 @@ static void put_kernel(uint8_t *record, const struct fake_activity *a) {
     put(record, 104, &a->name, 8);
     put(record, 144, &a->graph_node, 8);
     put(record, 156, &a->graph, 4);
+    put(record, 168, &a->channel, 4);
+    put(record, 172, &a->channel_type, 4);
+}
+
+static void put_call(uint8_t *record, const struct fake_activity *a) {
+    put(record, 4, &a->call, 4);
+    put(record, 8, &a->start, 8);
+    put(record, 16, &a->end, 8);
+    put(record, 28, &a->thread, 4);
+    put(record, 32, &a->correlation, 4);
+}
+
+static void put_marker(uint8_t *record, const struct fake_activity *a) {
+    uint32_t of_thread = 2; /* CUPTI_ACTIVITY_OBJECT_THREAD */
+    put(record, 4, &a->flags, 4);
+    put(record, 8, &a->start, 8);
+    put(record, 16, &a->marker, 4);
+    put(record, 20, &of_thread, 4);
+    put(record, 28, &a->thread, 4);
+    put(record, 40, &a->name, 8);
 }
 
 /* Copies and fills: they differ in the place of the correlation and of what follows it. */
@@ -200,22 +268,42 @@ static uint8_t *room_for(size_t size) {
     return record;
 }
 
+static int wanted(const struct fake_activity *activity) {
+    if (!cupti.request) return 0;
+    if (activity->kind == RUNTIME || activity->kind == DRIVER)
+        return cupti.calls[activity->kind == RUNTIME][activity->call % CALL_COUNT];
+    return cupti.enabled[activity->kind];
+}
+
+static void put_activity(uint8_t *record, const struct fake_activity *activity) {
+    int32_t none = 0;
+    put(record, 0, &activity->kind, 4);
+    switch (activity->kind) {
+    case CONCURRENT_KERNEL:
+        put(record, 76, &none, 4); /* static shared memory */
+        put_kernel(record, activity);
+        break;
+    case RUNTIME:
+    case DRIVER:
+        put_call(record, activity);
+        break;
+    case MARKER:
+        put_marker(record, activity);
+        break;
+    default:
+        put_transfer(record, activity);
+    }
+}
+
 static void record_activity(const struct fake_activity *activity) {
     pthread_mutex_lock(&cupti.lock);
-    if (cupti.enabled[activity->kind] && cupti.request) {
+    if (wanted(activity)) {
         size_t size = size_of(activity->kind);
         uint8_t *record = room_for(size);
         cupti.dropped += !record;
         if (record) {
             memset(record, 0xee, size); /* what nobody fills is not zero */
-            put(record, 0, &activity->kind, 4);
-            if (activity->kind == CONCURRENT_KERNEL) {
-                int32_t none = 0;
-                put(record, 76, &none, 4); /* static shared memory */
-                put_kernel(record, activity);
-            } else {
-                put_transfer(record, activity);
-            }
+            put_activity(record, activity);
             cupti.unfinished += activity->unfinished;
         }
     }
@@ -254,6 +342,14 @@ static int subscribers(void) {
 
 static int lent(void) {
     return cupti.lent;
+}
+
+/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result. */
+static __attribute__((constructor)) void read_environment(void) {
+    const char *wish = getenv("FAKE_CUPTI_REFUSE"), *colon = wish ? strchr(wish, ':') : NULL;
+    if (!colon) return;
+    snprintf(cupti.refused, sizeof cupti.refused, "%.*s", (int)(colon - wish), wish);
+    cupti.refusal = (uint32_t)atoi(colon + 1);
 }
 
 static void reset(void) {

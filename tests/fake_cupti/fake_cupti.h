@@ -16,6 +16,10 @@ struct fake_activity {
     int32_t grid[3], block[3], shared;
     uint16_t registers;
     int unfinished; /* its buffer is held back by a flush that is not forced */
+    uint32_t channel, channel_type;
+    uint32_t call;          /* of a call: its number in cupti_runtime_cbid.h or cupti_driver_cbid.h */
+    uint32_t thread;        /* of a call or marker */
+    uint32_t marker, flags; /* CUpti_ActivityMarker2: id, CUpti_ActivityFlag */
 };
 
 struct fake_cupti {

@@ -113,8 +113,21 @@ static struct aorta_device *device;
 static int context_count;
 
 EXPORT int cuInit(unsigned flags);
+/* As NVIDIA's driver does: the library named by CUDA_INJECTION64_PATH is loaded and called once, before anything else.
+ */
+static void inject(void) {
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *library = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *symbol = library ? dlsym(library, "InitializeInjection") : NULL;
+    int (*initialise)(void);
+    memcpy(&initialise, &symbol, sizeof initialise);
+    if (initialise) initialise();
+}
+
 int cuInit(unsigned flags) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     ENTER();
+    pthread_once(&once, inject);
     return flags ? INVALID_VALUE : 0;
 }
 

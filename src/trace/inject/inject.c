@@ -109,11 +109,11 @@ static const char *reason_of(uint32_t result) {
     return known ? reason : "unknown result";
 }
 
-static bool enable_kind(uint32_t kind) {
+static bool enable_kind(uint32_t kind, bool needed) {
     uint32_t result = inject.cupti.api.enable(kind);
     if (result == AORTA_CUPTI_SUCCESS) return true;
     aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result), result);
-    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+    if (needed) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
 
@@ -146,7 +146,7 @@ static bool enable_all(void) {
     inject.enabled = true;
     inject.arrived_ns = aorta_clock_ns();
     for (int i = 0; i < KIND_COUNT; i++) {
-        if (enable_kind(kinds[i].kind) || !kinds[i].needed) continue;
+        if (enable_kind(kinds[i].kind, kinds[i].needed) || !kinds[i].needed) continue;
         disable_all();
         return false;
     }

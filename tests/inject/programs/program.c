@@ -1,0 +1,357 @@
+/* A program that uses a GPU and knows nothing of being recorded. The GPU is the fake one: libcuda.so.1 is found through
+ * LD_LIBRARY_PATH, and what "runs" is put into the fake libcupti, which FAKE_CUPTI names and the program has loaded, as
+ * PyTorch has its own.
+ *
+ *   program SCENARIO [NUMBER]
+ *
+ * A step launches, at synthetic times 1 ms apart, a GEMM of 100 us on stream 7, a collective of 100 us on stream 20
+ * that begins in its middle, a copy of 20 us right after the collective, and a fill of 10 us after that. So each step
+ * has 100 us of compute, 100 us of communication, 50 us of overlap, 30 us of copies. */
+#include "fake_cupti/fake_cupti.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STEPS = 10, COPY = 1, FILL = 2, DRIVER = 4, RUNTIME = 5, KERNEL = 10, MARKER = 12 };
+enum { LAUNCH_KERNEL = 211, LAUNCH_EX = 652, MEMCPY_ASYNC = 41, SYNCHRONIZE = 165, GET_DEVICE = 17 };
+
+/* The state of the one program that this is. */
+static const struct fake_cupti *cupti;
+static void *cupti_library;
+static int64_t zero_ns;
+static uint32_t launches;
+
+static int64_t time_of_day(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void nap(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static void *find(void *library, const char *name) {
+    void *symbol = library ? dlsym(library, name) : NULL;
+    if (symbol) return symbol;
+    fprintf(stderr, "program: no %s: %s\n", name, dlerror());
+    exit(99);
+}
+
+static void load_cupti(void) {
+    cupti_library = dlopen(getenv("FAKE_CUPTI"), RTLD_NOW | RTLD_LOCAL);
+    const struct fake_cupti *(*get)(void);
+    void *symbol = find(cupti_library, "fake_cupti");
+    memcpy(&get, &symbol, sizeof get);
+    cupti = get();
+}
+
+static void start_cuda(void) {
+    void *symbol = find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuInit");
+    int (*initialise)(unsigned flags);
+    memcpy(&initialise, &symbol, sizeof initialise);
+    if (initialise(0) != 0) exit(98);
+    zero_ns = time_of_day();
+}
+
+/* ---- work ---- */
+
+static void call(uint32_t kind, uint32_t number, int64_t at_ns) {
+    const struct fake_activity activity = {.kind = kind,
+                                           .call = number,
+                                           .start = (uint64_t)at_ns,
+                                           .end = (uint64_t)at_ns + 5000,
+                                           .correlation = ++launches,
+                                           .thread = (uint32_t)getpid()};
+    cupti->record(&activity);
+}
+
+static void kernel(const char *name, uint32_t stream, uint32_t device, int64_t at_ns) {
+    const struct fake_activity activity = {.kind = KERNEL,
+                                           .name = name,
+                                           .start = (uint64_t)at_ns,
+                                           .end = (uint64_t)at_ns + 100000,
+                                           .device = device,
+                                           .context = 1,
+                                           .stream = stream,
+                                           .correlation = launches,
+                                           .grid = {16, 1, 1},
+                                           .block = {512, 1, 1},
+                                           .channel = stream + 1,
+                                           .channel_type = 1};
+    cupti->record(&activity);
+}
+
+static void transfer(uint32_t kind, uint32_t device, int64_t at_ns, int64_t length_ns) {
+    const struct fake_activity activity = {.kind = kind,
+                                           .copy_kind = 1,
+                                           .bytes = 4096,
+                                           .start = (uint64_t)at_ns,
+                                           .end = (uint64_t)(at_ns + length_ns),
+                                           .device = device,
+                                           .context = 1,
+                                           .stream = 7,
+                                           .correlation = launches};
+    cupti->record(&activity);
+}
+
+static void mark(const char *name, uint32_t id, uint32_t flags, int64_t at_ns) {
+    const struct fake_activity activity = {.kind = MARKER,
+                                           .name = name,
+                                           .marker = id,
+                                           .flags = flags,
+                                           .start = (uint64_t)at_ns,
+                                           .thread = (uint32_t)getpid()};
+    cupti->record(&activity);
+}
+
+static void step(int number, uint32_t device) {
+    char *name = NULL;
+    int64_t at_ns = zero_ns + number * 1000000;
+    if (asprintf(&name, "ProfilerStep#%d", number) < 0) exit(97); /* kept: CUPTI's strings stay too */
+    mark(name, (uint32_t)number + 1, 2, at_ns);
+    call(RUNTIME, GET_DEVICE, at_ns); /* of no interest */
+    call(RUNTIME, LAUNCH_KERNEL, at_ns + 1000);
+    kernel("_Z4gemmPKfS0_Pf", 7, device, at_ns + 10000);
+    call(DRIVER, LAUNCH_EX, at_ns + 20000);
+    kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, device, at_ns + 60000);
+    call(RUNTIME, MEMCPY_ASYNC, at_ns + 30000);
+    transfer(COPY, device, at_ns + 160000, 20000);
+    transfer(FILL, device, at_ns + 180000, 10000);
+    call(RUNTIME, SYNCHRONIZE, at_ns + 200000);
+    mark(NULL, (uint32_t)number + 1, 4, at_ns + 900000);
+}
+
+static void train(int first, int steps, uint32_t device) {
+    for (int i = first; i < first + steps; i++) step(i, device);
+}
+
+static void start_all(void) {
+    load_cupti();
+    start_cuda();
+}
+
+/* ---- scenarios ---- */
+
+static int normal(int number) {
+    const char *rank = getenv("LOCAL_RANK");
+    start_all();
+    train(0, STEPS, rank ? (uint32_t)atoi(rank) : 0);
+    printf("trained %d steps\n", STEPS);
+    return number;
+}
+
+static int without_cuda(int number) {
+    puts("nothing to do with GPUs");
+    nap(300); /* so that it is seen */
+    return number;
+}
+
+/* CUDA's driver in a process that never gets the variables. */
+static int uninitialised(int number) {
+    find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuInit");
+    nap(400);
+    return number;
+}
+
+static int idle(int number) {
+    start_all();
+    return number;
+}
+
+/* A child that came of fork ends by exit, with all of the parent's exit handlers, while the parent works on. */
+static int forked(int number) {
+    start_all();
+    train(0, STEPS / 2, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        step(1000, 0); /* must not reach the parent's file */
+        exit(3);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    train(STEPS / 2, STEPS / 2, 0);
+    return WEXITSTATUS(status) == 3 ? number : 96;
+}
+
+/* Replaces itself: the same process, another image, a file of its own. */
+static int replaced(int number) {
+    char self[] = "/proc/self/exe", scenario[] = "normal", code[16];
+    start_all();
+    train(0, STEPS / 2, 0);
+    nap(400); /* what is flushed by then is kept */
+    snprintf(code, sizeof code, "%d", number);
+    char *arguments[] = {self, scenario, code, NULL};
+    execv(self, arguments);
+    return 95;
+}
+
+/* Starts ranks as torchrun does, itself without any work; NUMBER of them. */
+static int ranks(int number) {
+    int failed = 0;
+    for (int i = 0; i < number; i++) {
+        if (fork() != 0) continue;
+        char rank[16], world[16], self[] = "/proc/self/exe", scenario[] = "normal";
+        snprintf(rank, sizeof rank, "%d", i);
+        snprintf(world, sizeof world, "%d", number);
+        setenv("RANK", rank, 1);
+        setenv("LOCAL_RANK", rank, 1);
+        setenv("WORLD_SIZE", world, 1);
+        char *arguments[] = {self, scenario, NULL};
+        execv(self, arguments);
+        _exit(94);
+    }
+    for (int i = 0, status = 0; i < number; i++) failed |= wait(&status) < 0 || status != 0;
+    return failed;
+}
+
+static int die_of(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(700);
+    raise(number);
+    return 93;
+}
+
+static int own_exit(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(700);
+    _exit(number);
+}
+
+static volatile sig_atomic_t caught;
+static void on_signal(int signal) {
+    caught = signal;
+}
+
+/* Handles signals itself: says so and ends with NUMBER. */
+static int until_signal(int number) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    start_all();
+    train(0, STEPS, 0);
+    puts("ready");
+    fflush(stdout);
+    while (!caught) nap(20);
+    printf("caught %d\n", (int)caught);
+    return number;
+}
+
+/* ---- a profiler of its own, as PyTorch's: subscribes, takes the callbacks, and reads its own records ---- */
+
+static uint8_t own_buffer[64 << 10];
+static size_t own_bytes, foreign_buffers;
+
+static void request(uint8_t **buffer, size_t *size, size_t *limit) {
+    *buffer = own_buffer;
+    *size = sizeof own_buffer;
+    *limit = 0;
+}
+
+static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
+    (void)context, (void)stream, (void)size;
+    if (buffer == own_buffer)
+        own_bytes += valid;
+    else
+        foreign_buffers++;
+}
+
+static void no_event(void *user, uint32_t domain, uint32_t id, const void *data) {
+    (void)user, (void)domain, (void)id, (void)data;
+}
+
+static int profile(void) {
+    uint32_t (*subscribe)(void **, void (*)(void *, uint32_t, uint32_t, const void *), void *);
+    uint32_t (*callbacks)(void (*)(uint8_t **, size_t *, size_t *),
+                          void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
+    uint32_t (*enable)(uint32_t);
+    void *symbols[] = {find(cupti_library, "cuptiSubscribe"), find(cupti_library, "cuptiActivityRegisterCallbacks"),
+                       find(cupti_library, "cuptiActivityEnable")};
+    void *subscriber;
+    memcpy(&subscribe, &symbols[0], sizeof subscribe);
+    memcpy(&callbacks, &symbols[1], sizeof callbacks);
+    memcpy(&enable, &symbols[2], sizeof enable);
+    if (subscribe(&subscriber, no_event, NULL) != 0) return 92;
+    return callbacks(request, complete) || enable(KERNEL) ? 91 : 0;
+}
+
+static void stop_profiling(void) {
+    uint32_t (*flush)(uint32_t);
+    void *symbol = find(cupti_library, "cuptiActivityFlushAll");
+    memcpy(&flush, &symbol, sizeof flush);
+    flush(1);
+    printf("own profile: %zu bytes, %d kinds enabled\n", own_bytes, cupti->enabled());
+}
+
+static int profiled_first(int number) {
+    load_cupti();
+    if (profile()) return 90;
+    start_cuda();
+    train(0, STEPS, 0);
+    stop_profiling();
+    return number;
+}
+
+static int profiled_later(int number) {
+    start_all();
+    train(0, STEPS / 2, 0);
+    nap(600); /* so that those are flushed */
+    int failed = profile();
+    train(STEPS / 2, STEPS / 2, 0);
+    nap(2600); /* it takes two seconds without records until somebody is suspected */
+    step(STEPS, 0);
+    stop_profiling();
+    return failed ? failed : number;
+}
+
+/* Many records, fast: the buffers are bounded. */
+static int flood(int number) {
+    start_all();
+    for (int i = 0; i < number; i++) step(i, 0);
+    return 0;
+}
+
+/* Files may not grow: as a full disk, and the signal that comes with it would end the program. */
+static int limited(int number) {
+    const struct rlimit limit = {64 << 10, 64 << 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    start_all();
+    for (int i = 0; i < 5000; i++) step(i, 0);
+    return number;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int number);
+} scenarios[] = {
+    {"normal", normal},
+    {"without-cuda", without_cuda},
+    {"uninitialised", uninitialised},
+    {"idle", idle},
+    {"forked", forked},
+    {"replaced", replaced},
+    {"ranks", ranks},
+    {"die-of", die_of},
+    {"own-exit", own_exit},
+    {"until-signal", until_signal},
+    {"profiled-first", profiled_first},
+    {"profiled-later", profiled_later},
+    {"flood", flood},
+    {"limited", limited},
+};
+
+int main(int argc, char **argv) {
+    for (size_t i = 0; argc > 1 && i < sizeof scenarios / sizeof *scenarios; i++)
+        if (strcmp(scenarios[i].name, argv[1]) == 0) return scenarios[i].run(argc > 2 ? atoi(argv[2]) : 0);
+    return 100;
+}

@@ -1,0 +1,345 @@
+/* The injected library in programs that end well, badly, fork, replace themselves, or profile themselves. */
+#include "check.h"
+#include "recording.h"
+#include "trace/inject/settings.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STEPS = 10 };
+
+/* `steps` steps of the program, nothing more and nothing less. */
+static void check_steps(const struct aorta_trace *trace, int steps) {
+    struct recorded sums = recorded_of(trace);
+    assert_int_equal(sums.kernels, steps);
+    assert_int_equal(sums.collectives, steps);
+    assert_int_equal(sums.copies, steps);
+    assert_int_equal(sums.fills, steps);
+    assert_int_equal(sums.compute_us, 100 * steps);
+    assert_int_equal(sums.comm_us, 100 * steps);
+}
+
+static const struct aorta_run_process *only_process(const struct recording *recording, uint32_t state) {
+    assert_int_equal(recording->record.process_count, 1);
+    assert_string_equal(aorta_spool_state_name(recording->record.processes[0].facts.head.state),
+                        aorta_spool_state_name(state));
+    return &recording->record.processes[0];
+}
+
+static void expect_words(const struct recording *recording, const char *part) {
+    struct aorta_text text = {0};
+    if (recording->record.traces.count)
+        aorta_run_tell(&recording->record, &text);
+    else
+        aorta_run_tell_nothing(&recording->record, &recording->result, &text);
+    if (!text.data || !strstr(text.data, part)) fail_msg("expected \"%s\" in: %s", part, text.data ? text.data : "");
+    aorta_text_free(&text);
+}
+
+static void a_program_is_recorded_whole(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "normal", 0, NULL);
+    assert_int_equal(r.result.exit_code, 0);
+    const struct aorta_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
+    assert_int_equal(process->rank, 0);
+    assert_int_equal(process->facts.head.lost, 0);
+    assert_int_equal(process->facts.cut_bytes, 0);
+    assert_non_null(strstr(process->facts.command, "normal"));
+    assert_non_null(strstr(process->facts.library, "libcupti.so"));
+    assert_int_equal(process->facts.process.cupti, 130001);
+    const struct aorta_trace *trace = r.record.traces.items[0];
+    check_steps(trace, STEPS);
+    assert_int_equal(recorded_of(trace).calls, 4 * STEPS); /* three launches and a synchronisation; cudaGetDevice not */
+    assert_int_equal(recorded_of(trace).steps, 0);         /* NVTX was not asked for */
+    assert_string_equal(aorta_trace_text(trace, trace->work[0].name), "gemm(float const*, float const*, float*)");
+    assert_int_not_equal(trace->work[0].call, AORTA_TRACE_NONE);
+    assert_string_equal(aorta_trace_text(trace, trace->calls[trace->work[0].call].name), "cudaLaunchKernel");
+    assert_int_equal(trace->queue_count, 2);
+    assert_int_equal(trace->device_count, 1);
+    assert_string_equal(aorta_trace_text(trace, trace->devices[0].name), "Fake GPU 0");
+    expect_words(&r, "rank 0: process ");
+    expect_words(&r, "CUPTI 13.0.1, driver for CUDA 13.0");
+    recording_close(&r);
+}
+
+static void ranges_of_nvtx_are_steps(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable nvtx[] = {{AORTA_INJECT_NVTX, "1"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, nvtx);
+    assert_int_equal(recorded_of(r.record.traces.items[0]).steps, STEPS);
+    assert_int_equal(r.record.traces.items[0]->steps[3].number, 3);
+    recording_close(&r);
+}
+
+static void the_exit_code_is_the_programs(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "normal", 17, NULL);
+    assert_int_equal(r.result.exit_code, 17);
+    recording_close(&r);
+}
+
+static void a_forked_child_leaves_the_file_alone(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "forked", 0, NULL);
+    assert_int_equal(r.result.exit_code, 0);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
+static void a_process_that_replaces_itself_has_two_files(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "replaced", 5, NULL);
+    assert_int_equal(r.result.exit_code, 5);
+    assert_int_equal(r.record.process_count, 2);
+    assert_int_equal(r.record.processes[0].facts.process.pid, r.record.processes[1].facts.process.pid);
+    check_steps(r.record.traces.items[0], STEPS / 2);
+    check_steps(r.record.traces.items[1], STEPS);
+    assert_int_equal(r.record.processes[0].facts.head.state, AORTA_SPOOL_RECORDING);
+    assert_int_equal(r.record.processes[1].facts.head.state, AORTA_SPOOL_ENDED);
+    recording_close(&r);
+}
+
+static void ranks_are_those_of_the_environment(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "ranks", 2, NULL);
+    assert_int_equal(r.result.exit_code, 0);
+    assert_int_equal(r.record.traces.count, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_trace *trace = r.record.traces.items[i];
+        assert_int_equal(trace->rank, i);
+        assert_int_equal(trace->world, 2);
+        assert_int_equal(trace->work[0].device, i);
+        check_steps(trace, STEPS);
+    }
+    recording_close(&r);
+}
+
+static void two_processes_of_one_rank_are_kept_apart(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable rank[] = {{"RANK", "4"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "replaced", 0, rank); /* the second image did more */
+    assert_int_equal(r.record.traces.count, 2);
+    assert_int_equal(r.record.traces.items[0]->rank, 4);
+    check_steps(r.record.traces.items[0], STEPS);
+    assert_int_equal(r.record.traces.items[1]->rank, 5);
+    expect_words(&r, "calls itself rank 4, as another process with more work does");
+    recording_close(&r);
+}
+
+static void signals_leave_what_was_there(void **state) {
+    (void)state;
+    static const int signals[] = {SIGKILL, SIGABRT, SIGSEGV, SIGTERM};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct recording r;
+        recording_open(&r);
+        recording_run(&r, "die-of", signals[i], NULL);
+        assert_int_equal(r.result.exit_code, 128 + signals[i]);
+        assert_int_equal(r.result.signal, signals[i]);
+        only_process(&r, AORTA_SPOOL_RECORDING);
+        check_steps(r.record.traces.items[0], STEPS);
+        expect_words(&r, "ended by a signal, exec or _exit");
+        recording_close(&r);
+    }
+}
+
+static void an_end_without_handlers_leaves_what_was_there(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "own-exit", 9, NULL);
+    assert_int_equal(r.result.exit_code, 9);
+    only_process(&r, AORTA_SPOOL_RECORDING);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
+/* ---- others who want CUPTI ---- */
+
+static void a_profiler_that_was_there_first_is_left_alone(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "profiled-first", 6, NULL);
+    assert_int_equal(r.result.exit_code, 6);
+    only_process(&r, AORTA_SPOOL_ASIDE);
+    assert_int_equal(r.record.traces.count, 0);
+    expect_words(&r, "another profiler has CUPTI in this process");
+    expect_words(&r, "torch.profiler");
+    recording_close(&r);
+}
+
+static void a_profiler_that_comes_later_gets_cupti(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "profiled-later", 6, NULL);
+    assert_int_equal(r.result.exit_code, 6);
+    only_process(&r, AORTA_SPOOL_ASIDE);
+    check_steps(r.record.traces.items[0], STEPS / 2);
+    expect_words(&r, "it took it over from the recording");
+    recording_close(&r);
+}
+
+static void a_refusal_of_cupti_is_told_with_its_mend(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "kernels:35"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, refusal);
+    assert_int_equal(r.result.exit_code, 0);
+    assert_int_equal(only_process(&r, AORTA_SPOOL_REFUSED)->facts.head.result, 35);
+    expect_words(&r, "cuptiActivityEnable(10): CUPTI_ERROR_INSUFFICIENT_PRIVILEGES");
+    expect_words(&r, "NVreg_RestrictProfilingToAdminUsers");
+    recording_close(&r);
+}
+
+/* ---- nothing to record ---- */
+
+static void a_program_without_cuda_is_said_to_have_none(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "without-cuda", 3, NULL);
+    assert_int_equal(r.result.exit_code, 3);
+    assert_int_equal(r.record.process_count, 0);
+    expect_words(&r, "none of its processes loaded CUDA's driver");
+    recording_close(&r);
+}
+
+static void cuda_that_was_never_initialised_is_seen(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "uninitialised", 0, NULL);
+    assert_int_equal(r.record.process_count, 0);
+    assert_true(r.result.witness.driver_pid > 0);
+    assert_false(r.result.witness.dropped);
+    expect_words(&r, "never initialised (cuInit)");
+    recording_close(&r);
+}
+
+static void cuda_without_work_is_told_apart(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "idle", 0, NULL);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    expect_words(&r, "initialised CUDA, but no kernel, copy or fill ended");
+    recording_close(&r);
+}
+
+/* ---- limits ---- */
+
+static void a_full_file_ends_the_recording_and_not_the_program(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable limit[] = {{AORTA_INJECT_LIMIT, "1"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "flood", 20000, limit);
+    assert_int_equal(r.result.exit_code, 0);
+    only_process(&r, AORTA_SPOOL_FULL);
+    expect_words(&r, "--limit-mb");
+    struct stat info;
+    assert_int_equal(stat(r.record.processes[0].path, &info), 0);
+    assert_true(info.st_size > 900 << 10 && info.st_size <= 1 << 20);
+    recording_close(&r);
+}
+
+static void a_disk_without_room_ends_the_recording_and_not_the_program(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "limited", 8, NULL);
+    assert_int_equal(r.result.exit_code, 8);
+    assert_int_equal(only_process(&r, AORTA_SPOOL_FAILED)->facts.head.result, EFBIG);
+    assert_int_equal(r.record.processes[0].facts.cut_bytes, 0); /* the record that did not fit was taken back */
+    recording_close(&r);
+}
+
+static void what_comes_too_fast_is_counted(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable slow[] = {{AORTA_INJECT_FLUSH, "60000"}, {0}};
+    enum { FLOOD = 60000 };
+    recording_open(&r);
+    recording_run(&r, "flood", FLOOD, slow); /* more than the buffers hold before the first look */
+    const struct aorta_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
+    const struct aorta_trace *trace = r.record.traces.items[0];
+    assert_true(process->facts.head.lost > 0);
+    /* Four pieces of work and four calls a step. */
+    assert_int_equal(process->facts.head.lost + trace->work_count + trace->call_count, 8 * FLOOD);
+    assert_int_equal(trace->warnings[AORTA_REASON_LOST].count, process->facts.head.lost);
+    recording_close(&r);
+}
+
+static void a_directory_that_cannot_be_written_is_no_harm(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable nowhere[] = {{AORTA_INJECT_DIRECTORY, "/nowhere/at/all"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 4, nowhere);
+    assert_int_equal(r.result.exit_code, 4);
+    assert_int_equal(r.record.process_count, 0);
+    recording_close(&r);
+}
+
+static void a_delay_and_a_duration_are_kept(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_run_variable late[] = {{AORTA_INJECT_DELAY, "60000"}, {0}};
+    const struct aorta_run_variable brief[] = {{AORTA_INJECT_DURATION, "200"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, late);
+    assert_int_equal(r.record.traces.count, 0);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    recording_close(&r);
+    recording_open(&r);
+    recording_run(&r, "die-of", SIGKILL, brief); /* naps for 700 ms after its work */
+    only_process(&r, AORTA_SPOOL_STOPPED);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_is_recorded_whole),
+        cmocka_unit_test(ranges_of_nvtx_are_steps),
+        cmocka_unit_test(the_exit_code_is_the_programs),
+        cmocka_unit_test(a_forked_child_leaves_the_file_alone),
+        cmocka_unit_test(a_process_that_replaces_itself_has_two_files),
+        cmocka_unit_test(ranks_are_those_of_the_environment),
+        cmocka_unit_test(two_processes_of_one_rank_are_kept_apart),
+        cmocka_unit_test(signals_leave_what_was_there),
+        cmocka_unit_test(an_end_without_handlers_leaves_what_was_there),
+        cmocka_unit_test(a_profiler_that_was_there_first_is_left_alone),
+        cmocka_unit_test(a_profiler_that_comes_later_gets_cupti),
+        cmocka_unit_test(a_refusal_of_cupti_is_told_with_its_mend),
+        cmocka_unit_test(a_program_without_cuda_is_said_to_have_none),
+        cmocka_unit_test(cuda_that_was_never_initialised_is_seen),
+        cmocka_unit_test(cuda_without_work_is_told_apart),
+        cmocka_unit_test(a_full_file_ends_the_recording_and_not_the_program),
+        cmocka_unit_test(a_disk_without_room_ends_the_recording_and_not_the_program),
+        cmocka_unit_test(what_comes_too_fast_is_counted),
+        cmocka_unit_test(a_directory_that_cannot_be_written_is_no_harm),
+        cmocka_unit_test(a_delay_and_a_duration_are_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
