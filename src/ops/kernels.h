@@ -38,7 +38,108 @@ struct aorta_linear_args {
     const void *x, *weight, *bias, *dy;
     void *y, *dx;
     float *dweight, *dbias;
-    bool accumulate;
+    bool accumulate, relu, tf32;
+};
+
+struct aorta_relu_args {
+    int64_t count;
+    const float *y, *dy;
+    float *dx;
+};
+
+struct aorta_products_args {
+    struct aorta_products shape;
+    const float *a, *b;
+    float *c;
+};
+
+struct aorta_sum_pieces_args {
+    int64_t pieces, count;
+    float scale;
+    const float *from;
+    float *to;
+};
+
+struct aorta_softmax_args {
+    struct aorta_softmax shape;
+    const float *x, *dp; /* x: p in the backward pass */
+    float *out;
+};
+
+struct aorta_cross_entropy_args {
+    int64_t rows, classes;
+    float weight;
+    const float *x;
+    const int64_t *labels;
+    float *losses, *dx;
+};
+
+struct aorta_cache_attend_args {
+    struct aorta_cache shape;
+    int64_t first, queries;
+    const float *qkv, *keys, *values;
+    const int64_t *positions;
+    float *out;
+};
+
+struct aorta_cache_append_args {
+    struct aorta_cache shape;
+    const float *qkv;
+    float *keys, *values;
+    const int64_t *positions;
+    const int32_t *counts;
+};
+
+struct aorta_cache_advance_args {
+    int64_t batch, count;
+    int64_t *positions;
+    const int32_t *counts;
+};
+
+struct aorta_sample_args {
+    int64_t rows, vocab;
+    const float *x;
+    uint32_t key[2], site;
+    const int64_t *step;
+    int64_t *tokens; /* NULL: the sums alone */
+    float *logsums;
+};
+
+struct aorta_accept_args {
+    struct aorta_acceptance shape;
+    uint32_t key[2];
+    const int64_t *tokens;
+    const float *q, *q_logsums, *p, *p_logsums;
+    int64_t *step, *next, *totals;
+    int32_t *accepted, *counts;
+};
+
+struct aorta_top_args {
+    int64_t rows, width, top;
+    const float *x;
+    int64_t *places;
+    float *values;
+};
+
+struct aorta_normalise_args {
+    int64_t rows, width;
+    const float *x;
+    float *y;
+};
+
+struct aorta_route_args {
+    struct aorta_route shape;
+    const float *logits, *x;
+    int32_t *choices, *slots, *owners, *loads;
+    float *weights, *y;
+};
+
+struct aorta_image_args {
+    struct aorta_image shape;
+    const float *x;
+    const uint8_t *flips;
+    float mean[4], deviation[4];
+    float *y;
 };
 
 struct aorta_attention_args {

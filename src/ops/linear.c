@@ -24,7 +24,9 @@ static aorta_status forward(const void *args) {
                                     .ldb = shape->in,
                                     .ldc = shape->out,
                                     .accumulate = a->bias != NULL};
-    return aorta_gemm_typed(&gemm, shape->dtype, a->x, a->weight, shape->dtype, a->y);
+    AORTA_TRY(aorta_gemm_typed(&gemm, shape->dtype, a->x, a->weight, shape->dtype, a->y));
+    if (a->relu) aorta_cpu_ops()->relu(a->y, shape->dtype, shape->rows * shape->out);
+    return NULL;
 }
 
 static aorta_status backward_input(const void *args) {
@@ -56,6 +58,7 @@ static aorta_status backward_weight(const void *args) {
 }
 
 static const struct aorta_kernel forward_kernel = {"linear_forward", forward, aorta_ops_gpu_linear_forward};
+static const struct aorta_kernel relu_kernel = {"linear_relu_forward", forward, aorta_ops_gpu_linear_forward};
 static const struct aorta_kernel input_kernel = {"linear_backward_input", backward_input,
                                                  aorta_ops_gpu_linear_backward_input};
 static const struct aorta_kernel weight_kernel = {"linear_backward_weight", backward_weight,
@@ -69,6 +72,17 @@ aorta_status aorta_linear_forward(struct aorta_stream *stream, struct aorta_line
                                    (const struct aorta_named_pointer[]){{"x", x}, {"weight", weight}, {"y", y}, {0}}));
     const struct aorta_linear_args args = {.shape = shape, .x = x, .weight = weight, .bias = bias, .y = y};
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_linear_relu_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
+                                       const void *weight, const void *bias, void *y, bool tf32) {
+    AORTA_TRY(check_linear(relu_kernel.name, &shape));
+    if (shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(relu_kernel.name, (const struct aorta_named_pointer[]){
+                                                         {"x", x}, {"weight", weight}, {"bias", bias}, {"y", y}, {0}}));
+    const struct aorta_linear_args args = {
+        .shape = shape, .x = x, .weight = weight, .bias = bias, .y = y, .relu = true, .tf32 = tf32};
+    return aorta_launch(stream, &relu_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_linear_backward_input(struct aorta_stream *stream, struct aorta_linear shape, const void *dy,

@@ -55,6 +55,118 @@ AORTA_MUST_USE aorta_status aorta_linear_backward_weight(struct aorta_stream *st
                                                          const void *x, const void *dy, float *dweight, float *dbias,
                                                          bool accumulate);
 
+/* y = max(0, x·weightᵀ + bias). With `tf32` fp32 products may round their operands to TF32 where the device has it. */
+AORTA_MUST_USE aorta_status aorta_linear_relu_forward(struct aorta_stream *stream, struct aorta_linear shape,
+                                                      const void *x, const void *weight, const void *bias, void *y,
+                                                      bool tf32);
+/* dx = dy where y > 0, else 0; all fp32; dx may be dy. */
+AORTA_MUST_USE aorta_status aorta_relu_backward(struct aorta_stream *stream, int64_t count, const float *y,
+                                                const float *dy, float *dx);
+AORTA_MUST_USE aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products *products,
+                                               const float *a, const float *b, float *c);
+/* to[count] = scale · Σ_i from[i·count + …] over `pieces` pieces, in their order; fp32; `to` may be the first piece. */
+AORTA_MUST_USE aorta_status aorta_sum_pieces(struct aorta_stream *stream, float *to, const float *from, int64_t pieces,
+                                             int64_t count, float scale);
+
+/* ---- softmax, and what is trained with it; fp32 ---- */
+
+/* p = softmax(scale · x) over each row; elements that do not count become 0. p may be x. */
+AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, struct aorta_softmax shape,
+                                                  const float *x, float *p);
+/* dx = scale · p∘(dp − Σ dp∘p); dx may be dp. */
+AORTA_MUST_USE aorta_status aorta_softmax_backward(struct aorta_stream *stream, struct aorta_softmax shape,
+                                                   const float *p, const float *dp, float *dx);
+/* losses[row] = log Σ exp(x[row]) − x[row, label]; dx = weight · (softmax(x) − one at the label); dx may be x.
+ * AORTA_DEVICE names a label out of range on the CPU; on a GPU its row is NaN. */
+AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream, int64_t rows, int64_t classes,
+                                                const float *x, const int64_t *labels, float weight, float *losses,
+                                                float *dx);
+
+/* ---- inference: attention against a cache, sampling; fp32 ---- */
+
+/* Attention of new positions first … first + queries − 1 of one layer: each sees what the cache holds of its sequence
+ * and the new ones up to itself. keys, values [batch, window, E] of this layer hold the last `window` positions, of
+ * positions[batch] in all: position p lies in row p mod window. qkv [fresh, batch, 3E] of this layer; out
+ * [queries, batch, E]. */
+AORTA_MUST_USE aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache *cache,
+                                               int64_t first, int64_t queries, const float *qkv, const float *keys,
+                                               const float *values, const int64_t *positions, float *out);
+/* Writes keys and values of new positions 0 … n − 1 of all layers into the caches [layers, batch, window, E]; n is
+ * counts[sequence], or `fresh` where counts is NULL, and at most `window`. */
+AORTA_MUST_USE aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache,
+                                               const float *qkv, float *keys, float *values, const int64_t *positions,
+                                               const int32_t *counts);
+/* positions[i] += counts[i], or += count where counts is NULL. */
+AORTA_MUST_USE aorta_status aorta_cache_advance(struct aorta_stream *stream, int64_t batch, int64_t *positions,
+                                                const int32_t *counts, int64_t count);
+/* tokens[row] is drawn from softmax(x[row]) (the largest of x − ln of an exponential random number: the Gumbel-max
+ * method), logsums[row] = log Σ exp(x[row]). The numbers depend on seed, site, *step and row; step may be NULL. */
+AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
+                                         uint64_t seed, uint32_t site, const int64_t *step, int64_t *tokens,
+                                         float *logsums);
+/* Speculative sampling as Leviathan et al. have it ("Fast Inference from Transformers via Speculative Decoding", ICML
+ * 2023): proposed tokens are accepted one after the other with probability min(1, p/q); then one more token is drawn,
+ * from what p has more than q at the first that was rejected, or from p when all were taken.
+ * tokens, q [drafted, batch(, vocab)] with q_logsums, p [drafted + 1, batch, vocab] with p_logsums: logits and log
+ * Σ exp. accepted[batch] gets the number accepted, next[batch] the token drawn, counts[batch] = accepted + 1, and
+ * totals[batch] (accepted) grows. *step counts calls and is increased. */
+struct aorta_acceptance_tensors {
+    const int64_t *tokens;
+    const float *q, *q_logsums, *p, *p_logsums;
+    int64_t *step, *next, *totals;
+    int32_t *accepted, *counts;
+};
+AORTA_MUST_USE aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance shape,
+                                         const struct aorta_acceptance_tensors *tensors);
+/* log Σ exp of each row. */
+AORTA_MUST_USE aorta_status aorta_logsum(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
+                                         float *logsums);
+/* The `top` largest of each row, largest first, of equals the first: places and values [rows, top]. width ≤ 4096. */
+AORTA_MUST_USE aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width, int64_t top,
+                                      const float *x, int64_t *places, float *values);
+/* y = x / max(‖x‖, 1e-8) row by row; y may be x. */
+AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, int64_t rows, int64_t width,
+                                                 const float *x, float *y);
+
+/* ---- routing to experts; fp32 ---- */
+
+/* From logits [tokens, experts]: the `top` largest of each row, of equals the first: choices [tokens, top] and their
+ * softmax over these alone, weights [tokens, top]. Then, in the order of the tokens, each expert gets rows until its
+ * capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 for what found no room; owners
+ * [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, those without room too. */
+struct aorta_route_tensors {
+    const float *logits;
+    int32_t *choices, *slots, *owners, *loads;
+    float *weights;
+};
+AORTA_MUST_USE aorta_status aorta_route_plan(struct aorta_stream *stream, struct aorta_route shape,
+                                             const struct aorta_route_tensors *tensors);
+/* to [experts · capacity, width] = the rows of x [tokens, width] that were routed there, zeros in rows without owner.
+ */
+AORTA_MUST_USE aorta_status aorta_route_dispatch(struct aorta_stream *stream, struct aorta_route shape,
+                                                 const int32_t *owners, const float *x, float *to);
+/* y [tokens, width] = Σ weights · rows of z [experts · capacity, width]. */
+AORTA_MUST_USE aorta_status aorta_route_combine(struct aorta_stream *stream, struct aorta_route shape,
+                                                const int32_t *slots, const float *weights, const float *z, float *y);
+
+/* ---- images; fp32 ---- */
+
+/* y [images, height, width, channels] = (x − mean)/deviation of x [images, channels, height, width], mirrored left to
+ * right where flips[image] is 1. mean and deviation have `channels` ≤ 4 values. */
+AORTA_MUST_USE aorta_status aorta_image_prepare(struct aorta_stream *stream, struct aorta_image shape, const float *x,
+                                                const uint8_t *flips, const float *mean, const float *deviation,
+                                                float *y);
+/* y [images·height·width, 9·channels]: around each pixel the 3 × 3 pixels, zeros outside: with weights
+ * [out, 3, 3, channels] a convolution is a linear layer. */
+AORTA_MUST_USE aorta_status aorta_image_columns(struct aorta_stream *stream, struct aorta_image shape, const float *x,
+                                                float *y);
+/* The largest of 2 × 2 pixels: y [images, height / 2, width / 2, channels]; height and width are even. */
+AORTA_MUST_USE aorta_status aorta_image_pool(struct aorta_stream *stream, struct aorta_image shape, const float *x,
+                                             float *y);
+/* The mean of all pixels: y [images, channels]. */
+AORTA_MUST_USE aorta_status aorta_image_mean(struct aorta_stream *stream, struct aorta_image shape, const float *x,
+                                             float *y);
+
 /* ---- attention without mask ---- */
 
 /* Bytes of the buffer that forward fills and backward reads (0 is possible), and of scratch memory for either. */

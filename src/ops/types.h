@@ -58,6 +58,47 @@ struct aorta_linear {
     int64_t rows, in, out; /* x [rows, in], weight [out, in] (PyTorch's layout), y [rows, out] */
 };
 
+/* `batch` products c [m, n] = op(a)·op(b), or += when `accumulate`, all row by row, fp32; op(a) is [m, k], op(b) is
+ * [k, n]. `lda`, `ldb`, `ldc` are the distances, in elements, between two rows as stored, a_batch, b_batch and c_batch
+ * those between two matrices. */
+struct aorta_products {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b; /* a is stored as [k, m], b as [n, k] */
+    int64_t lda, ldb, ldc, a_batch, b_batch, c_batch;
+    bool accumulate;
+};
+
+/* Rows of fp32; with `causal` they come in squares [width, width], and row r of a square has r + 1 elements that count.
+ */
+struct aorta_softmax {
+    int64_t rows, width;
+    float scale; /* before the exponential */
+    bool causal;
+};
+
+/* A few new positions of each sequence and what a cache holds of those before. E = heads × head_dim, head_dim ≤ 128;
+ * everything is fp32. */
+struct aorta_cache {
+    int64_t layers, batch, window, heads, head_dim;
+    int64_t fresh; /* rows for new positions in qkv [layers, fresh, batch, 3E], q|k|v */
+};
+
+/* Rows dealt out to experts: each token goes to its `top` best, each expert takes `capacity` rows and no more. */
+struct aorta_route {
+    int64_t tokens, experts, top, capacity, width; /* top ≤ 8; width of a row */
+};
+
+/* Draft and main model after `drafted` proposed tokens, for `batch` sequences. */
+struct aorta_acceptance {
+    int64_t batch, drafted, vocab; /* drafted ≤ 32 */
+    uint64_t seed;
+};
+
+/* A square of an image's pixels, channels last: [images, height, width, channels]. */
+struct aorta_image {
+    int64_t images, height, width, channels;
+};
+
 struct aorta_attention {
     enum aorta_dtype dtype;
     int64_t batch, positions, heads, head_dim; /* width E = heads × head_dim */

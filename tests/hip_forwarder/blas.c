@@ -95,6 +95,7 @@ int hipblasLtMatmulDescSetAttribute(void *description, int attribute, const void
     const struct pair operations[] = {{hip->plain, own->plain}, {hip->transposed, own->transposed}};
     const struct pair epilogues[] = {{hip->epilogue_none, own->epilogue_none},
                                      {hip->epilogue_bias, own->epilogue_bias},
+                                     {hip->epilogue_relu_bias, own->epilogue_relu_bias},
                                      {hip->epilogue_bias_gradient_b, own->epilogue_bias_gradient_b}};
     int to, number;
     if (!ready()) return NOT_INITIALIZED;
@@ -132,6 +133,15 @@ int hipblasLtMatrixLayoutDestroy(void *layout) {
     const int code = api.layout_destroy(made->real);
     free(made);
     return status_of(code);
+}
+
+int hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t bytes) {
+    const struct aorta_blas_vendor *hip = &aorta_blas_hip, *own = &aorta_blas_cuda;
+    const struct pair numbers[] = {{hip->batch_count, own->batch_count}, {hip->batch_offset, own->batch_offset}};
+    int to;
+    if (!ready()) return NOT_INITIALIZED;
+    if (!TRANSLATE(numbers, attribute, &to)) return INVALID_VALUE;
+    return status_of(api.layout_set(((struct layout *)layout)->real, to, value, bytes));
 }
 
 int hipblasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value, size_t bytes) {

@@ -26,6 +26,8 @@ struct aorta_cpu_ops {
     void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
     /* dbias [out] = (or +=) the column sums of dy [rows, out] */
     void (*column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
+    /* what is negative becomes 0, in place */
+    void (*relu)(void *y, enum aorta_dtype dtype, int64_t count);
     /* fp32 from and to the type given; rounds to nearest even */
     void (*to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count);
     void (*from_float)(void *to, const float *from, enum aorta_dtype dtype, int64_t count);

@@ -23,6 +23,7 @@ aorta_status AORTA_ISA_NAME(fill)(const void *args);
 aorta_status AORTA_ISA_NAME(add)(const void *args);
 void AORTA_ISA_NAME(bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
 void AORTA_ISA_NAME(column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
+void AORTA_ISA_NAME(relu)(void *y, enum aorta_dtype dtype, int64_t count);
 void AORTA_ISA_NAME(to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count);
 void AORTA_ISA_NAME(from_float)(void *to, const float *from, enum aorta_dtype dtype, int64_t count);
 void AORTA_ISA_NAME(philox)(const uint32_t key[2], uint64_t step, uint64_t first, int64_t count, uint32_t *words);

@@ -21,3 +21,15 @@ void AORTA_ISA_NAME(column_sums)(const struct aorta_linear *shape, const void *d
         memcpy(dbias + column, total, (size_t)n * sizeof *total);
     }
 }
+
+void AORTA_ISA_NAME(relu)(void *y, enum aorta_dtype dtype, int64_t count) {
+    float buffer[AORTA_BLOCK];
+    for (int64_t i = 0; i < count; i += AORTA_BLOCK) {
+        const int64_t n = block_length(i, count);
+        const float *from = block_read(y, dtype, i, n, buffer);
+        float *to = block_target(y, dtype, i, buffer);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++) to[j] = from[j] > 0.0f ? from[j] : 0.0f;
+        block_write(y, dtype, i, n, to);
+    }
+}

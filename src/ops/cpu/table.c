@@ -22,6 +22,7 @@ const struct aorta_cpu_ops AORTA_ISA_NAME(cpu_ops) = {
     .add = AORTA_ISA_NAME(add),
     .bias_rows = AORTA_ISA_NAME(bias_rows),
     .column_sums = AORTA_ISA_NAME(column_sums),
+    .relu = AORTA_ISA_NAME(relu),
     .to_float = AORTA_ISA_NAME(to_float),
     .from_float = AORTA_ISA_NAME(from_float),
     .philox = AORTA_ISA_NAME(philox),

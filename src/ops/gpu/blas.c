@@ -99,8 +99,11 @@ static aorta_status failure(const struct blas *blas, const struct plan *plan, co
 }
 
 static int epilogue_number(const struct aorta_blas_vendor *vendor, enum aorta_blas_epilogue epilogue) {
-    if (epilogue == AORTA_BLAS_BIAS) return vendor->epilogue_bias;
-    return epilogue == AORTA_BLAS_PLAIN ? vendor->epilogue_none : vendor->epilogue_bias_gradient_b;
+    const int numbers[] = {[AORTA_BLAS_PLAIN] = vendor->epilogue_none,
+                           [AORTA_BLAS_BIAS] = vendor->epilogue_bias,
+                           [AORTA_BLAS_BIAS_RELU] = vendor->epilogue_relu_bias,
+                           [AORTA_BLAS_BIAS_GRADIENT_B] = vendor->epilogue_bias_gradient_b};
+    return numbers[epilogue];
 }
 
 static int describe(struct blas *blas, struct plan *plan, const void *bias) {
@@ -127,22 +130,31 @@ static int describe(struct blas *blas, struct plan *plan, const void *bias) {
     return code;
 }
 
+/* Says that a layout is one of several matrices. */
+static int repeat(struct blas *blas, void *layout, int32_t count, int64_t apart) {
+    int code = blas->api.layout_set(layout, blas->vendor->batch_count, &count, sizeof count);
+    if (!code) code = blas->api.layout_set(layout, blas->vendor->batch_offset, &apart, sizeof apart);
+    return code;
+}
+
 static int lay_out(struct blas *blas, struct plan *plan) {
     const struct aorta_blas_product *p = &plan->key.product;
     const int type = blas->vendor->types[p->dtype], c_type = blas->vendor->types[p->c_dtype];
     const struct {
         void **layout;
         int type;
-        int64_t rows, columns, stride;
+        int64_t rows, columns, stride, apart;
     } layouts[] = {
-        {&plan->a, type, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->a_stride},
-        {&plan->b, type, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->b_stride},
-        {&plan->c, c_type, p->m, p->n, p->c_stride},
+        {&plan->a, type, p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->a_stride, p->a_batch},
+        {&plan->b, type, p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->b_stride, p->b_batch},
+        {&plan->c, c_type, p->m, p->n, p->c_stride, p->c_batch},
     };
     int code = 0;
-    for (size_t i = 0; i < 3 && !code; i++)
+    for (size_t i = 0; i < 3 && !code; i++) {
         code = blas->api.layout_create(layouts[i].layout, layouts[i].type, (uint64_t)layouts[i].rows,
                                        (uint64_t)layouts[i].columns, layouts[i].stride);
+        if (!code && p->batch > 1) code = repeat(blas, *layouts[i].layout, p->batch, layouts[i].apart);
+    }
     return code;
 }
 
@@ -229,8 +241,9 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
         .blas = blas, .plan = plan, .stream = stream, .operands = *operands, .workspace = workspace.memory};
     void *own = NULL;
     if (p->accumulate) {
-        aorta_status full = aorta_device_alloc(
-            blas->device, (size_t)(p->c_stride * p->n) * aorta_dtype_size(p->c_dtype), "trial of a product", &own);
+        const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
+        const size_t bytes = (size_t)(before + p->c_stride * p->n) * aorta_dtype_size(p->c_dtype);
+        aorta_status full = aorta_device_alloc(blas->device, bytes, "trial of a product", &own);
         aorta_status_free(full);
         if (!own) return NULL;
         trial.operands.c = own;
@@ -288,7 +301,8 @@ static bool same_key(const struct key *x, const struct key *y) {
     return p->dtype == q->dtype && p->c_dtype == q->c_dtype && p->epilogue == q->epilogue && p->m == q->m &&
            p->n == q->n && p->k == q->k && p->a_stride == q->a_stride && p->b_stride == q->b_stride &&
            p->c_stride == q->c_stride && p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b &&
-           p->accumulate == q->accumulate && x->tf32 == y->tf32 &&
+           p->accumulate == q->accumulate && p->batch == q->batch && p->a_batch == q->a_batch &&
+           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 &&
            memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
 }
 
@@ -297,7 +311,7 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
     const struct key key = {.product = *product,
                             .alignment = {alignment_of(operands->a), alignment_of(operands->b),
                                           alignment_of(operands->c), alignment_of(operands->bias)},
-                            .tf32 = blas->settings.allow_tf32 && product->dtype == AORTA_F32};
+                            .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32};
     for (struct plan *plan = blas->plans; plan; plan = plan->next) {
         if (!same_key(&plan->key, &key)) continue;
         *found = plan;

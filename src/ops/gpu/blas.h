@@ -10,16 +10,21 @@
 enum aorta_blas_epilogue {
     AORTA_BLAS_PLAIN,
     AORTA_BLAS_BIAS,            /* c = a·b + bias, bias [m] in the type of c added to every column */
+    AORTA_BLAS_BIAS_RELU,       /* the same, and what is negative becomes 0 */
     AORTA_BLAS_BIAS_GRADIENT_B, /* bias [n] in the type of c receives the sums over k of op(b) */
 };
 
 /* c [m, n] = op(a)·op(b), or += when `accumulate`, sums in fp32. Matrices lie column by column, as the libraries have
- * it: element (i, j) of c at i + j·c_stride. */
+ * it: element (i, j) of c at i + j·c_stride. With `batch` above 1 that many products of this shape are made, whose
+ * operands lie a_batch, b_batch and c_batch elements apart. */
 struct aorta_blas_product {
     enum aorta_dtype dtype, c_dtype; /* of a and b; of c */
     enum aorta_blas_epilogue epilogue;
     int64_t m, n, k, a_stride, b_stride, c_stride;
     bool transpose_a, transpose_b, accumulate;
+    bool tf32; /* fp32 operands may be rounded to TF32, whatever the settings say */
+    int32_t batch;
+    int64_t a_batch, b_batch, c_batch;
 };
 
 struct aorta_blas_operands {

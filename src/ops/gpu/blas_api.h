@@ -13,6 +13,7 @@ struct aorta_blas_api { /* 0 is success */
     int (*description_set)(void *description, int attribute, const void *value, size_t bytes);
     int (*layout_create)(void **layout, int type, uint64_t rows, uint64_t columns, int64_t stride);
     int (*layout_destroy)(void *layout);
+    int (*layout_set)(void *layout, int attribute, const void *value, size_t bytes);
     int (*preference_create)(void **preference);
     int (*preference_destroy)(void *preference);
     int (*preference_set)(void *preference, int attribute, const void *value, size_t bytes);
@@ -32,11 +33,12 @@ struct aorta_blas_vendor {
     int compute_fp32, compute_tf32;
     int plain, transposed;
     int transpose_a, transpose_b, epilogue, bias_pointer; /* attributes of a description */
-    int epilogue_none, epilogue_bias, epilogue_bias_gradient_b;
-    int workspace_bytes; /* attributes of a preference */
-    int reductions;      /* how partial sums may be added up; -1: the library does not ask */
-    int reduce_in_fp32;  /* its value for: in the type of the computation, in the workspace */
-    int alignment_a;     /* b, c, d follow; -1: the library does not ask */
+    int epilogue_none, epilogue_bias, epilogue_relu_bias, epilogue_bias_gradient_b;
+    int batch_count, batch_offset; /* attributes of a layout: int32, and int64 in elements */
+    int workspace_bytes;           /* attributes of a preference */
+    int reductions;                /* how partial sums may be added up; -1: the library does not ask */
+    int reduce_in_fp32;            /* its value for: in the type of the computation, in the workspace */
+    int alignment_a;               /* b, c, d follow; -1: the library does not ask */
     /* One candidate: the algorithm at its beginning, then the workspace it needs and whether it is any good. */
     size_t candidate_bytes, workspace_offset, state_offset;
 };

@@ -32,6 +32,26 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_str
 AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_relu_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sum_pieces(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_products(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_softmax_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_softmax_backward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cross_entropy(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cache_attend(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cache_append(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_cache_advance(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sample(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_accept(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_top(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_normalise(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_route_plan(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_route_dispatch(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_route_combine(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_image_prepare(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_image_columns(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_image_pool(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_image_mean(struct aorta_stream *stream, const void *args);
 
 /* What attention keeps between forward and backward on a GPU, and needs while it runs. */
 size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape);

@@ -6,9 +6,9 @@
 /* By a kernel of our own. The struct tells both ways to look at the product apart: here nothing is transposed. */
 static aorta_status multiply_plainly(struct aorta_stream *stream, enum aorta_dtype dtype,
                                      const struct aorta_gpu_gemm_args *args) {
-    const struct aorta_gpu_grid grid = {
-        .blocks = {aorta_ops_blocks(args->m, AORTA_GEMM_TILE), aorta_ops_blocks(args->n, AORTA_GEMM_TILE)},
-        .threads = {AORTA_GEMM_THREADS}};
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->m, AORTA_GEMM_TILE),
+                                                   aorta_ops_blocks(args->n, AORTA_GEMM_TILE), (uint32_t)args->batch},
+                                        .threads = {AORTA_GEMM_THREADS}};
     return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, dtype, grid, args, sizeof *args);
 }
 
@@ -28,14 +28,17 @@ aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const voi
     AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
     const struct aorta_blas_product product = {.dtype = s->dtype,
                                                .c_dtype = s->dtype,
-                                               .epilogue = a->bias ? AORTA_BLAS_BIAS : AORTA_BLAS_PLAIN,
+                                               .epilogue = a->relu   ? AORTA_BLAS_BIAS_RELU
+                                                           : a->bias ? AORTA_BLAS_BIAS
+                                                                     : AORTA_BLAS_PLAIN,
                                                .m = s->out,
                                                .n = s->rows,
                                                .k = s->in,
                                                .a_stride = s->in,
                                                .b_stride = s->in,
                                                .c_stride = s->out,
-                                               .transpose_a = true};
+                                               .transpose_a = true,
+                                               .tf32 = a->tf32};
     const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
     const struct aorta_gpu_gemm_args plainly = {.a = a->x,
                                                 .b = a->weight,
@@ -49,6 +52,7 @@ aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const voi
                                                 .b_row = 1,
                                                 .b_column = s->in,
                                                 .c_row = s->out,
+                                                .relu = a->relu,
                                                 .c_is_fp32 = s->dtype == AORTA_F32};
     return multiply(stream, &settings, &product, &operands, &plainly);
 }
@@ -130,5 +134,47 @@ aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, c
                                                 .c_row = s->in,
                                                 .accumulate = a->accumulate,
                                                 .c_is_fp32 = true};
+    return multiply(stream, &settings, &product, &operands, &plainly);
+}
+
+/* Ours row by row, the library's column by column: its a is our b. */
+aorta_status aorta_ops_gpu_products(struct aorta_stream *stream, const void *args) {
+    const struct aorta_products_args *a = args;
+    const struct aorta_products *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = AORTA_F32,
+                                               .c_dtype = AORTA_F32,
+                                               .m = s->n,
+                                               .n = s->m,
+                                               .k = s->k,
+                                               .a_stride = s->ldb,
+                                               .b_stride = s->lda,
+                                               .c_stride = s->ldc,
+                                               .transpose_a = s->transpose_b,
+                                               .transpose_b = s->transpose_a,
+                                               .accumulate = s->accumulate,
+                                               .batch = (int32_t)s->batch,
+                                               .a_batch = s->b_batch,
+                                               .b_batch = s->a_batch,
+                                               .c_batch = s->c_batch};
+    const struct aorta_blas_operands operands = {.a = a->b, .b = a->a, .c = a->c};
+    const struct aorta_gpu_gemm_args plainly = {.a = a->a,
+                                                .b = a->b,
+                                                .c = a->c,
+                                                .m = s->m,
+                                                .n = s->n,
+                                                .k = s->k,
+                                                .a_row = s->transpose_a ? 1 : s->lda,
+                                                .a_column = s->transpose_a ? s->lda : 1,
+                                                .b_row = s->transpose_b ? 1 : s->ldb,
+                                                .b_column = s->transpose_b ? s->ldb : 1,
+                                                .c_row = s->ldc,
+                                                .accumulate = s->accumulate,
+                                                .c_is_fp32 = true,
+                                                .batch = s->batch,
+                                                .a_batch = s->a_batch,
+                                                .b_batch = s->b_batch,
+                                                .c_batch = s->c_batch};
     return multiply(stream, &settings, &product, &operands, &plainly);
 }

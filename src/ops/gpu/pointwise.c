@@ -74,3 +74,13 @@ aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, const void *args) 
     const struct aorta_adamw_args *a = args;
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_adamw, grid_of(a->shape.count), a, sizeof *a);
 }
+
+aorta_status aorta_ops_gpu_relu_backward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_relu_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_relu_backward, grid_of(a->count), a, sizeof *a);
+}
+
+aorta_status aorta_ops_gpu_sum_pieces(struct aorta_stream *stream, const void *args) {
+    const struct aorta_sum_pieces_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_pieces, grid_of(a->count), a, sizeof *a);
+}

@@ -25,6 +25,13 @@ enum {
     AORTA_GATHER_ROWS = 8,
     AORTA_GEMM_TILE = 32,
     AORTA_GEMM_THREADS = 256,
+    AORTA_ROW_THREADS = 128, /* that work on a row together */
+    AORTA_CACHE_THREADS = 128,
+    AORTA_CACHE_DIM = 128, /* widest head */
+    AORTA_SAMPLE_THREADS = 512,
+    AORTA_TOP_WIDTH = 4096, /* longest row whose largest are looked for */
+    AORTA_ROUTE_THREADS = 256,
+    AORTA_IMAGE_THREADS = 256,
 };
 
 /* ---- sums ---- */
@@ -114,12 +121,22 @@ struct aorta_gpu_gather_args {
 
 /* ---- matrix products ---- */
 
-/* c [m, n] = a·b + bias, or += without bias; element (i, j) of a lies at i·a_row + j·a_column. */
+/* c [m, n] = a·b + bias, or += without bias; element (i, j) of a lies at i·a_row + j·a_column. One or several products,
+ * whose matrices lie a_batch, b_batch and c_batch elements apart. */
 struct aorta_gpu_gemm_args {
     const void *a, *b, *bias;
     void *c;
     int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
-    bool accumulate, c_is_fp32;
+    bool accumulate, c_is_fp32, relu;
+    int64_t batch, a_batch, b_batch, c_batch;
+};
+
+/* ---- attention against a cache ---- */
+
+struct aorta_gpu_cache_args {
+    struct aorta_cache_attend_args op;
+    int64_t splits, per_split; /* keys are dealt out to so many blocks, so many to each */
+    float *partial;            /* [batch · queries, heads, splits, AORTA_CACHE_DIM + 2]: values, maximum, sum */
 };
 
 /* ---- attention ---- */

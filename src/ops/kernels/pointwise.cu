@@ -219,3 +219,26 @@ KERNEL_RESIDENT(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, AORTA_COLUMN_RESIDENT, ge
                 aorta_gpu_gelu_columns_args) {
     gelu_backward_columns<bf16>(a);
 }
+
+KERNEL(AORTA_POINTWISE_THREADS, relu_backward, aorta_relu_args) {
+    const int64_t first = first_element();
+    const int count = within(first, a.count, 8);
+    float y[8], slope[8];
+    load8(a.y + first, count, y);
+    load8(a.dy + first, count, slope);
+    for (int i = 0; i < 8; i++) slope[i] = y[i] > 0.0f ? slope[i] : 0.0f;
+    store8(a.dx + first, count, slope);
+}
+
+KERNEL(AORTA_POINTWISE_THREADS, sum_pieces, aorta_sum_pieces_args) {
+    const int64_t first = first_element();
+    const int count = within(first, a.count, 8);
+    float sum[8] = {};
+    for (int64_t p = 0; p < a.pieces; p++) {
+        float value[8];
+        load8(a.from + p * a.count + first, count, value);
+        for (int i = 0; i < 8; i++) sum[i] += value[i];
+    }
+    for (int i = 0; i < 8; i++) sum[i] *= a.scale;
+    store8(a.to + first, count, sum);
+}

@@ -8,11 +8,13 @@
 
 /* The runtime compilers have no headers, and differ in which of these names they know already. */
 typedef decltype(sizeof(0)) size_t;
+typedef unsigned char aorta_uint8;
 typedef unsigned short aorta_uint16;
 typedef int aorta_int32;
 typedef unsigned int aorta_uint32;
 typedef long long aorta_int64;
 typedef unsigned long long aorta_uint64;
+#define uint8_t aorta_uint8
 #define uint16_t aorta_uint16
 #define int32_t aorta_int32
 #define uint32_t aorta_uint32
@@ -56,6 +58,11 @@ DEVICE float fast_exp2(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+DEVICE float fast_log2(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 DEVICE float fast_reciprocal(float x) {
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -80,6 +87,9 @@ DEVICE void fail_kernel() {
 }
 DEVICE float fast_exp2(float x) {
     return __builtin_exp2f(x);
+}
+DEVICE float fast_log2(float x) {
+    return __builtin_log2f(x);
 }
 DEVICE float fast_reciprocal(float x) {
     return __builtin_amdgcn_rcpf(x);

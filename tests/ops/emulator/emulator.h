@@ -65,6 +65,9 @@ static inline float shuffle_xor(float value, int mask) {
 static inline float fast_exp2(float x) {
     return exp2f(x);
 }
+static inline float fast_log2(float x) {
+    return log2f(x);
+}
 static inline float fast_reciprocal(float x) {
     return 1.0f / x;
 }

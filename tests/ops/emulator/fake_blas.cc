@@ -10,9 +10,10 @@
 namespace {
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
-enum { R_32F = 0, R_16F = 2, R_16BF = 14, COMPUTE_32F = 68 };
+enum { R_32F = 0, R_16F = 2, R_16BF = 14, COMPUTE_32F = 68, COMPUTE_TF32 = 77 };
 enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_POINTER = 8, ATTRIBUTES };
-enum { PLAIN = 1, BIAS = 4, BIAS_GRADIENT_B = 512 };
+enum { PLAIN = 1, BIAS = 4, RELU_BIAS = 6, BIAS_GRADIENT_B = 512 };
+enum { BATCH_COUNT = 5, BATCH_OFFSET = 6 };
 enum { WORKSPACE_BYTES = 1, REDUCTIONS = 3, ALIGNMENT_A = 5, ALIGNMENT_D = 8, PREFERENCES };
 enum { GUESSES = 2 };
 
@@ -25,6 +26,8 @@ struct layout {
     int type;
     uint64_t rows, columns;
     int64_t stride;
+    int32_t batch;
+    int64_t apart;
 };
 struct preference {
     uint64_t workspace;
@@ -97,7 +100,35 @@ bool shape_of(const description &d, const layout &a, const layout &b, const layo
     s->n = d.transpose_b ? b.rows : b.columns;
     return (d.transpose_b ? b.columns : b.rows) == s->k && c.rows == s->m && c.columns == s->n &&
            a.stride >= (int64_t)a.rows && b.stride >= (int64_t)b.rows && c.stride >= (int64_t)c.rows && s->k > 0 &&
-           a.type == b.type;
+           a.type == b.type && a.batch == c.batch && b.batch == c.batch;
+}
+
+// The matrix number `index` of several.
+void *nth(const void *base, const layout &l, int32_t index) {
+    const int64_t bytes = l.type == R_32F ? 4 : 2;
+    return const_cast<char *>(static_cast<const char *>(base)) + index * l.apart * bytes;
+}
+
+void multiply_one(const description &what, const shape &s, const void *a, const layout &la, const void *b,
+                  const layout &lb, void *d, const layout &lc, double times, double old) {
+    const std::vector<double> left = rows_of(a, la, what.transpose_a != 0, s.m, s.k);
+    const std::vector<double> right = rows_of(b, lb, what.transpose_b == 0, s.n, s.k);
+    for (uint64_t j = 0; j < s.n; j++)
+        for (uint64_t i = 0; i < s.m; i++) {
+            double sum = 0.0;
+            for (uint64_t k = 0; k < s.k; k++) sum += left[i * s.k + k] * right[j * s.k + k];
+            sum *= times;
+            const uint64_t place = i + j * (uint64_t)lc.stride;
+            if (old != 0.0) sum += old * load(d, lc.type, place); // zero: c is not read, it may hold anything
+            if (what.epilogue == BIAS || what.epilogue == RELU_BIAS) sum += load(what.bias, lc.type, i);
+            if (what.epilogue == RELU_BIAS && sum < 0.0) sum = 0.0;
+            store(d, lc.type, place, sum);
+        }
+    for (uint64_t j = 0; j < s.n && what.epilogue == BIAS_GRADIENT_B; j++) {
+        double sum = 0.0;
+        for (uint64_t k = 0; k < s.k; k++) sum += right[j * s.k + k];
+        store(what.bias, lc.type, j, sum);
+    }
 }
 
 } // namespace
@@ -113,7 +144,7 @@ int cublasLtDestroy(void *handle) {
     return SUCCESS;
 }
 int cublasLtMatmulDescCreate(void **made, int compute, int scale) {
-    if (compute != COMPUTE_32F || scale != R_32F) return INVALID_VALUE;
+    if ((compute != COMPUTE_32F && compute != COMPUTE_TF32) || scale != R_32F) return INVALID_VALUE;
     *made = new description{0, 0, PLAIN, nullptr};
     return SUCCESS;
 }
@@ -132,11 +163,21 @@ int cublasLtMatmulDescSetAttribute(void *to, int attribute, const void *value, s
 }
 int cublasLtMatrixLayoutCreate(void **made, int type, uint64_t rows, uint64_t columns, int64_t stride) {
     if (type != R_32F && type != R_16F && type != R_16BF) return INVALID_VALUE;
-    *made = new layout{type, rows, columns, stride};
+    *made = new layout{type, rows, columns, stride, 1, 0};
     return SUCCESS;
 }
 int cublasLtMatrixLayoutDestroy(void *l) {
     delete static_cast<layout *>(l);
+    return SUCCESS;
+}
+int cublasLtMatrixLayoutSetAttribute(void *to, int attribute, const void *value, size_t bytes) {
+    layout *l = static_cast<layout *>(to);
+    if (attribute == BATCH_COUNT && bytes == sizeof l->batch) {
+        memcpy(&l->batch, value, bytes);
+        return SUCCESS;
+    }
+    if (attribute != BATCH_OFFSET || bytes != sizeof l->apart) return INVALID_VALUE;
+    memcpy(&l->apart, value, bytes);
     return SUCCESS;
 }
 int cublasLtMatmulPreferenceCreate(void **made) {
@@ -197,23 +238,8 @@ int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, vo
         if ((uintptr_t)pointers[i] % how.alignment[i] != 0) fail("an operand aligned less than promised");
     memset(workspace, 0xFF, workspace_bytes < 65536 ? workspace_bytes : 65536); // the library may write there
     const double times = (double)*static_cast<const float *>(alpha), old = (double)*static_cast<const float *>(beta);
-    const std::vector<double> left = rows_of(a, la, what.transpose_a != 0, s.m, s.k);
-    const std::vector<double> right = rows_of(b, lb, what.transpose_b == 0, s.n, s.k);
-    for (uint64_t j = 0; j < s.n; j++)
-        for (uint64_t i = 0; i < s.m; i++) {
-            double sum = 0.0;
-            for (uint64_t k = 0; k < s.k; k++) sum += left[i * s.k + k] * right[j * s.k + k];
-            sum *= times;
-            const uint64_t place = i + j * (uint64_t)lc.stride;
-            if (old != 0.0) sum += old * load(c, lc.type, place); // zero: c is not read, it may hold anything
-            if (what.epilogue == BIAS) sum += load(what.bias, lc.type, i);
-            store(d, lc.type, place, sum);
-        }
-    for (uint64_t j = 0; j < s.n && what.epilogue == BIAS_GRADIENT_B; j++) {
-        double sum = 0.0;
-        for (uint64_t k = 0; k < s.k; k++) sum += right[j * s.k + k];
-        store(what.bias, lc.type, j, sum);
-    }
+    for (int32_t batch = 0; batch < lc.batch; batch++)
+        multiply_one(what, s, nth(a, la, batch), la, nth(b, lb, batch), lb, nth(d, lc, batch), lc, times, old);
     return SUCCESS;
 }
 }

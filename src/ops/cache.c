@@ -1,0 +1,137 @@
+/* Attention of a few new positions against what a cache holds of the ones before, and the cache's upkeep. */
+#include "ops/check.h"
+#include "ops/gpu/gpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDEST_HEAD = 128 };
+
+/* A running softmax over keys: the weighted sum of values so far, its greatest score and the sum of weights. */
+struct running {
+    float greatest, sum, value[WIDEST_HEAD];
+};
+
+static void take(struct running *r, const float *q, const float *key, const float *value, int64_t dim, float scale) {
+    float score = 0.0f;
+    for (int64_t i = 0; i < dim; i++) score += q[i] * key[i];
+    score *= scale;
+    const float greatest = fmaxf(r->greatest, score);
+    const float before = expf(r->greatest - greatest), weight = expf(score - greatest);
+    r->greatest = greatest;
+    r->sum = r->sum * before + weight;
+    for (int64_t i = 0; i < dim; i++) r->value[i] = r->value[i] * before + weight * value[i];
+}
+
+static aorta_status attend(const void *args) {
+    const struct aorta_cache_attend_args *a = args;
+    const struct aorta_cache *s = &a->shape;
+    const int64_t dim = s->head_dim, width = s->heads * dim;
+    const float scale = 1.0f / sqrtf((float)dim);
+    for (int64_t query = 0; query < a->queries; query++)
+        for (int64_t b = 0; b < s->batch; b++) {
+            const int64_t held = a->positions[b] < s->window ? a->positions[b] : s->window;
+            const int64_t own = a->first + query;
+            for (int64_t column = 0; column < width; column += dim) {
+                const float *q = a->qkv + (own * s->batch + b) * 3 * width + column;
+                struct running r = {.greatest = -INFINITY};
+                for (int64_t t = 0; t < held; t++) {
+                    const int64_t place = (b * s->window + t) * width + column;
+                    take(&r, q, a->keys + place, a->values + place, dim, scale);
+                }
+                for (int64_t t = 0; t <= own; t++) {
+                    const float *row = a->qkv + (t * s->batch + b) * 3 * width + column;
+                    take(&r, q, row + width, row + 2 * width, dim, scale);
+                }
+                float *out = a->out + (query * s->batch + b) * width + column;
+                for (int64_t i = 0; i < dim; i++) out[i] = r.value[i] / r.sum;
+            }
+        }
+    return NULL;
+}
+
+static aorta_status append(const void *args) {
+    const struct aorta_cache_append_args *a = args;
+    const struct aorta_cache *s = &a->shape;
+    const int64_t width = s->heads * s->head_dim;
+    for (int64_t layer = 0; layer < s->layers; layer++)
+        for (int64_t b = 0; b < s->batch; b++) {
+            const int64_t count = a->counts ? a->counts[b] : s->fresh;
+            for (int64_t t = 0; t < count; t++) {
+                const float *row = a->qkv + ((layer * s->fresh + t) * s->batch + b) * 3 * width;
+                const int64_t place = (layer * s->batch + b) * s->window + (a->positions[b] + t) % s->window;
+                memcpy(a->keys + place * width, row + width, (size_t)width * sizeof(float));
+                memcpy(a->values + place * width, row + 2 * width, (size_t)width * sizeof(float));
+            }
+        }
+    return NULL;
+}
+
+static aorta_status advance(const void *args) {
+    const struct aorta_cache_advance_args *a = args;
+    for (int64_t b = 0; b < a->batch; b++) a->positions[b] += a->counts ? a->counts[b] : a->count;
+    return NULL;
+}
+
+static const struct aorta_kernel attend_kernel = {"cache_attend", attend, aorta_ops_gpu_cache_attend};
+static const struct aorta_kernel append_kernel = {"cache_append", append, aorta_ops_gpu_cache_append};
+static const struct aorta_kernel advance_kernel = {"cache_advance", advance, aorta_ops_gpu_cache_advance};
+
+static aorta_status check_cache(const char *operation, const struct aorta_cache *cache) {
+    AORTA_TRY(aorta_check_size(operation, "layers", cache->layers, 1));
+    AORTA_TRY(aorta_check_size(operation, "batch", cache->batch, 0));
+    AORTA_TRY(aorta_check_size(operation, "window", cache->window, 1));
+    AORTA_TRY(aorta_check_size(operation, "heads", cache->heads, 1));
+    AORTA_TRY(aorta_check_size(operation, "head_dim", cache->head_dim, 1));
+    AORTA_TRY(aorta_check_size(operation, "fresh", cache->fresh, 1));
+    if (cache->head_dim <= WIDEST_HEAD) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: heads of %lld; they have at most %d elements", operation,
+                       (long long)cache->head_dim, WIDEST_HEAD);
+}
+
+aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache *cache, int64_t first,
+                                int64_t queries, const float *qkv, const float *keys, const float *values,
+                                const int64_t *positions, float *out) {
+    const char *name = attend_kernel.name;
+    AORTA_TRY(check_cache(name, cache));
+    AORTA_TRY(aorta_check_size(name, "first", first, 0));
+    AORTA_TRY(aorta_check_size(name, "queries", queries, 1));
+    AORTA_TRY(aorta_check_size(name, "fresh", cache->fresh, first + queries));
+    if (cache->batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        name, (const struct aorta_named_pointer[]){
+                  {"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions}, {"out", out}, {0}}));
+    const struct aorta_cache_attend_args args = {.shape = *cache,
+                                                 .first = first,
+                                                 .queries = queries,
+                                                 .qkv = qkv,
+                                                 .keys = keys,
+                                                 .values = values,
+                                                 .positions = positions,
+                                                 .out = out};
+    return aorta_launch(stream, &attend_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache, const float *qkv,
+                                float *keys, float *values, const int64_t *positions, const int32_t *counts) {
+    const char *name = append_kernel.name;
+    AORTA_TRY(check_cache(name, cache));
+    AORTA_TRY(aorta_check_size(name, "window", cache->window, cache->fresh));
+    if (cache->batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        name, (const struct aorta_named_pointer[]){
+                  {"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions}, {0}}));
+    const struct aorta_cache_append_args args = {
+        .shape = *cache, .qkv = qkv, .keys = keys, .values = values, .positions = positions, .counts = counts};
+    return aorta_launch(stream, &append_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_cache_advance(struct aorta_stream *stream, int64_t batch, int64_t *positions, const int32_t *counts,
+                                 int64_t count) {
+    AORTA_TRY(aorta_check_size(advance_kernel.name, "batch", batch, 0));
+    if (batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointer(advance_kernel.name, "positions", positions));
+    const struct aorta_cache_advance_args args = {
+        .batch = batch, .count = count, .positions = positions, .counts = counts};
+    return aorta_launch(stream, &advance_kernel, &args, sizeof args);
+}

@@ -1,0 +1,115 @@
+/* What a convolutional network needs beside linear layers; channels last. */
+#include "ops/check.h"
+#include "ops/gpu/gpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_COLOURS = 4 };
+
+static aorta_status prepare(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height, width = a->shape.width, channels = a->shape.channels;
+    for (int64_t n = 0; n < a->shape.images; n++)
+        for (int64_t h = 0; h < height; h++)
+            for (int64_t w = 0; w < width; w++)
+                for (int64_t c = 0; c < channels; c++) {
+                    const int64_t column = a->flips[n] ? width - 1 - w : w;
+                    const float x = a->x[((n * channels + c) * height + h) * width + column];
+                    a->y[((n * height + h) * width + w) * channels + c] = (x - a->mean[c]) / a->deviation[c];
+                }
+    return NULL;
+}
+
+static aorta_status columns(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height, width = a->shape.width, channels = a->shape.channels;
+    const size_t bytes = (size_t)channels * sizeof(float);
+    float *to = a->y;
+    for (int64_t pixel = 0; pixel < a->shape.images * height * width; pixel++)
+        for (int64_t i = 0; i < 9; i++, to += channels) {
+            const int64_t h = pixel / width % height + i / 3 - 1, w = pixel % width + i % 3 - 1;
+            const bool inside = h >= 0 && h < height && w >= 0 && w < width;
+            if (inside)
+                memcpy(to, a->x + ((pixel / (height * width) * height + h) * width + w) * channels, bytes);
+            else
+                memset(to, 0, bytes);
+        }
+    return NULL;
+}
+
+static aorta_status pool(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t height = a->shape.height / 2, width = a->shape.width / 2, channels = a->shape.channels;
+    for (int64_t pixel = 0; pixel < a->shape.images * height * width; pixel++) {
+        const int64_t row = pixel / width * 2, w = pixel % width * 2; /* rows of all images follow each other */
+        const float *x = a->x + (row * a->shape.width + w) * channels, *below = x + a->shape.width * channels;
+        for (int64_t c = 0; c < channels; c++)
+            a->y[pixel * channels + c] = fmaxf(fmaxf(x[c], x[channels + c]), fmaxf(below[c], below[channels + c]));
+    }
+    return NULL;
+}
+
+static aorta_status mean(const void *args) {
+    const struct aorta_image_args *a = args;
+    const int64_t pixels = a->shape.height * a->shape.width, channels = a->shape.channels;
+    for (int64_t n = 0; n < a->shape.images; n++)
+        for (int64_t c = 0; c < channels; c++) {
+            float sum = 0.0f;
+            for (int64_t p = 0; p < pixels; p++) sum += a->x[(n * pixels + p) * channels + c];
+            a->y[n * channels + c] = sum / (float)pixels;
+        }
+    return NULL;
+}
+
+static const struct aorta_kernel prepare_kernel = {"image_prepare", prepare, aorta_ops_gpu_image_prepare};
+static const struct aorta_kernel columns_kernel = {"image_columns", columns, aorta_ops_gpu_image_columns};
+static const struct aorta_kernel pool_kernel = {"image_pool", pool, aorta_ops_gpu_image_pool};
+static const struct aorta_kernel mean_kernel = {"image_mean", mean, aorta_ops_gpu_image_mean};
+
+static aorta_status check_image(const char *operation, const struct aorta_image *shape) {
+    AORTA_TRY(aorta_check_size(operation, "images", shape->images, 0));
+    AORTA_TRY(aorta_check_size(operation, "height", shape->height, 1));
+    AORTA_TRY(aorta_check_size(operation, "width", shape->width, 1));
+    return aorta_check_size(operation, "channels", shape->channels, 1);
+}
+
+static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel, struct aorta_image shape,
+                        const float *x, float *y) {
+    AORTA_TRY(check_image(kernel->name, &shape));
+    if (shape.images == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(kernel->name, (const struct aorta_named_pointer[]){{"x", x}, {"y", y}, {0}}));
+    const struct aorta_image_args args = {.shape = shape, .x = x, .y = y};
+    return aorta_launch(stream, kernel, &args, sizeof args);
+}
+
+aorta_status aorta_image_prepare(struct aorta_stream *stream, struct aorta_image shape, const float *x,
+                                 const uint8_t *flips, const float *means, const float *deviation, float *y) {
+    AORTA_TRY(check_image(prepare_kernel.name, &shape));
+    if (shape.channels > MOST_COLOURS)
+        return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)shape.channels,
+                           MOST_COLOURS);
+    if (shape.images == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        prepare_kernel.name,
+        (const struct aorta_named_pointer[]){
+            {"x", x}, {"flips", flips}, {"mean", means}, {"deviation", deviation}, {"y", y}, {0}}));
+    struct aorta_image_args args = {.shape = shape, .x = x, .flips = flips, .y = y};
+    memcpy(args.mean, means, (size_t)shape.channels * sizeof *means);
+    memcpy(args.deviation, deviation, (size_t)shape.channels * sizeof *deviation);
+    return aorta_launch(stream, &prepare_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_image_columns(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
+    return run(stream, &columns_kernel, shape, x, y);
+}
+
+aorta_status aorta_image_pool(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
+    if (shape.height % 2 == 0 && shape.width % 2 == 0) return run(stream, &pool_kernel, shape, x, y);
+    return AORTA_ERROR(AORTA_INTERNAL, "image_pool: %lld x %lld pixels; both must be even", (long long)shape.height,
+                       (long long)shape.width);
+}
+
+aorta_status aorta_image_mean(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
+    return run(stream, &mean_kernel, shape, x, y);
+}

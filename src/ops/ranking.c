@@ -1,0 +1,68 @@
+/* Finding the best of many: the largest elements of rows, and rows of length one to compare by their products. */
+#include "ops/check.h"
+#include "ops/gpu/gpu.h"
+
+#include <math.h>
+
+static bool among(const int64_t *places, int64_t count, int64_t place) {
+    for (int64_t i = 0; i < count; i++)
+        if (places[i] == place) return true;
+    return false;
+}
+
+static aorta_status top(const void *args) {
+    const struct aorta_top_args *a = args;
+    for (int64_t row = 0; row < a->rows; row++) {
+        const float *x = a->x + row * a->width;
+        int64_t *places = a->places + row * a->top;
+        for (int64_t k = 0; k < a->top; k++) {
+            int64_t best = -1;
+            for (int64_t i = 0; i < a->width; i++)
+                if (!among(places, k, i) && (best < 0 || x[i] > x[best])) best = i;
+            places[k] = best;
+            a->values[row * a->top + k] = x[best];
+        }
+    }
+    return NULL;
+}
+
+static aorta_status normalise(const void *args) {
+    const struct aorta_normalise_args *a = args;
+    for (int64_t row = 0; row < a->rows; row++) {
+        const float *x = a->x + row * a->width;
+        float *y = a->y + row * a->width, square = 0.0f;
+        for (int64_t i = 0; i < a->width; i++) square += x[i] * x[i];
+        const float inverse = 1.0f / fmaxf(sqrtf(square), 1e-8f);
+        for (int64_t i = 0; i < a->width; i++) y[i] = x[i] * inverse;
+    }
+    return NULL;
+}
+
+static const struct aorta_kernel top_kernel = {"top", top, aorta_ops_gpu_top};
+static const struct aorta_kernel normalise_kernel = {"normalise_rows", normalise, aorta_ops_gpu_normalise};
+
+aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width, int64_t count, const float *x,
+                       int64_t *places, float *values) {
+    AORTA_TRY(aorta_check_size(top_kernel.name, "rows", rows, 0));
+    AORTA_TRY(aorta_check_size(top_kernel.name, "top", count, 1));
+    AORTA_TRY(aorta_check_size(top_kernel.name, "width", width, count));
+    if (width > AORTA_TOP_WIDTH)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)width,
+                           AORTA_TOP_WIDTH);
+    if (rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        top_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"places", places}, {"values", values}, {0}}));
+    const struct aorta_top_args args = {
+        .rows = rows, .width = width, .top = count, .x = x, .places = places, .values = values};
+    return aorta_launch(stream, &top_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_normalise_rows(struct aorta_stream *stream, int64_t rows, int64_t width, const float *x, float *y) {
+    AORTA_TRY(aorta_check_size(normalise_kernel.name, "rows", rows, 0));
+    AORTA_TRY(aorta_check_size(normalise_kernel.name, "width", width, 1));
+    if (rows == 0) return NULL;
+    AORTA_TRY(
+        aorta_check_pointers(normalise_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"y", y}, {0}}));
+    const struct aorta_normalise_args args = {.rows = rows, .width = width, .x = x, .y = y};
+    return aorta_launch(stream, &normalise_kernel, &args, sizeof args);
+}

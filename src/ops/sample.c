@@ -1,0 +1,144 @@
+/* Drawing tokens, and accepting or rejecting what a draft model has drawn. */
+#include "base/philox.h"
+#include "ops/check.h"
+#include "ops/gpu/gpu.h"
+
+#include <math.h>
+
+#define AORTA_DRAW_FUNCTION static inline
+#define aorta_draw_log logf
+#include "ops/draw.h"
+
+enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57, MOST_DRAFTED = 32 };
+
+static uint32_t word_of(const uint32_t key[2], int64_t index, int64_t row, uint32_t site, int64_t step) {
+    const struct aorta_philox counter = {{(uint32_t)(index / 4), (uint32_t)row, site, (uint32_t)step}};
+    return aorta_philox4x32_10(counter, key[0], key[1]).word[index % 4];
+}
+
+static float logsum(const float *x, int64_t count) {
+    float greatest = x[0];
+    double sum = 0.0;
+    for (int64_t i = 1; i < count; i++) greatest = fmaxf(greatest, x[i]);
+    for (int64_t i = 0; i < count; i++) sum += (double)expf(x[i] - greatest);
+    return greatest + (float)log(sum);
+}
+
+static aorta_status sample(const void *args) {
+    const struct aorta_sample_args *a = args;
+    const int64_t step = a->step ? *a->step : 0;
+    for (int64_t row = 0; row < a->rows; row++) {
+        const float *x = a->x + row * a->vocab;
+        a->logsums[row] = logsum(x, a->vocab);
+        float best = -INFINITY;
+        for (int64_t i = 0; a->tokens && i < a->vocab; i++) {
+            const float score = x[i] - logf(aorta_draw_exponential(word_of(a->key, i, row, a->site, step)));
+            if (score <= best) continue;
+            best = score;
+            a->tokens[row] = i;
+        }
+    }
+    return NULL;
+}
+
+/* One token from what p has more than q; q NULL: from p. */
+static int64_t draw_rest(const struct aorta_accept_args *a, int64_t sequence, int64_t at, bool all) {
+    const int64_t vocab = a->shape.vocab, row = at * a->shape.batch + sequence;
+    const float *p = a->p + row * vocab, *q = a->q + (all ? 0 : row * vocab);
+    float best = -INFINITY;
+    int64_t token = 0;
+    for (int64_t i = 0; i < vocab; i++) {
+        const float likely = expf(p[i] - a->p_logsums[row]);
+        const float rest = all ? likely : likely - expf(q[i] - a->q_logsums[row]);
+        if (rest <= 0.0f) continue;
+        const uint32_t word = word_of(a->key, i, sequence, REST_SITE, *a->step);
+        const float score = logf(rest) - logf(aorta_draw_exponential(word));
+        if (score <= best) continue;
+        best = score;
+        token = i;
+    }
+    return token;
+}
+
+static aorta_status accept(const void *args) {
+    const struct aorta_accept_args *a = args;
+    const struct aorta_acceptance *s = &a->shape;
+    for (int64_t b = 0; b < s->batch; b++) {
+        int64_t at = 0;
+        for (; at < s->drafted; at++) {
+            const int64_t row = at * s->batch + b, token = a->tokens[row];
+            const float p = a->p[row * s->vocab + token] - a->p_logsums[row];
+            const float q = a->q[row * s->vocab + token] - a->q_logsums[row];
+            if (aorta_draw_uniform(word_of(a->key, at, b, ACCEPT_SITE, *a->step)) >= expf(p - q)) break;
+        }
+        a->next[b] = draw_rest(a, b, at, at == s->drafted);
+        a->accepted[b] = (int32_t)at;
+        a->counts[b] = (int32_t)at + 1;
+        a->totals[b] += at;
+    }
+    ++*a->step;
+    return NULL;
+}
+
+static const struct aorta_kernel sample_kernel = {"sample", sample, aorta_ops_gpu_sample};
+static const struct aorta_kernel accept_kernel = {"accept", accept, aorta_ops_gpu_accept};
+
+static aorta_status run_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
+                               struct aorta_sample_args args) {
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", rows, 0));
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", vocab, 1));
+    if (rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(sample_kernel.name,
+                                   (const struct aorta_named_pointer[]){{"x", x}, {"logsums", args.logsums}, {0}}));
+    args.rows = rows, args.vocab = vocab, args.x = x;
+    return aorta_launch(stream, &sample_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x, uint64_t seed,
+                          uint32_t site, const int64_t *step, int64_t *tokens, float *logsums) {
+    AORTA_TRY(aorta_check_pointer(sample_kernel.name, "tokens", tokens));
+    const struct aorta_sample_args args = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+                                           .site = site,
+                                           .step = step,
+                                           .tokens = tokens,
+                                           .logsums = logsums};
+    return run_sample(stream, rows, vocab, x, args);
+}
+
+aorta_status aorta_logsum(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x, float *logsums) {
+    return run_sample(stream, rows, vocab, x, (struct aorta_sample_args){.logsums = logsums});
+}
+
+aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance shape,
+                          const struct aorta_acceptance_tensors *t) {
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "batch", shape.batch, 1));
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "drafted", shape.drafted, 1));
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "vocab", shape.vocab, 1));
+    if (shape.drafted > MOST_DRAFTED)
+        return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)shape.drafted,
+                           MOST_DRAFTED);
+    AORTA_TRY(aorta_check_pointers(accept_kernel.name, (const struct aorta_named_pointer[]){{"tokens", t->tokens},
+                                                                                            {"q", t->q},
+                                                                                            {"q_logsums", t->q_logsums},
+                                                                                            {"p", t->p},
+                                                                                            {"p_logsums", t->p_logsums},
+                                                                                            {"step", t->step},
+                                                                                            {"next", t->next},
+                                                                                            {"totals", t->totals},
+                                                                                            {"accepted", t->accepted},
+                                                                                            {"counts", t->counts},
+                                                                                            {0}}));
+    const struct aorta_accept_args args = {.shape = shape,
+                                           .key = {(uint32_t)shape.seed, (uint32_t)(shape.seed >> 32)},
+                                           .tokens = t->tokens,
+                                           .q = t->q,
+                                           .q_logsums = t->q_logsums,
+                                           .p = t->p,
+                                           .p_logsums = t->p_logsums,
+                                           .step = t->step,
+                                           .next = t->next,
+                                           .totals = t->totals,
+                                           .accepted = t->accepted,
+                                           .counts = t->counts};
+    return aorta_launch(stream, &accept_kernel, &args, sizeof args);
+}
