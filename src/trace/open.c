@@ -25,7 +25,9 @@ struct json_reading {
 };
 
 static aorta_status read_events(struct json_reading *r) {
-    r->events = true;
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
+    r->events |= letter == '[';
     return aorta_kineto_events(r->kineto);
 }
 
