@@ -1,17 +1,17 @@
 #include "trace/csv.h"
 #include "base/text.h"
+#include "trace/source.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 enum { CHUNK = 1 << 16, MOST_COLUMNS = 256, LONGEST_ROW = 1 << 24 };
 
 struct aorta_csv {
-    gzFile file;
+    struct aorta_source *source;
     char *path;
     char chunk[CHUNK];
     size_t at, length; /* within the chunk */
@@ -37,16 +37,11 @@ static aorta_status peek(struct aorta_csv *csv, int *letter) {
     if (csv->at == csv->length) {
         csv->passed += (int64_t)csv->length;
         csv->at = csv->length = 0;
-        int count = gzread(csv->file, csv->chunk, CHUNK);
-        int error = Z_OK;
-        const char *reason = gzerror(csv->file, &error);
-        if (count < 0 || (count == 0 && error == Z_BUF_ERROR)) {
-            csv->truncated = error == Z_BUF_ERROR;
-            if (csv->truncated) return broken(csv, "the packed file ends in the middle");
-            if (error == Z_ERRNO) return AORTA_ERROR(AORTA_IO, "%s: cannot read: %s", csv->path, strerror(errno));
-            return broken(csv, reason);
+        aorta_status status = aorta_source_read(csv->source, csv->chunk, CHUNK, &csv->length);
+        if (status) {
+            csv->truncated = aorta_source_truncated(csv->source);
+            return status;
         }
-        csv->length = (size_t)count;
     }
     *letter = csv->at < csv->length ? (unsigned char)csv->chunk[csv->at] : EOF;
     return NULL;
@@ -149,8 +144,7 @@ aorta_status aorta_csv_open(const char *path, struct aorta_csv **out) {
         free(csv);
         return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to read it", path);
     }
-    csv->file = gzopen(path, "rb");
-    aorta_status status = csv->file ? NULL : AORTA_ERROR(AORTA_IO, "%s: cannot open: %s", path, strerror(errno));
+    aorta_status status = aorta_source_open(path, &csv->source);
     bool more = false;
     if (!status) status = read_row(csv, &more);
     if (!status && !more) status = broken(csv, "an empty file");
@@ -168,7 +162,7 @@ aorta_status aorta_csv_open(const char *path, struct aorta_csv **out) {
 
 void aorta_csv_close(struct aorta_csv *csv) {
     if (!csv) return;
-    if (csv->file) gzclose(csv->file);
+    aorta_source_close(csv->source);
     aorta_text_free(&csv->row);
     aorta_text_free(&csv->names);
     free(csv->path);

@@ -205,7 +205,7 @@ static void add_work(struct aorta_kineto *kineto, const struct kineto_event *eve
         .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
     };
     struct aorta_trace_collective collective;
-    bool facts = kind == AORTA_TRACE_KERNEL && aorta_kineto_collective(kineto, event, &collective);
+    bool facts = kind == AORTA_TRACE_KERNEL && aorta_kineto_collective_facts(kineto, event, &collective);
     aorta_trace_builder_work(kineto->builder, &work, aorta_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
                              facts ? &collective : NULL, offset);
 }
@@ -232,7 +232,7 @@ static void add_operation(struct aorta_kineto *kineto, const struct kineto_event
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
     if (is_request(name)) {
-        if (aorta_kineto_collective(kineto, event, &collective))
+        if (aorta_kineto_collective_facts(kineto, event, &collective))
             aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, get_thread(kineto, event),
                                         &collective);
         return;

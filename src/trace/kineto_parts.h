@@ -65,7 +65,7 @@ struct aorta_kineto {
 /* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_kineto_text(struct aorta_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_kineto_int(struct aorta_kineto *kineto, struct aorta_json_value value, int64_t offset);
-bool aorta_kineto_collective(struct aorta_kineto *kineto, const struct kineto_event *event,
+bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kineto_event *event,
                              struct aorta_trace_collective *collective);
 
 #endif
