@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 
 static const struct aorta_command subcommands[] = {
+    {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
+     aorta_cli_trace_merge},
     {0},
 };
 

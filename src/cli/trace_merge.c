@@ -1,0 +1,73 @@
+/* aorta trace merge: many ranks' traces as one, on one clock. */
+#include "cli/cli.h"
+#include "trace/merge.h"
+
+#include <stdio.h>
+
+struct merge_arguments {
+    const char *output;
+    struct aorta_string_list patterns;
+    bool recover;
+};
+
+#define AT(field) offsetof(struct merge_arguments, field)
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "output",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(output),
+               .fallback = "null",
+               .nullable = true,
+               .help = "the file to write; packed with gzip if its name ends in .gz"},
+     .letter = 'o',
+     .argument = "FILE",
+     .required = true},
+    {.value = {.key = "recover",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(recover),
+               .fallback = "false",
+               .help = "of files that are cut off or broken, take the events before the break"}},
+    {.value = {.key = "comm-pattern",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(patterns),
+               .fallback = "null",
+               .nullable = true,
+               .help = "kernels whose name this extended regular expression finds are collectives too"},
+     .argument = "REGEX"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta trace merge RANK_FILES -o FILE [--recover]",
+    .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
+             "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
+             "off, what is left over, and which rank was late.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .operands = true,
+};
+
+static aorta_status merge(const struct merge_arguments *arguments, const struct aorta_cli_line *line) {
+    if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
+    struct aorta_kernel_patterns *patterns = NULL;
+    aorta_status status = NULL;
+    for (size_t i = 0; i < arguments->patterns.count && !status; i++)
+        status = aorta_kernel_patterns_add(&patterns, arguments->patterns.items[i]);
+    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
+    struct aorta_text report = {0};
+    if (!status)
+        status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
+                                   &options, &report);
+    if (!status) fputs(report.data, stdout);
+    aorta_text_free(&report);
+    aorta_kernel_patterns_free(patterns);
+    return status;
+}
+
+aorta_status aorta_cli_trace_merge(int argc, char **argv) {
+    struct merge_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : merge(&arguments, &line);
+    aorta_cli_free(&line);
+    return status;
+}
