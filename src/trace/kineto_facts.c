@@ -76,7 +76,7 @@ static int64_t get_blocks(struct aorta_json_value grid) {
 }
 
 bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kineto_event *event,
-                             struct aorta_trace_collective *collective) {
+                                   struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
     if (!argument[ARGUMENT_COLLECTIVE].length) return false;
     int64_t offset = event->offset;

@@ -66,6 +66,6 @@ struct aorta_kineto {
 uint32_t aorta_kineto_text(struct aorta_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_kineto_int(struct aorta_kineto *kineto, struct aorta_json_value value, int64_t offset);
 bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kineto_event *event,
-                             struct aorta_trace_collective *collective);
+                                   struct aorta_trace_collective *collective);
 
 #endif
