@@ -2,6 +2,7 @@
 #include "profile/kernel_names.h"
 
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,4 +137,46 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
         return operation ? collective_by(operation, strlen(operation)) : collective_by(name, length);
     }
     return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
+}
+
+/* ---- matrix products ---- */
+
+bool aorta_kernel_is_gemm(const char *name) {
+    /* cuBLAS, CUTLASS, MIOpen and Composable Kernel say gemm; nvjet: cuBLASLt on Hopper; Cijk: Tensile and hipBLASLt;
+     * the rest are convolutions of cuDNN, MIOpen and Composable Kernel. */
+    static const char *const parts[] = {"gemm",   "Gemm",   "GEMM",   "nvjet",    "Cijk_",        "_conv_fwd",
+                                        "_wgrad", "_dgrad", "_fprop", "conv_bwd", "implicit_conv"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (strstr(name, parts[i])) return true;
+    return false;
+}
+
+/* ---- short names ---- */
+
+static bool in_name(char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* CUTLASS's kernels are all called this; their template argument tells them apart. */
+static bool says_nothing(const char *name, size_t length) {
+    static const char *const generic[] = {"Kernel", "Kernel2", "device_kernel"};
+    for (size_t i = 0; i < sizeof generic / sizeof generic[0]; i++)
+        if (strlen(generic[i]) == length && strncmp(name, generic[i], length) == 0) return true;
+    return false;
+}
+
+const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
+    size_t length = head_length(name), from = length;
+    while (from > 0 && in_name(name[from - 1])) from--;
+    /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
+    bool qualified = from > 1 && name[from - 1] == ':', typed = from > 0 && name[from - 1] == ' ';
+    if (from == length || !(qualified || (typed && name[length]))) {
+        bool several = memchr(name, ' ', length) != NULL;
+        from = 0;
+        if (several) length = strlen(name);
+    }
+    if (name[length] == '<' && says_nothing(name + from, length - from))
+        return aorta_kernel_short_name(name + length + 1, text, size);
+    snprintf(text, size, "%.*s", (int)(length - from), name + from);
+    return text;
 }

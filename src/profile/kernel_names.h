@@ -6,6 +6,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum aorta_kernel_class {
     AORTA_KERNEL_COMPUTE,
@@ -30,5 +31,12 @@ void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL
 
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
+
+/* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
+bool aorta_kernel_is_gemm(const char *name);
+
+/* A name that fits a line: without return type, parameters, template arguments and namespaces, cut in the middle of
+ * nothing. Writes at most `size` bytes, ending included, and returns `text`. Other names come out as they are. */
+const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
 #endif

@@ -232,10 +232,14 @@ static double mean_ms(int64_t sum_ns, int64_t count) {
     return (double)sum_ns / 1e6 / (double)count;
 }
 
-static bool no_launch_times(const struct trial *trial) {
-    for (size_t i = 0; i < trial->count; i++)
-        for (size_t j = 0; j < trial->items[i].iteration.profile->range_count; j++)
-            if (trial->items[i].iteration.profile->ranges[j].enqueue_ns != INT64_MIN) return false;
+/* Ranges around operations whose launches are not known: they may hold the host's gaps. Kernels hold none. */
+static bool may_hide_gaps(const struct trial *trial) {
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_profile *profile = trial->items[i].iteration.profile;
+        if (profile->source == AORTA_SOURCE_KERNEL) return false;
+        for (size_t j = 0; j < profile->range_count; j++)
+            if (profile->ranges[j].enqueue_ns != INT64_MIN) return false;
+    }
     return true;
 }
 
@@ -255,7 +259,7 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
     }
     verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
     free(steps);
-    verdict->coarse = no_launch_times(trial);
+    verdict->coarse = may_hide_gaps(trial);
     int64_t count = (int64_t)trial->count;
     verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
     verdict->exposed_ms = mean_ms(exposed, count);
@@ -277,15 +281,26 @@ static aorta_status run_trial(struct trial *trial, struct aorta_verdict *verdict
     return aorta_verdict_word(verdict, &trial->grounds);
 }
 
-aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
-                                struct aorta_verdict *verdict) {
+static aorta_status judge(const struct aorta_iteration *iterations, size_t count, int warmup,
+                          struct aorta_verdict *verdict) {
     struct trial trial = {0};
-    memset(verdict, 0, sizeof *verdict);
     aorta_status status = collect_items(iterations, count, warmup, &trial, verdict);
     if (!status) status = run_trial(&trial, verdict);
     free_trial(&trial);
     if (status) aorta_verdict_free(verdict);
     return status;
+}
+
+aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                struct aorta_verdict *verdict) {
+    memset(verdict, 0, sizeof *verdict);
+    return judge(iterations, count, warmup, verdict);
+}
+
+aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count, bool whole,
+                                         struct aorta_verdict *verdict) {
+    *verdict = (struct aorta_verdict){.recorded = true, .whole = whole};
+    return judge(iterations, count, 0, verdict);
 }
 
 void aorta_verdict_free(struct aorta_verdict *verdict) {

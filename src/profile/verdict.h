@@ -3,7 +3,7 @@
 #ifndef AORTA_PROFILE_VERDICT_H
 #define AORTA_PROFILE_VERDICT_H
 
-#include "base/text.h"
+#include "base/json.h"
 #include "profile/overlap.h"
 
 enum aorta_cause {
@@ -66,6 +66,8 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     bool simulated, common_clock;
+    bool recorded; /* aorta_verdict_make_recorded made it */
+    bool whole;    /* an iteration is a whole recording, not a step */
     /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
      * only an upper bound and nothing can be said about the host. */
     bool coarse;
@@ -75,7 +77,14 @@ struct aorta_verdict {
  * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to judge. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
                                                struct aorta_verdict *verdict);
+/* The same for a program whose configuration nobody knows (a trace): no warm-up is left out and advice is general.
+ * `whole`: its steps are not marked, an iteration is all that was recorded of a rank. */
+AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count,
+                                                        bool whole, struct aorta_verdict *verdict);
 void aorta_verdict_free(struct aorta_verdict *verdict);
+
+/* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */
+void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
 
 /* Ten lines at most, for a terminal. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, struct aorta_text *out);

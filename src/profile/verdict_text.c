@@ -32,25 +32,32 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
         return;
     }
     const struct aorta_finding *first = &verdict->findings[0];
+    const char *unit = verdict->whole ? "time" : "step";
     if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out,
                           "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
                           "host gaps\n",
                           first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the step is its operations (%.2f of %.2f ms)\n",
-                          100 * first->share, first->cost_ms, verdict->step_ms_mean);
+        aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)\n",
+                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else
-        aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the step (%.2f of %.2f ms)\n",
+        aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)\n",
                           plain_name(first->cause),
                           about_kind(first->cause) ? aorta_collective_name(first->collective) : "", 100 * first->share,
-                          first->cost_ms, verdict->step_ms_mean);
+                          unit, first->cost_ms, verdict->step_ms_mean);
 }
 
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    aorta_text_printf(out, "step p50 %.2f ms over %zu iterations of %zu rank%s (%zu warm-up left out); ",
-                      verdict->step_ms_p50, verdict->iterations, verdict->rank_count,
-                      verdict->rank_count == 1 ? "" : "s", verdict->warmup);
+    const char *ranks = verdict->rank_count == 1 ? "" : "s";
+    if (verdict->whole)
+        aorta_text_printf(out, "%.2f ms of %zu rank%s; ", verdict->step_ms_mean, verdict->rank_count, ranks);
+    else if (verdict->recorded)
+        aorta_text_printf(out, "step p50 %.2f ms over %zu step%s of %zu rank%s; ", verdict->step_ms_p50,
+                          verdict->iterations, verdict->iterations == 1 ? "" : "s", verdict->rank_count, ranks);
+    else
+        aorta_text_printf(out, "step p50 %.2f ms over %zu iterations of %zu rank%s (%zu warm-up left out); ",
+                          verdict->step_ms_p50, verdict->iterations, verdict->rank_count, ranks, verdict->warmup);
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, "no collectives");
     else

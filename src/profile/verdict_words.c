@@ -1,4 +1,5 @@
 /* Puts costs into words: what was seen, in numbers, and what to try, by its configuration key. */
+#include "profile/kernel_names.h"
 #include "profile/verdict_parts.h"
 
 #include <math.h>
@@ -15,6 +16,14 @@ struct subject {
 static double per_step_ms(const struct subject *subject, int64_t ns) {
     return (double)ns / 1e6 / (double)subject->grounds->rank_iterations;
 }
+
+/* What figures are told per: "idle 3 ms a step", or "idle 3 ms" of a whole recording. */
+static const char *each(const struct subject *subject) {
+    return subject->verdict->whole ? "" : " a step";
+}
+
+/* Kernels' names are cut to fit a line; names of our own operations are short. */
+enum { NAME_SIZE = 64 };
 
 static const char *kind_name(const struct subject *subject) {
     return aorta_collective_name(subject->finding->collective);
@@ -37,7 +46,8 @@ static void say_host_launch(struct subject *subject) {
     known -= grounds->launch_latency_ns + grounds->unknown_idle_ns;
     const char *separator = "";
     if (known > 0) {
-        aorta_text_printf(text, "idle %.3g ms a step because nothing had been launched", per_step_ms(subject, known));
+        aorta_text_printf(text, "idle %.3g ms%s because nothing had been launched", per_step_ms(subject, known),
+                          each(subject));
         separator = ", ";
     }
     if (grounds->launch_latency_ns > 0) {
@@ -49,7 +59,10 @@ static void say_host_launch(struct subject *subject) {
         aorta_text_printf(text, "%sidle %.3g ms; these files hold no launch times, so why is not known", separator,
                           per_step_ms(subject, grounds->unknown_idle_ns));
     int row = largest_row(&grounds->idle_before);
-    if (row >= 0) aorta_text_printf(text, "; within the step mostly before %s", grounds->idle_before.rows[row].name);
+    char name[NAME_SIZE];
+    if (row >= 0)
+        aorta_text_printf(text, "; %smostly before %s", subject->verdict->whole ? "" : "within the step ",
+                          aorta_kernel_short_name(grounds->idle_before.rows[row].name, name, sizeof name));
     if (known >= grounds->launch_latency_ns)
         aorta_text_puts(&subject->advice,
                         "launch less often: compile.enabled=true replays the step as one graph; or give "
@@ -61,22 +74,21 @@ static void say_host_launch(struct subject *subject) {
 }
 
 static void say_host_sync(struct subject *subject) {
-    aorta_text_printf(&subject->evidence,
-                      "idle %.3g ms a step while the host waited for the device before launching on",
-                      subject->finding->cost_ms);
+    aorta_text_printf(&subject->evidence, "idle %.3g ms%s while the host waited for the device before launching on",
+                      subject->finding->cost_ms, each(subject));
     aorta_text_puts(&subject->advice, "let the host run ahead: raise training.log_interval, dump fewer steps "
                                       "(training.dump_steps)");
 }
 
 static void say_data_wait(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "idle %.3g ms a step until the next batch was ready",
-                      subject->finding->cost_ms);
+    aorta_text_printf(&subject->evidence, "idle %.3g ms%s until the next batch was ready", subject->finding->cost_ms,
+                      each(subject));
     aorta_text_puts(&subject->advice, "raise dataloader.num_workers, so that batches are made further ahead");
 }
 
 static void say_copy(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "copies ran %.3g ms a step with neither compute nor collectives beside them",
-                      subject->finding->cost_ms);
+    aorta_text_printf(&subject->evidence, "copies ran %.3g ms%s with neither compute nor collectives beside them",
+                      subject->finding->cost_ms, each(subject));
     aorta_text_puts(&subject->advice,
                     "set dataloader.pin_memory=true, so that batches are copied beside the step before");
 }
@@ -98,8 +110,8 @@ static void say_straggler(struct subject *subject) {
     bool alternating = verdict->rank_count > 1 && worst_ns * 3 < all * 2; /* less than two thirds are its doing */
     int late = verdict->ranks[worst].rank;
     subject->finding->rank = late;
-    aorta_text_printf(&subject->evidence, "ranks waited %.3g ms a step for the last one, %.0f%% of it for rank %d: %s",
-                      subject->finding->cost_ms, 100 * (double)worst_ns / (double)all, late,
+    aorta_text_printf(&subject->evidence, "ranks waited %.3g ms%s for the last one, %.0f%% of it for rank %d: %s",
+                      subject->finding->cost_ms, each(subject), 100 * (double)worst_ns / (double)all, late,
                       device ? "its device was still computing" : "its stream was empty, its host launched late");
     if (!verdict->common_clock) aorta_text_puts(&subject->evidence, " (clocks aligned on the ends of collectives)");
     if (alternating)
@@ -133,8 +145,8 @@ static void say_slow_collective(struct subject *subject) {
 static void say_serialized(struct subject *subject) {
     aorta_text_printf(&subject->evidence,
                       "%s ran on the compute stream: compute that had been launched stood behind it "
-                      "for %.3g ms a step",
-                      kind_name(subject), subject->finding->cost_ms);
+                      "for %.3g ms%s",
+                      kind_name(subject), subject->finding->cost_ms, each(subject));
     aorta_text_puts(&subject->advice, "give communication streams of its own (streams.count=4, streams.assignment)");
 }
 
@@ -161,22 +173,24 @@ static const char *exposed_advice(enum aorta_collective kind) {
 
 static void say_exposed(struct subject *subject) {
     const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
-    aorta_text_printf(&subject->evidence, "%s ran %.3g ms a step with no compute beside it", kind_name(subject),
-                      subject->finding->cost_ms);
+    aorta_text_printf(&subject->evidence, "%s ran %.3g ms%s with no compute beside it", kind_name(subject),
+                      subject->finding->cost_ms, each(subject));
     int row = largest_row(where);
+    char name[NAME_SIZE];
     if (row >= 0 && where->count > 1)
-        aorta_text_printf(&subject->evidence, ", most of it for %s (%.3g ms)", where->rows[row].name,
+        aorta_text_printf(&subject->evidence, ", most of it for %s (%.3g ms)",
+                          aorta_kernel_short_name(where->rows[row].name, name, sizeof name),
                           per_step_ms(subject, where->rows[row].ns));
     aorta_text_puts(&subject->advice, exposed_advice(subject->finding->collective));
 }
 
 static void say_contention(struct subject *subject) {
     const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
-    aorta_text_printf(
-        &subject->evidence,
-        "GEMMs beside collectives lose %.3g ms a step; the same shapes take %+.3g%% (%zu runs beside, %zu "
-        "alone)",
-        subject->finding->cost_ms, 100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
+    aorta_text_printf(&subject->evidence,
+                      "GEMMs beside collectives lose %.3g ms%s; the same shapes take %+.3g%% (%zu runs beside, %zu "
+                      "alone)",
+                      subject->finding->cost_ms, each(subject), 100 * (slowdown->ratio - 1), slowdown->samples_beside,
+                      slowdown->samples_alone);
     aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
                                       "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }
@@ -193,8 +207,8 @@ static void say_compute(struct subject *subject) {
                         "anything by these figures");
         return;
     }
-    aorta_text_printf(&subject->evidence, "%.3g ms a step of operations, what is left when all else is taken off",
-                      cost);
+    aorta_text_printf(&subject->evidence, "%.3g ms%s of operations, what is left when all else is taken off", cost,
+                      each(subject));
     aorta_text_puts(&subject->advice,
                     "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
 }
@@ -241,6 +255,10 @@ static aorta_status put_into_words(const struct aorta_verdict *verdict, const st
                                    struct aorta_finding *finding) {
     struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
     say[finding->cause](&subject);
+    if (verdict->recorded && finding->cause != AORTA_CAUSE_STRAGGLER) {
+        aorta_text_clear(&subject.advice);
+        aorta_text_puts(&subject.advice, aorta_verdict_general_advice(finding->cause, finding->collective));
+    }
     finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
     finding->advice = subject.advice.data;
     return aorta_status_join(aorta_text_check(&subject.evidence), aorta_text_check(&subject.advice));

@@ -200,31 +200,6 @@ static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown 
     aorta_json_object_end(json);
 }
 
-static void write_findings(struct aorta_json *json, const struct aorta_verdict *verdict) {
-    aorta_json_key(json, "verdict");
-    aorta_json_array(json);
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
-        bool by_kind = finding->cause == AORTA_CAUSE_SLOW_COLLECTIVE ||
-                       finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
-                       finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
-        aorta_json_object(json);
-        aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
-        if (by_kind) aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
-        aorta_json_key_double(json, "cost_ms", finding->cost_ms);
-        aorta_json_key_double(json, "share", finding->share);
-        aorta_json_key(json, "rank");
-        if (finding->rank >= 0)
-            aorta_json_int(json, finding->rank);
-        else
-            aorta_json_null(json);
-        aorta_json_key_string(json, "evidence", finding->evidence);
-        aorta_json_key_string(json, "advice", finding->advice);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
 /* Share of the step in which the device was idle because the host had launched nothing. */
 static void write_host_bound(struct aorta_json *json, const struct aorta_labelled *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
@@ -342,7 +317,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
         aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
         aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse);
         write_slowdown(json, &labelled->verdict.slowdown);
-        write_findings(json, &labelled->verdict);
+        aorta_verdict_findings(&labelled->verdict, json);
     } else {
         aorta_json_key_null(json, "verdict");
         aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");
