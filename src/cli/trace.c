@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 static const struct aorta_command subcommands[] = {
+    {"analyze", "figures of ranks, kernels, collectives and gaps, and the verdict", aorta_cli_trace_analyze},
     {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
      aorta_cli_trace_merge},
     {0},

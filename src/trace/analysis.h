@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "profile/verdict.h"
-#include "trace/trace.h"
+#include "trace/align.h"
 
 /* One rank's timeline, or a step of it. U and ∩ as in docs/measurement.md. */
 struct aorta_trace_figures {
@@ -63,8 +63,9 @@ struct aorta_trace_collective_row {
     int64_t comm_ns, overlap_ns, exposed_ns; /* U(row), of it beside compute, the rest */
     int64_t blamed_ns;                       /* its part of the rank's exposed_comm_ns; the rows' add up to it */
     int64_t wait_ns;                         /* sum of the time before the last rank had arrived */
-    size_t waits_known;                      /* collectives that were seen on other ranks too */
-    double algbw_gbps, busbw_gbps;           /* over all of them; NaN: not known */
+    size_t waits_known;                      /* collectives that all ranks of the group recorded */
+    double algbw_gbps, busbw_gbps;           /* over all of them, waiting included; NaN: not known */
+    double transfer_busbw_gbps;              /* over those with known waits, without the waits; NaN: not known */
 };
 
 /* Why the device ran dry. */
@@ -85,6 +86,7 @@ struct aorta_trace_gap {
     enum aorta_trace_gap_cause cause;       /* the largest part */
     size_t next;                            /* work that ended it: row of the rank's work[] */
     uint32_t call;                          /* the longest call of the host within; row of calls[], or NONE */
+    uint32_t annotation;                    /* the innermost range that the program had marked there; or NONE */
     int64_t step;                           /* number; INT64_MIN: in none */
 };
 
@@ -103,8 +105,10 @@ struct aorta_trace_rank {
     int32_t device;                      /* the file's number */
     const struct aorta_trace_work *work; /* of this device and the chosen steps, ascending start */
     size_t work_count;
-    struct aorta_trace_work *owned; /* where that is not the trace's own array */
+    struct aorta_trace_work *owned; /* where that is not the trace's own array, */
+    uint32_t *source;               /* and the trace's row of each */
     int64_t stamps, stamps_ns;      /* kernels that measured; left out of all figures */
+    struct aorta_intervals holes;   /* between chosen steps that do not follow each other: not in any figure */
 
     struct aorta_trace_figures figures;
     struct aorta_idle idle;                 /* adds up to figures.idle_ns */
@@ -120,9 +124,6 @@ struct aorta_trace_rank {
     size_t gap_count;
     struct aorta_trace_window *windows; /* in order of time; those of chosen steps, or all */
     size_t window_count;
-
-    int64_t clock_shift_ns; /* own clock − common clock; 0 for the first rank and where nothing says */
-    int64_t residual_ns;    /* half of the shared collectives end closer together than this; -1: none are shared */
 };
 
 /* A process group as all ranks know it. */
@@ -133,19 +134,14 @@ struct aorta_trace_world_group {
     int32_t size; /* -1: not known */
 };
 
-/* One collective as the ranks saw it. Times on the common clock. */
+/* One collective that several ranks recorded: what alignment.shared[] does not say of it. */
 struct aorta_trace_meeting {
     enum aorta_collective kind;
-    uint32_t group;
-    int64_t step;     /* number; INT64_MIN: in none */
-    int64_t sequence; /* the file's; else the number among those of its kind and group in the step */
-    int64_t bytes;    /* -1: not known */
-    int seen;         /* ranks that recorded it */
-    bool complete;    /* all of its group */
-    int64_t first_start_ns, last_start_ns, first_end_ns, last_end_ns;
-    int last_rank;      /* started last; -1 when seen by one */
-    bool last_device;   /* its device was still busy; else it was idle: its host came late */
-    int64_t exposed_ns; /* summed over ranks: time blamed on it */
+    uint32_t group;     /* NONE: not known */
+    int64_t step;       /* number; INT64_MIN: in none */
+    bool complete;      /* all ranks of its group recorded it */
+    bool chosen;        /* lies in what was analysed */
+    int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 
 struct aorta_trace_analysis {
@@ -153,10 +149,9 @@ struct aorta_trace_analysis {
     size_t rank_count;
     struct aorta_trace_world_group *groups;
     size_t group_count;
-    struct aorta_trace_meeting *meetings; /* in order of first start; seen by two ranks or more */
-    size_t meeting_count;
-    bool stepped; /* the verdict is per step; else of the whole recording */
-    bool judged;  /* there is a verdict: something ran */
+    struct aorta_alignment alignment;     /* of the ranks, by their place */
+    struct aorta_trace_meeting *meetings; /* one for each of alignment.shared[] */
+    bool stepped;                         /* the verdict is per step; else of the whole recording */
     struct aorta_verdict verdict;
 };
 
@@ -177,7 +172,5 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
 /* ---- showing it ---- */
 void aorta_trace_analysis_text(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
 void aorta_trace_analysis_json(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
-AORTA_MUST_USE aorta_status aorta_trace_analysis_html(const struct aorta_trace_analysis *analysis,
-                                                      struct aorta_text *out);
 
 #endif

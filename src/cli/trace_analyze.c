@@ -1,0 +1,130 @@
+/* aorta trace analyze: figures and verdict of recorded ranks. */
+#include "cli/cli.h"
+#include "trace/analysis.h"
+#include "trace/inputs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct analyze_arguments {
+    bool json, recover;
+    struct aorta_string_list patterns, steps;
+};
+
+#define AT(field) offsetof(struct analyze_arguments, field)
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print all figures and tables as JSON"}},
+    {.value = {.key = "step",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(steps),
+               .fallback = "null",
+               .nullable = true,
+               .help = "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies "
+                       "before and after"},
+     .argument = "N|all"},
+    {.value = {.key = "recover",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(recover),
+               .fallback = "false",
+               .help = "take the events before the place where a file breaks off, instead of failing"}},
+    {.value = {.key = "comm-pattern",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(patterns),
+               .fallback = "null",
+               .nullable = true,
+               .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
+     .argument = "REGEX"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta trace analyze FILE|DIR … [--json] [--step N|all …] [--recover] [--comm-pattern REGEX …]",
+    .about =
+        "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
+        "CSV, rocpd) or AORTA, plain or gzip: one file for each rank, or a folder of them.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .operands = true,
+};
+
+static aorta_status compile_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+    for (size_t i = 0; i < list->count; i++) {
+        aorta_status status = aorta_kernel_patterns_add(patterns, list->items[i]);
+        if (status) return aorta_annotate(status, "--comm-pattern");
+    }
+    return NULL;
+}
+
+static aorta_status read_steps(const struct aorta_string_list *list, int64_t *steps,
+                               struct aorta_trace_analysis_options *options) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], "all") == 0) {
+            options->all_steps = true;
+            continue;
+        }
+        char *end;
+        errno = 0;
+        steps[options->step_count] = strtoll(list->items[i], &end, 10);
+        if (errno || *end || end == list->items[i])
+            return AORTA_ERROR(AORTA_USAGE, "--step %s: a step's number or all", list->items[i]);
+        options->step_count++;
+    }
+    options->steps = steps;
+    return NULL;
+}
+
+static aorta_status print(const struct aorta_trace_analysis *analysis, const struct analyze_arguments *arguments) {
+    struct aorta_text text = {0};
+    if (arguments->json)
+        aorta_trace_analysis_json(analysis, &text);
+    else
+        aorta_trace_analysis_text(analysis, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status analyze(const struct aorta_cli_line *line, const struct analyze_arguments *arguments,
+                            struct aorta_kernel_patterns *patterns, int64_t *steps) {
+    struct aorta_trace_analysis_options options = {0};
+    const struct aorta_trace_options reading = {.recover = arguments->recover, .patterns = patterns};
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    AORTA_TRY(read_steps(&arguments->steps, steps, &options));
+    aorta_status status =
+        aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
+    if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
+    if (!status) {
+        status = print(&analysis, arguments);
+        aorta_trace_analysis_free(&analysis);
+    }
+    aorta_trace_list_free(&list);
+    return status;
+}
+
+static aorta_status run(const struct aorta_cli_line *line, const struct analyze_arguments *arguments) {
+    if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
+    struct aorta_kernel_patterns *patterns = NULL;
+    int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
+    aorta_status status = steps ? compile_patterns(&arguments->patterns, &patterns)
+                                : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", arguments->steps.count);
+    if (!status) status = analyze(line, arguments, patterns, steps);
+    aorta_kernel_patterns_free(patterns);
+    free(steps);
+    return status;
+}
+
+aorta_status aorta_cli_trace_analyze(int argc, char **argv) {
+    struct analyze_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : run(&line, &arguments);
+    aorta_cli_free(&line);
+    return status;
+}

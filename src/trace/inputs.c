@@ -1,0 +1,137 @@
+#include "trace/inputs.h"
+
+#include "base/files.h"
+#include "trace/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEEPEST = 8, HEAD_BYTES = 1 << 20 };
+
+struct paths {
+    char **items; /* owned, as are the strings */
+    size_t count, capacity;
+};
+
+static void free_paths(struct paths *paths) {
+    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
+    free(paths->items);
+}
+
+static aorta_status add_path(struct paths *paths, const char *path) {
+    if (paths->count == paths->capacity) {
+        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
+        char **items = realloc(paths->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", capacity);
+        paths->items = items;
+        paths->capacity = capacity;
+    }
+    paths->items[paths->count] = strdup(path);
+    if (!paths->items[paths->count]) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    paths->count++;
+    return NULL;
+}
+
+/* ---- which files of a folder are traces ---- */
+
+static bool ends_with(const char *name, size_t length, const char *end) {
+    size_t part = strlen(end);
+    return length >= part && strncasecmp(name + length - part, end, part) == 0;
+}
+
+/* Somewhere in the first megabyte; what holds no text that far in front is no trace of a known kind. */
+static aorta_status holds_trace(const char *path, bool *holds) {
+    static const char *const keys[] = {"\"traceEvents\"", "\"rocprofiler-sdk-tool\"", "\"deviceProperties\""};
+    char *head = malloc(HEAD_BYTES);
+    struct aorta_source *source = NULL;
+    aorta_status status = head ? aorta_source_open(path, &source) : AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    size_t length = 0, got = 1;
+    while (!status && got && length < HEAD_BYTES) {
+        status = aorta_source_read(source, head + length, HEAD_BYTES - length, &got);
+        if (!status) length += got;
+    }
+    aorta_source_close(source);
+    *holds = length > 0 && head[0] == '[';
+    for (size_t i = 0; !*holds && i < sizeof keys / sizeof keys[0]; i++)
+        *holds = memmem(head, length, keys[i], strlen(keys[i])) != NULL;
+    free(head);
+    if (!status || !length) return status;
+    aorta_status_free(status); /* a file that breaks off: its reader says so, if it is a trace */
+    return NULL;
+}
+
+static aorta_status looks_like_trace(const char *path, bool *trace) {
+    size_t length = strlen(path);
+    *trace = false;
+    if (ends_with(path, length, ".gz")) length -= strlen(".gz");
+    if (ends_with(path, length, ".json")) return holds_trace(path, trace);
+    *trace = ends_with(path, length, ".db") || ends_with(path, length, "_kernel_trace.csv");
+    return NULL;
+}
+
+/* ---- folders ---- */
+
+static aorta_status add_folder(struct paths *paths, const char *folder, int depth);
+
+static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
+    struct stat facts;
+    bool trace;
+    if (stat(path, &facts) != 0) return NULL; /* gone, or a link to nowhere */
+    if (S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
+    if (!S_ISREG(facts.st_mode)) return NULL;
+    AORTA_TRY(looks_like_trace(path, &trace));
+    return trace ? add_path(paths, path) : NULL;
+}
+
+/* rank2 before rank10. */
+static int by_version(const struct dirent **left, const struct dirent **right) {
+    return strverscmp((*left)->d_name, (*right)->d_name);
+}
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static aorta_status add_folder(struct paths *paths, const char *folder, int depth) {
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_visible, by_version);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read the folder %s: %s", folder, strerror(errno));
+    aorta_status status = NULL;
+    for (int i = 0; i < count; i++) {
+        char *path = status ? NULL : aorta_path_join(folder, entries[i]->d_name);
+        if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        if (!status) status = add_entry(paths, path, depth);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static aorta_status add_input(struct paths *paths, const char *path) {
+    struct stat facts;
+    if (stat(path, &facts) != 0) return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", path, strerror(errno));
+    if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
+    size_t before = paths->count;
+    AORTA_TRY(add_folder(paths, path, 0));
+    if (paths->count > before) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s holds no trace: no .json with traceEvents or rocprofiler-sdk-tool, no .db and no "
+                       "_kernel_trace.csv (.gz of these counts too)",
+                       path);
+}
+
+aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                     struct aorta_trace_list *list) {
+    struct paths files = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
+    if (!status) status = aorta_trace_open_many((const char *const *)files.items, files.count, options, list);
+    free_paths(&files);
+    return status;
+}
