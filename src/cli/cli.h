@@ -18,6 +18,7 @@ aorta_status aorta_cli_info(int argc, char **argv);
 aorta_status aorta_cli_train(int argc, char **argv);
 aorta_status aorta_cli_launch(int argc, char **argv);
 aorta_status aorta_cli_hwq(int argc, char **argv);
+aorta_status aorta_cli_sdma(int argc, char **argv);
 aorta_status aorta_cli_report(int argc, char **argv);
 aorta_status aorta_cli_trace(int argc, char **argv);
 aorta_status aorta_cli_trace_analyze(int argc, char **argv);

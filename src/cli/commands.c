@@ -10,6 +10,7 @@ static const struct aorta_command commands[] = {
     {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", aorta_cli_train},
     {"launch", "starts local ranks of a command, ends them together and says which one failed", aorta_cli_launch},
     {"hwq", "what the hardware does with streams: workloads, queue maps, comparisons", aorta_cli_hwq},
+    {"sdma", "a matrix product beside asynchronous copies: what the copy engines hide", aorta_cli_sdma},
     {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", aorta_cli_trace},
     {"report", "summary, pictures and verdict of one or more runs, and their comparison", aorta_cli_report},
     {"help", "aorta help COMMAND; aorta help config lists the configuration keys of train", aorta_cli_help},

@@ -1,0 +1,178 @@
+/* aorta sdma: a matrix product beside asynchronous copies. */
+#include "hwq/sdma.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/device_option.h"
+#include "device/gpu.h"
+
+struct sdma_arguments {
+    const char *device;
+    int64_t matrix_size, copy_mb, iterations, warmup, peer;
+    int direction, dtype;
+    bool json;
+};
+
+#define AT(field) offsetof(struct sdma_arguments, field)
+static const struct aorta_range_limits size_limits = {.min = 16, .max = 65536};
+static const struct aorta_range_limits copy_limits = {.min = 1, .max = 65536};
+static const struct aorta_range_limits count_limits = {.min = 1, .max = 100000};
+static const struct aorta_range_limits warmup_limits = {.min = 0, .max = 1000};
+static const struct aorta_range_limits peer_limits = {.min = 0, .max = 1023};
+static const struct aorta_choice directions[] = {
+    {"d2h", AORTA_SDMA_D2H}, {"h2d", AORTA_SDMA_H2D}, {"d2d", AORTA_SDMA_D2D}, {"p2p", AORTA_SDMA_P2P}, {0}};
+static const struct aorta_choice types[] = {{"fp32", AORTA_F32},
+                                            {"float32", AORTA_F32},
+                                            {"bf16", AORTA_BF16},
+                                            {"bfloat16", AORTA_BF16},
+                                            {"fp16", AORTA_F16},
+                                            {"float16", AORTA_F16},
+                                            {0}};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "device",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(device),
+               .fallback = "0",
+               .help = AORTA_CLI_DEVICE_HELP},
+     .argument = "DEVICE"},
+    {.value = {.key = "matrix-size",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(matrix_size),
+               .fallback = "4096",
+               .limits = &size_limits,
+               .help = "rows and columns of the matrices"}},
+    {.value = {.key = "copy-mb",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(copy_mb),
+               .fallback = "64",
+               .limits = &copy_limits,
+               .help = "MiB of a copy"}},
+    {.value = {.key = "iterations",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(iterations),
+               .fallback = "20",
+               .limits = &count_limits,
+               .help = "measured runs of each kind"}},
+    {.value = {.key = "warmup",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(warmup),
+               .fallback = "3",
+               .limits = &warmup_limits,
+               .help = "runs before them"}},
+    {.value = {.key = "direction",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(direction),
+               .fallback = "d2h",
+               .choices = directions,
+               .help = "of the copy; host memory is pinned, p2p goes to another device"},
+     .argument = "DIRECTION"},
+    {.value = {.key = "peer",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(peer),
+               .fallback = "null",
+               .nullable = true,
+               .when_null = -1,
+               .limits = &peer_limits,
+               .help = "p2p: number of the other device; null: the next one"}},
+    {.value = {.key = "dtype",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(dtype),
+               .fallback = "fp32",
+               .choices = types,
+               .help = "of the matrices"},
+     .argument = "TYPE"},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print one JSON object, with every sample, instead of words"}},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N]",
+    .about =
+        "Runs a matrix product on one stream and an asynchronous copy on another of high priority: each alone, one "
+        "after the other, and together. Says how much of the shorter one is hidden, and how both suffer.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+};
+
+static aorta_status open_peer(const struct sdma_arguments *arguments, const struct aorta_device *device,
+                              struct aorta_device **peer) {
+    const struct aorta_device_info *info = aorta_device_get_info(device);
+    int count = 1;
+    if (info->kind == AORTA_DEVICE_CPU)
+        return AORTA_ERROR(AORTA_USAGE, "--direction p2p: the CPU device has no peer; it needs two GPUs");
+    AORTA_TRY(aorta_gpu_count(info->kind, &count));
+    if (count < 2)
+        return AORTA_ERROR(AORTA_USAGE, "--direction p2p: it needs two GPUs, and there is 1 %s device visible",
+                           aorta_device_kind_name(info->kind));
+    int index = arguments->peer < 0 ? (info->index + 1) % count : (int)arguments->peer;
+    if (index == info->index)
+        return AORTA_ERROR(AORTA_USAGE, "--peer %d: that is the device itself; d2d copies inside one", index);
+    if (index >= count)
+        return AORTA_ERROR(AORTA_USAGE, "--peer %d: there are %d devices, counted from 0", index, count);
+    return aorta_device_open(info->kind, index, peer);
+}
+
+static aorta_status print(const struct aorta_sdma *result, bool as_json) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    if (as_json)
+        aorta_sdma_json(result, &json);
+    else
+        aorta_sdma_text(result, &text);
+    if (as_json) aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status measure(const struct sdma_arguments *arguments, struct aorta_device *device,
+                            struct aorta_device *peer) {
+    struct aorta_progress progress;
+    const struct aorta_sdma_options options = {.device = device,
+                                               .peer = peer,
+                                               .direction = (enum aorta_sdma_direction)arguments->direction,
+                                               .dtype = (enum aorta_dtype)arguments->dtype,
+                                               .matrix_size = arguments->matrix_size,
+                                               .copy_bytes = (size_t)arguments->copy_mb << 20,
+                                               .iterations = (int)arguments->iterations,
+                                               .warmup = (int)arguments->warmup,
+                                               .progress = &progress};
+    struct aorta_sdma result;
+    aorta_progress_begin(&progress, stderr, "sdma", "iterations", arguments->iterations);
+    AORTA_TRY(aorta_sdma_run(&options, &result));
+    aorta_progress_end(&progress);
+    aorta_status status = print(&result, arguments->json);
+    aorta_sdma_free(&result);
+    return status;
+}
+
+static aorta_status run(const struct sdma_arguments *arguments) {
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    struct aorta_device *device, *peer = NULL;
+    struct aorta_device_warning warning;
+    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &device, &warning));
+    if (warning.text[0]) aorta_log(&log, AORTA_LOG_WARNING, "%s", warning.text);
+    aorta_status status = NULL;
+    if (arguments->direction == AORTA_SDMA_P2P)
+        status = open_peer(arguments, device, &peer);
+    else if (arguments->peer >= 0)
+        status = AORTA_ERROR(AORTA_USAGE, "--peer goes with --direction p2p");
+    if (!status) status = measure(arguments, device, peer);
+    if (peer) aorta_device_close(peer);
+    aorta_device_close(device);
+    return status;
+}
+
+aorta_status aorta_cli_sdma(int argc, char **argv) {
+    struct sdma_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : run(&arguments);
+    aorta_cli_free(&line);
+    return status;
+}

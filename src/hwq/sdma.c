@@ -1,0 +1,330 @@
+/* Runs product and copy in the four ways, and checks both. */
+#include "hwq/sdma.h"
+#include "base/random.h"
+#include "device/gpu.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ATTEMPTS = 10, CHECKED_ROWS = 4, CHECKED_COLUMNS = 16 };
+static const int64_t first_hold_ns = 400000, longest_hold_ns = 500000000;
+
+struct bench {
+    const struct aorta_sdma_options *options;
+    struct aorta_sdma *result;
+    struct aorta_stream *gemm, *copy, *gate, *reader; /* reader: on the device that has the copy's target */
+    struct aorta_event *open, *gemm_done, *copy_done;
+    int64_t *stamps; /* pinned: the gate's start and end, the end of all, of the product, of the copy */
+    int64_t hold_ns;
+    void *x, *weight, *y;            /* device memory, [size × size] */
+    float *x_values, *weight_values; /* host */
+    void *row;                       /* of the product, fp32: on the device, and pinned */
+    float *row_values;
+    void *source, *target;
+    void *pattern, *scratch; /* pinned: what source holds, and what came back */
+};
+enum { STAMP_GATE, STAMP_OPEN, STAMP_ALL, STAMP_GEMM, STAMP_COPY, STAMP_COUNT };
+
+/* ---- one run ---- */
+
+static aorta_status queue_gemm(struct bench *bench) {
+    const int64_t size = bench->options->matrix_size;
+    const struct aorta_linear shape = {.dtype = bench->options->dtype, .rows = size, .in = size, .out = size};
+    AORTA_TRY(aorta_stream_wait(bench->gemm, bench->open));
+    AORTA_TRY(aorta_linear_forward(bench->gemm, shape, bench->x, bench->weight, NULL, bench->y));
+    AORTA_TRY(aorta_timestamp(bench->gemm, &bench->stamps[STAMP_GEMM]));
+    AORTA_TRY(aorta_event_record(bench->gemm_done, bench->gemm));
+    return aorta_stream_wait(bench->gate, bench->gemm_done);
+}
+
+static aorta_status queue_copy(struct bench *bench, bool after_gemm) {
+    AORTA_TRY(aorta_stream_wait(bench->copy, after_gemm ? bench->gemm_done : bench->open));
+    AORTA_TRY(aorta_copy(bench->copy, bench->target, bench->source, bench->options->copy_bytes));
+    if (!bench->result->polled) AORTA_TRY(aorta_timestamp(bench->copy, &bench->stamps[STAMP_COPY]));
+    AORTA_TRY(aorta_event_record(bench->copy_done, bench->copy));
+    return aorta_stream_wait(bench->gate, bench->copy_done);
+}
+
+static aorta_status queue(struct bench *bench, enum aorta_sdma_mode mode) {
+    AORTA_TRY(aorta_spin(bench->gate, bench->hold_ns, &bench->stamps[STAMP_GATE]));
+    AORTA_TRY(aorta_event_record(bench->open, bench->gate));
+    if (mode != AORTA_SDMA_COPY) AORTA_TRY(queue_gemm(bench));
+    if (mode != AORTA_SDMA_GEMM) AORTA_TRY(queue_copy(bench, mode == AORTA_SDMA_SERIAL));
+    return aorta_timestamp(bench->gate, &bench->stamps[STAMP_ALL]);
+}
+
+/* The host sees the copy's end, so that no kernel has to find room beside the product. */
+static void poll(struct bench *bench) {
+    while (!aorta_event_done(bench->copy_done)) sched_yield();
+    bench->stamps[STAMP_COPY] = aorta_device_now_ns(bench->options->device);
+}
+
+/* *valid: everything was queued before the gate opened. */
+static aorta_status attempt(struct bench *bench, enum aorta_sdma_mode mode, bool *valid) {
+    AORTA_TRY(queue(bench, mode));
+    int64_t queued_ns = aorta_device_now_ns(bench->options->device);
+    if (bench->result->polled && mode == AORTA_SDMA_TOGETHER) poll(bench);
+    AORTA_TRY(aorta_stream_synchronize(bench->gate));
+    AORTA_TRY(aorta_stream_synchronize(bench->copy));
+    AORTA_TRY(aorta_stream_synchronize(bench->gemm));
+    *valid = queued_ns < bench->stamps[STAMP_OPEN];
+    return NULL;
+}
+
+static aorta_status run_once(struct bench *bench, enum aorta_sdma_mode mode) {
+    bool valid = false;
+    for (int i = 0; i < MOST_ATTEMPTS && !valid; i++) {
+        AORTA_TRY(attempt(bench, mode, &valid));
+        if (!valid && bench->hold_ns < longest_hold_ns) bench->hold_ns *= 2;
+    }
+    if (valid) return NULL;
+    return AORTA_ERROR(AORTA_TIMEOUT, "the host needs longer than %.0f ms to queue one product and one copy",
+                       (double)bench->hold_ns * 1e-6);
+}
+
+static double since_open_ms(const struct bench *bench, int stamp) {
+    return (double)(bench->stamps[stamp] - bench->stamps[STAMP_OPEN]) * 1e-6;
+}
+
+static aorta_status sample(struct bench *bench, int iteration) {
+    struct aorta_sdma *result = bench->result;
+    for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++) {
+        AORTA_TRY(run_once(bench, mode));
+        result->samples_ms[mode][iteration] = since_open_ms(bench, STAMP_ALL);
+    }
+    result->gemm_together_ms[iteration] = since_open_ms(bench, STAMP_GEMM);
+    result->copy_together_ms[iteration] = since_open_ms(bench, STAMP_COPY);
+    return NULL;
+}
+
+/* ---- what is checked ---- */
+
+static aorta_status clear_target(struct bench *bench) {
+    if (bench->options->direction == AORTA_SDMA_D2H) {
+        memset(bench->target, 0, bench->options->copy_bytes);
+        return NULL;
+    }
+    AORTA_TRY(aorta_fill_bytes(bench->reader, bench->target, 0, bench->options->copy_bytes));
+    return aorta_stream_synchronize(bench->reader);
+}
+
+static aorta_status check_copy(struct bench *bench, const char *when) {
+    const size_t bytes = bench->options->copy_bytes;
+    const unsigned char *got = bench->target, *expected = bench->pattern;
+    if (bench->options->direction != AORTA_SDMA_D2H) {
+        AORTA_TRY(aorta_copy(bench->reader, bench->scratch, bench->target, bytes));
+        AORTA_TRY(aorta_stream_synchronize(bench->reader));
+        got = bench->scratch;
+    }
+    if (memcmp(got, expected, bytes) == 0) return NULL;
+    size_t at = 0;
+    while (got[at] == expected[at]) at++;
+    return AORTA_ERROR(AORTA_DEVICE, "the copy %s is wrong: byte %zu of %zu is 0x%02x, not 0x%02x", when, at, bytes,
+                       got[at], expected[at]);
+}
+
+/* What rounding of inputs, sums and result may add up to, of √size + |expected|: inputs are of about 1. */
+static double tolerance(enum aorta_dtype dtype) {
+    return dtype == AORTA_F32 ? 1.0 / 1024 : dtype == AORTA_F16 ? 1.0 / 128 : 1.0 / 32;
+}
+
+/* One row of the product, as fp32, against sums in double precision at some columns. */
+static aorta_status check_row(struct bench *bench, int64_t row) {
+    const int64_t size = bench->options->matrix_size;
+    const enum aorta_dtype dtype = bench->options->dtype;
+    const char *from = (const char *)bench->y + (size_t)(row * size) * aorta_dtype_size(dtype);
+    AORTA_TRY(aorta_cast(bench->gemm, bench->row, AORTA_F32, from, dtype, size, 1));
+    AORTA_TRY(aorta_copy(bench->gemm, bench->row_values, bench->row, (size_t)size * sizeof(float)));
+    AORTA_TRY(aorta_stream_synchronize(bench->gemm));
+    for (int i = 0; i < CHECKED_COLUMNS; i++) {
+        int64_t column = (int64_t)((uint64_t)(row + i) * 2654435761u % (uint64_t)size);
+        double sum = 0, got = (double)bench->row_values[column];
+        for (int64_t k = 0; k < size; k++)
+            sum += (double)bench->x_values[row * size + k] * (double)bench->weight_values[column * size + k];
+        double error = fabs(got - sum) / (tolerance(dtype) * (sqrt((double)size) + fabs(sum)));
+        bench->result->gemm_error = fmax(bench->result->gemm_error, error);
+        if (!(error <= 1))
+            return AORTA_ERROR(AORTA_DEVICE, "the product is wrong: element [%lld, %lld] is %g, not %g", (long long)row,
+                               (long long)column, got, sum);
+    }
+    return NULL;
+}
+
+static aorta_status check_gemm(struct bench *bench) {
+    for (int i = 0; i < CHECKED_ROWS; i++)
+        AORTA_TRY(check_row(bench, i * (bench->options->matrix_size - 1) / (CHECKED_ROWS - 1)));
+    return NULL;
+}
+
+/* Every way of running must leave the same bytes behind. */
+static aorta_status verify(struct bench *bench) {
+    static const char *const names[AORTA_SDMA_MODE_COUNT] = {NULL, "alone", "behind the product", "beside the product"};
+    for (enum aorta_sdma_mode mode = AORTA_SDMA_COPY; mode < AORTA_SDMA_MODE_COUNT; mode++) {
+        AORTA_TRY(clear_target(bench));
+        AORTA_TRY(run_once(bench, mode));
+        AORTA_TRY(check_copy(bench, names[mode]));
+    }
+    bench->result->verified = bench->options->copy_bytes;
+    return check_gemm(bench);
+}
+
+/* ---- making and ending ---- */
+
+/* Random values: products of zeros, or of ones, are faster, as less current flows. */
+static aorta_status make_matrix(struct bench *bench, uint64_t stream, const struct aorta_normal_table *table,
+                                const char *what, float **values, void **matrix) {
+    struct aorta_device *device = bench->options->device;
+    const size_t size = (size_t)bench->options->matrix_size, count = size * size;
+    const struct aorta_random random = {.seed = 1, .stream = stream, .domain = AORTA_RANDOM_DATA};
+    void *plain;
+    *values = malloc(count * sizeof **values);
+    if (!*values) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu values of the matrices", count);
+    aorta_random_normal(&random, table, 0, count, *values);
+    AORTA_TRY(aorta_device_alloc(device, count * aorta_dtype_size(bench->options->dtype), what, matrix));
+    AORTA_TRY(aorta_device_alloc(device, count * sizeof(float), "a matrix in fp32", &plain));
+    aorta_status status = aorta_copy(bench->gemm, plain, *values, count * sizeof(float));
+    if (!status) status = aorta_cast(bench->gemm, *matrix, bench->options->dtype, plain, AORTA_F32, (int64_t)count, 1);
+    status = aorta_status_join(status, aorta_stream_synchronize(bench->gemm));
+    aorta_device_free(device, plain);
+    return status;
+}
+
+static aorta_status make_matrices(struct bench *bench) {
+    struct aorta_device *device = bench->options->device;
+    const size_t size = (size_t)bench->options->matrix_size;
+    struct aorta_normal_table *table = malloc(sizeof *table);
+    void *row;
+    if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for random values");
+    aorta_normal_table_fill(table);
+    aorta_status status = make_matrix(bench, 1, table, "matrix x", &bench->x_values, &bench->x);
+    if (!status) status = make_matrix(bench, 2, table, "matrix weight", &bench->weight_values, &bench->weight);
+    free(table);
+    AORTA_TRY(status);
+    AORTA_TRY(aorta_device_alloc(device, size * size * aorta_dtype_size(bench->options->dtype), "matrix y", &bench->y));
+    AORTA_TRY(aorta_device_alloc(device, size * sizeof(float), "a row of matrix y", &bench->row));
+    AORTA_TRY(aorta_pinned_alloc(device, size * sizeof(float), "a row of matrix y", &row));
+    bench->row_values = row;
+    return NULL;
+}
+
+static struct aorta_device *target_device(const struct bench *bench) {
+    return bench->options->direction == AORTA_SDMA_P2P ? bench->options->peer : bench->options->device;
+}
+
+static aorta_status make_copy(struct bench *bench) {
+    const struct aorta_sdma_options *options = bench->options;
+    const size_t bytes = options->copy_bytes, words = bytes / sizeof(uint32_t);
+    const struct aorta_random random = {.seed = 2, .domain = AORTA_RANDOM_DATA};
+    AORTA_TRY(aorta_pinned_alloc(options->device, bytes, "bytes that are copied", &bench->pattern));
+    AORTA_TRY(aorta_pinned_alloc(target_device(bench), bytes, "bytes that came back", &bench->scratch));
+    aorta_random_words(&random, 0, words, bench->pattern);
+    if (options->direction == AORTA_SDMA_H2D) {
+        bench->source = bench->pattern;
+    } else {
+        AORTA_TRY(aorta_device_alloc(options->device, bytes, "source of the copies", &bench->source));
+        AORTA_TRY(aorta_copy(bench->copy, bench->source, bench->pattern, bytes));
+        AORTA_TRY(aorta_stream_synchronize(bench->copy));
+    }
+    if (options->direction == AORTA_SDMA_D2H)
+        bench->target = bench->scratch;
+    else
+        AORTA_TRY(aorta_device_alloc(target_device(bench), bytes, "target of the copies", &bench->target));
+    if (options->direction != AORTA_SDMA_P2P) return NULL;
+    return aorta_gpu_enable_peer(options->device, options->peer, &bench->result->direct);
+}
+
+static aorta_status open_bench(struct bench *bench) {
+    struct aorta_device *device = bench->options->device;
+    void *stamps;
+    AORTA_TRY(aorta_pinned_alloc(device, STAMP_COUNT * sizeof *bench->stamps, "stamps", &stamps));
+    bench->stamps = stamps;
+    AORTA_TRY(aorta_stream_create(device, "gemm", AORTA_PRIORITY_NORMAL, &bench->gemm));
+    AORTA_TRY(aorta_stream_create(device, "copy", AORTA_PRIORITY_HIGH, &bench->copy));
+    AORTA_TRY(aorta_stream_create(device, "gate", AORTA_PRIORITY_NORMAL, &bench->gate));
+    AORTA_TRY(aorta_stream_create(target_device(bench), "reader", AORTA_PRIORITY_NORMAL, &bench->reader));
+    struct aorta_event **const events[] = {&bench->open, &bench->gemm_done, &bench->copy_done};
+    for (int i = 0; i < 3; i++) AORTA_TRY(aorta_event_create_untimed(device, events[i]));
+    AORTA_TRY(make_matrices(bench));
+    return make_copy(bench);
+}
+
+static void close_bench(struct bench *bench) {
+    struct aorta_device *device = bench->options->device, *target = target_device(bench);
+    struct aorta_stream *const streams[] = {bench->gemm, bench->copy, bench->gate, bench->reader};
+    struct aorta_event *const events[] = {bench->open, bench->gemm_done, bench->copy_done};
+    for (int i = 0; i < 4; i++)
+        if (streams[i]) aorta_stream_destroy(streams[i]);
+    for (int i = 0; i < 3; i++)
+        if (events[i]) aorta_event_destroy(events[i]);
+    if (bench->source != bench->pattern) aorta_device_free(device, bench->source);
+    if (bench->target != bench->scratch) aorta_device_free(target, bench->target);
+    aorta_pinned_free(device, bench->pattern);
+    aorta_pinned_free(target, bench->scratch);
+    void *const memory[] = {bench->x, bench->weight, bench->y, bench->row};
+    for (int i = 0; i < 4; i++) aorta_device_free(device, memory[i]);
+    aorta_pinned_free(device, bench->row_values);
+    aorta_pinned_free(device, bench->stamps);
+    free(bench->x_values);
+    free(bench->weight_values);
+}
+
+/* ---- the whole ---- */
+
+static aorta_status check_options(const struct aorta_sdma_options *options) {
+    if (options->direction == AORTA_SDMA_P2P && !options->peer)
+        return AORTA_ERROR(AORTA_USAGE, "direction p2p needs a second device");
+    if (options->matrix_size < 1 || options->matrix_size > 65536)
+        return AORTA_ERROR(AORTA_USAGE, "a matrix of %lld x %lld; expected 1 to 65536", (long long)options->matrix_size,
+                           (long long)options->matrix_size);
+    if (options->copy_bytes < 4 || options->copy_bytes % 4)
+        return AORTA_ERROR(AORTA_USAGE, "copies of %zu bytes; expected a multiple of 4", options->copy_bytes);
+    if (options->iterations < 1)
+        return AORTA_ERROR(AORTA_USAGE, "%d iterations; expected 1 or more", options->iterations);
+    return NULL;
+}
+
+static aorta_status allocate(struct aorta_sdma *result) {
+    const size_t bytes = (size_t)result->options.iterations * sizeof(double);
+    double **const series[] = {&result->samples_ms[0], &result->samples_ms[1],    &result->samples_ms[2],
+                               &result->samples_ms[3], &result->gemm_together_ms, &result->copy_together_ms};
+    for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
+        *series[i] = aorta_arena_alloc(&result->arena, bytes);
+        if (!*series[i]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %d samples", result->options.iterations);
+    }
+    return NULL;
+}
+
+static aorta_status measure(struct bench *bench) {
+    const struct aorta_sdma_options *options = bench->options;
+    for (int i = 0; i < options->warmup; i++) AORTA_TRY(sample(bench, 0));
+    AORTA_TRY(verify(bench));
+    for (int i = 0; i < options->iterations; i++) {
+        AORTA_TRY(sample(bench, i));
+        if (options->progress) aorta_progress_update(options->progress, i + 1, NULL);
+    }
+    return check_copy(bench, "of the last iteration");
+}
+
+aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aorta_sdma *result) {
+    *result = (struct aorta_sdma){.options = *options};
+    AORTA_TRY(check_options(options));
+    result->polled = aorta_device_is_gpu(options->device);
+    struct bench bench = {.options = &result->options, .result = result, .hold_ns = first_hold_ns};
+    aorta_status status = allocate(result);
+    if (!status) status = open_bench(&bench);
+    if (!status) status = measure(&bench);
+    close_bench(&bench);
+    if (status)
+        aorta_sdma_free(result);
+    else
+        aorta_sdma_judge(result);
+    return status;
+}
+
+void aorta_sdma_free(struct aorta_sdma *result) {
+    aorta_arena_free(&result->arena);
+    *result = (struct aorta_sdma){0};
+}

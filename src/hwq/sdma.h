@@ -1,0 +1,78 @@
+/* What copy engines can hide (`aorta sdma`): a matrix product on one stream and an asynchronous copy on another of high
+ * priority, each alone, one after the other, and together.
+ *
+ * Both are queued behind a gate, a kernel that holds them until the host has queued everything, so that launches do not
+ * count. Times are device time from the opening of the gate to the end of what was queued: a stamp behind both. Stamps
+ * are kernels, which a matrix product can hold up; so where the copy ends while the product runs is seen on GPUs by the
+ * host, which polls an event, within some microseconds.
+ *
+ * The four kinds of runs take turns, so that a device that gets warm or is shared disturbs all alike. */
+#ifndef AORTA_HWQ_SDMA_H
+#define AORTA_HWQ_SDMA_H
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/statistics.h"
+#include "device/device.h"
+
+enum aorta_sdma_direction {
+    AORTA_SDMA_D2H,
+    AORTA_SDMA_H2D,
+    AORTA_SDMA_D2D,
+    AORTA_SDMA_P2P,
+    AORTA_SDMA_DIRECTION_COUNT
+};
+const char *aorta_sdma_direction_name(enum aorta_sdma_direction direction); /* "d2h" */
+
+struct aorta_sdma_options {
+    struct aorta_device *device;
+    struct aorta_device *peer; /* p2p: another device of the same kind; NULL else */
+    enum aorta_sdma_direction direction;
+    enum aorta_dtype dtype; /* of the matrices: fp32, bf16, fp16 */
+    int64_t matrix_size;
+    size_t copy_bytes;
+    int iterations, warmup;
+    struct aorta_progress *progress; /* NULL: none */
+};
+
+enum aorta_sdma_mode {
+    AORTA_SDMA_GEMM,
+    AORTA_SDMA_COPY,
+    AORTA_SDMA_SERIAL,
+    AORTA_SDMA_TOGETHER,
+    AORTA_SDMA_MODE_COUNT
+};
+
+struct aorta_sdma {
+    struct aorta_arena arena;
+    struct aorta_sdma_options options;
+    double *samples_ms[AORTA_SDMA_MODE_COUNT]; /* raw, [iterations] */
+    double *gemm_together_ms, *copy_together_ms;
+    struct aorta_summary times[AORTA_SDMA_MODE_COUNT], gemm_together, copy_together; /* of the samples, ms */
+    bool polled;       /* copy_together was seen by the host */
+    bool direct;       /* p2p: not through the host */
+    size_t verified;   /* bytes of the copy that were compared after each kind of run; all equal */
+    double gemm_error; /* largest error of the product's checked elements, of what is allowed */
+    /* From medians. */
+    double ideal_ms;       /* the longer of product and copy alone */
+    double saved;          /* share of the time one after the other */
+    double share_of_ideal; /* ideal / together: 1 is perfect */
+    double hidden;         /* share of the shorter one that the longer one hides: 1 is all */
+    double gemm_tflops;
+    double copy_alone_gbps, copy_together_gbps; /* 10^9 bytes/s */
+};
+
+/* AORTA_USAGE for sizes that make no sense and p2p without a peer; AORTA_DEVICE when the copied bytes, or the product,
+ * are wrong. */
+AORTA_MUST_USE aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aorta_sdma *result);
+void aorta_sdma_free(struct aorta_sdma *result);
+
+void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text);
+void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json);
+
+/* Fills the figures from the samples; iterations, direction, sizes and samples are given. */
+void aorta_sdma_judge(struct aorta_sdma *result);
+
+#endif

@@ -1,0 +1,171 @@
+/* A product beside copies: figures from planted samples, runs on the CPU device in all directions it has, and what is
+ * said when bytes or products are wrong. The linker sends aorta_copy here (--wrap). */
+#include "check.h"
+#include "fake_gpu/fake_gpu.h"
+#include "hwq/sdma.h"
+#include "ops/ops.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+aorta_status __real_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status __wrap_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+
+static int copy_that_is_lost; /* of those of COPY_BYTES, from 1; 0: none */
+enum { COPY_BYTES = 1 << 16 };
+
+aorta_status __wrap_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
+    if (bytes == COPY_BYTES && copy_that_is_lost && --copy_that_is_lost == 0) bytes -= 1;
+    return __real_aorta_copy(stream, to, from, bytes);
+}
+
+static struct aorta_device *device;
+
+static int begin(void **state) {
+    (void)state;
+    copy_that_is_lost = 0;
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    aorta_device_close(device);
+    return 0;
+}
+
+static struct aorta_sdma_options small(enum aorta_sdma_direction direction) {
+    return (struct aorta_sdma_options){.device = device,
+                                       .direction = direction,
+                                       .dtype = AORTA_F32,
+                                       .matrix_size = 96,
+                                       .copy_bytes = COPY_BYTES,
+                                       .iterations = 5,
+                                       .warmup = 1};
+}
+
+static void runs_in_all_directions(void **state) {
+    (void)state;
+    for (enum aorta_sdma_direction direction = AORTA_SDMA_D2H; direction <= AORTA_SDMA_D2D; direction++) {
+        struct aorta_sdma_options options = small(direction);
+        options.dtype = direction == AORTA_SDMA_H2D ? AORTA_BF16 : AORTA_F32;
+        struct aorta_sdma result;
+        check_ok(aorta_sdma_run(&options, &result));
+        assert_int_equal(result.verified, COPY_BYTES);
+        assert_true(result.gemm_error > 0 && result.gemm_error < 1);
+        for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++) {
+            assert_int_equal(result.times[mode].count, 5);
+            assert_true(result.times[mode].min > 0);
+        }
+        /* The end of all comes behind the ends of both. */
+        for (int i = 0; i < 5; i++) {
+            assert_true(result.gemm_together_ms[i] <= result.samples_ms[AORTA_SDMA_TOGETHER][i]);
+            assert_true(result.copy_together_ms[i] <= result.samples_ms[AORTA_SDMA_TOGETHER][i]);
+            assert_true(result.copy_together_ms[i] > 0);
+        }
+        aorta_sdma_free(&result);
+    }
+}
+
+static void figures_follow_from_samples(void **state) {
+    (void)state;
+    double gemm[] = {2, 2, 9}, copy[] = {1, 1, 1}, serial[] = {3, 3.2, 3}, together[] = {2.5, 2.5, 2.4};
+    double gemm_together[] = {2.4, 2.4, 2.4}, copy_together[] = {1.25, 1.25, 1.25};
+    struct aorta_sdma result = {
+        .options = {.device = device, .matrix_size = 1000, .copy_bytes = 1000000, .iterations = 3},
+        .samples_ms = {gemm, copy, serial, together},
+        .gemm_together_ms = gemm_together,
+        .copy_together_ms = copy_together};
+    aorta_sdma_judge(&result);
+    assert_true(fabs(result.ideal_ms - 2) < 1e-12);
+    assert_true(fabs(result.saved - 0.5 / 3) < 1e-12);
+    assert_true(fabs(result.share_of_ideal - 0.8) < 1e-12);
+    assert_true(fabs(result.hidden - 0.5) < 1e-12);
+    assert_true(fabs(result.gemm_tflops - 1) < 1e-12);
+    assert_true(fabs(result.copy_alone_gbps - 1) < 1e-12);
+    assert_true(fabs(result.copy_together_gbps - 0.8) < 1e-12);
+    struct aorta_text text = {0};
+    aorta_sdma_text(&result, &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data,
+                           "Saved: 16.7% of the time one after the other. Of the ideal, the longer of the two "
+                           "alone (2.000 ms): 80.0%."));
+    assert_non_null(strstr(text.data, "Only 50% of the copy is hidden behind the product."));
+    assert_non_null(strstr(text.data, "the product takes +20.0% and the copy +25.0%"));
+    aorta_text_free(&text);
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_sdma_json(&result, &json);
+    json_t *root = json_loads(text.data, 0, NULL);
+    assert_true(fabs(json_real_value(json_object_get(root, "savings_percent")) - 50.0 / 3) < 1e-9);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(root, "together_ms"), "samples")), 3);
+    assert_true(json_is_null(json_object_get(root, "peer_direct")));
+    json_decref(root);
+    aorta_text_free(&text);
+}
+
+/* The 2nd copy of this size is that of the warm-up's first run with a copy, and so on: each way of running is caught.
+ */
+static void lost_bytes_are_found(void **state) {
+    (void)state;
+    static const char *const where[] = {"the copy alone is wrong: byte 65535 of 65536",
+                                        "the copy behind the product is wrong", "the copy beside the product is wrong"};
+    for (int i = 0; i < 3; i++) {
+        struct aorta_sdma_options options = small(AORTA_SDMA_D2H);
+        options.warmup = 0;
+        struct aorta_sdma result;
+        copy_that_is_lost = 2 + i; /* the first brings the pattern to the source */
+        check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, where[i]);
+    }
+}
+
+static void wrong_options(void **state) {
+    (void)state;
+    struct aorta_sdma result;
+    struct aorta_sdma_options options = small(AORTA_SDMA_P2P);
+    check_fails(aorta_sdma_run(&options, &result), AORTA_USAGE, "p2p needs a second device");
+    options = small(AORTA_SDMA_D2H);
+    options.copy_bytes = 5;
+    check_fails(aorta_sdma_run(&options, &result), AORTA_USAGE, "copies of 5 bytes");
+    options = small(AORTA_SDMA_D2H);
+    options.matrix_size = 0;
+    check_fails(aorta_sdma_run(&options, &result), AORTA_USAGE, "a matrix of 0 x 0");
+}
+
+/* On two fake GPUs the copy arrives at the other one, and the product, whose kernels do nothing there, is found wrong.
+ */
+static void peers_and_wrong_products(void **state) {
+    (void)state;
+    setenv("AORTA_LIBRARY_PATH", FAKES, 1);
+    setenv("AORTA_CACHE_DIR", CACHE, 1);
+    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+    const struct fake_gpu_control *control = dlsym(dlopen(FAKES "/libcuda.so.1", RTLD_NOW), "fake_gpu_control");
+    control->set_devices(2);
+    struct aorta_device *gpu, *peer;
+    check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 0, &gpu));
+    check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 1, &peer));
+    check_ok(aorta_ops_configure(gpu, &(struct aorta_ops_settings){.own_products = true}));
+    struct aorta_sdma_options options = small(AORTA_SDMA_P2P);
+    options.device = gpu;
+    options.peer = peer;
+    struct aorta_sdma result;
+    check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the product is wrong: element [0, ");
+    options.warmup = 0;
+    copy_that_is_lost = 2;
+    check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the copy alone is wrong: byte 65535");
+    aorta_device_close(peer);
+    aorta_device_close(gpu);
+}
+
+#define with_device(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        with_device(figures_follow_from_samples), with_device(runs_in_all_directions),
+        with_device(lost_bytes_are_found),        with_device(wrong_options),
+        with_device(peers_and_wrong_products),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
