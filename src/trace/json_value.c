@@ -250,8 +250,9 @@ static bool round_decimal(const struct decimal *d, int64_t *number, bool *exact)
 
 bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
     value = without_quotes(value);
+    if (!value.length) return false;
     const char *at = value.text, *end = at + value.length;
-    if (value.length && value.length <= 18) { /* the common case: digits that fit */
+    if (value.length <= 18) { /* the common case: digits that fit */
         int64_t sum = 0;
         const char *digit = at;
         for (; digit < end && *digit >= '0' && *digit <= '9'; digit++) sum = sum * 10 + (*digit - '0');
