@@ -29,9 +29,13 @@ int64_t aorta_kineto_clock_offset(void) {
 }
 
 const char *aorta_kineto_collective(enum aorta_collective kind) {
-    static const char *const names[AORTA_COLLECTIVE_COUNT] = {
-        "aorta_collective_all_reduce", "aorta_collective_reduce_scatter", "aorta_collective_all_gather",
-        "aorta_collective_broadcast",  "aorta_collective_all_to_all",     "aorta_collective_barrier"};
+    static const char *const names[AORTA_COLLECTIVE_COUNT] = {"aorta_collective_all_reduce",
+                                                              "aorta_collective_reduce_scatter",
+                                                              "aorta_collective_all_gather",
+                                                              "aorta_collective_broadcast",
+                                                              "aorta_collective_all_to_all",
+                                                              "aorta_collective_barrier",
+                                                              "aorta_collective"};
     return (unsigned)kind < AORTA_COLLECTIVE_COUNT ? names[kind] : "aorta_collective";
 }
 
@@ -283,6 +287,8 @@ static void name_stream(struct aorta_kineto *kineto, const struct aorta_kineto_s
     for (int role = 0; role < AORTA_ROLE_COUNT; role++)
         if (stream->roles & (1u << role))
             length += snprintf(name + length, sizeof name - (size_t)length, " %s", aorta_role_name(role));
+    if (stream->roles && stream->id >= AORTA_KINETO_GRAPH_STREAMS)
+        snprintf(name + length, sizeof name - (size_t)length, ", in a graph");
     name_it(kineto, "thread_name", kineto->about.device.index, stream->id, "name", name);
     sort_it(kineto, "thread_sort_index", kineto->about.device.index, stream->id, stream->id);
 }

@@ -43,8 +43,8 @@ static const char *copy_name(const char *ours) {
 
 /* PyTorch's words (torch/csrc/distributed/c10d, c10/core/ScalarType.h). */
 static const char *collective_word(enum aorta_collective kind) {
-    static const char *const words[AORTA_COLLECTIVE_COUNT] = {"allreduce", "_reduce_scatter_base", "_allgather_base",
-                                                              "broadcast", "all_to_all",           "barrier"};
+    static const char *const words[AORTA_COLLECTIVE_COUNT] = {
+        "allreduce", "_reduce_scatter_base", "_allgather_base", "broadcast", "all_to_all", "barrier", "collective"};
     return (unsigned)kind < AORTA_COLLECTIVE_COUNT ? words[kind] : "unknown";
 }
 
@@ -140,16 +140,23 @@ static bool same_launch(const struct aorta_profile *ranges, size_t a, size_t b) 
     return ranges->ranges[a].enqueue_ns == ranges->ranges[b].enqueue_ns && ranges->ranges[a].enqueue_ns != INT64_MIN;
 }
 
+/* Within a graph the work of a captured stream runs beside what is queued on the stream itself meanwhile (the copy of
+ * the next input): it has a track of its own. */
+static int64_t track_of(int64_t stream, bool graph) {
+    return graph ? AORTA_KINETO_GRAPH_STREAMS + stream : stream;
+}
+
 static aorta_status look_at_ranges(struct scene *s) {
     for (size_t i = 0; i < s->view->range_count; i++) {
         const struct aorta_range *range = &s->view->ranges[i];
         bool joined = i > 0 && same_launch(s->view, i - 1, i);
-        s->works[i] = (struct work){.range = range,
-                                    .owner = (int)i,
-                                    .stream = range->stream,
-                                    .correlation = joined ? s->k->launches : ++s->k->launches};
+        s->works[i] =
+            (struct work){.range = range, .owner = (int)i, .correlation = joined ? s->k->launches : ++s->k->launches};
         if (joined) s->notes[i - 1].graph = s->notes[i].graph = true;
-        AORTA_TRY(aorta_kineto_use_stream(s->k, range->stream, range->info.role));
+    }
+    for (size_t i = 0; i < s->view->range_count; i++) {
+        s->works[i].stream = track_of(s->works[i].range->stream, s->notes[i].graph);
+        AORTA_TRY(aorta_kineto_use_stream(s->k, s->works[i].stream, s->works[i].range->info.role));
     }
     return NULL;
 }
@@ -159,11 +166,12 @@ static aorta_status look_at_kernels(struct scene *s) {
         const struct aorta_range *range = &s->view->ranges[i];
         const struct aorta_trace_record *record = &s->step->records[range->record];
         struct work *work = &s->works[i];
-        *work = (struct work){.range = range,
-                              .record = record,
-                              .owner = s->ranges ? range->owner : -1,
-                              .stream = s->ranges ? range->stream : (int64_t)record->stream,
-                              .correlation = record->correlation};
+        *work =
+            (struct work){.range = range,
+                          .record = record,
+                          .owner = s->ranges ? range->owner : -1,
+                          .stream = s->ranges ? track_of(range->stream, record->graph != 0) : (int64_t)record->stream,
+                          .correlation = record->correlation};
         AORTA_TRY(aorta_kineto_use_stream(s->k, work->stream, work->owner < 0 ? AORTA_ROLE_COUNT : range->info.role));
         if (work->owner < 0) continue;
         struct range_notes *notes = &s->notes[work->owner];
@@ -335,6 +343,17 @@ static void write_work(struct scene *s, const struct work *work) {
 
 /* ---- what the host did ---- */
 
+/* aorta_range_launched_by; a range that was queued within a wait of the host ends with it (the copy of input that came
+ * late), so that events nest. */
+static int64_t launched_by(const struct aorta_profile *ranges, size_t index) {
+    int64_t from = ranges->ranges[index].enqueue_ns, until = aorta_range_launched_by(ranges, index);
+    for (size_t i = 0; i < ranges->host_count; i++) {
+        const struct aorta_host_range *host = &ranges->host[i];
+        if (host->start_ns <= from && from < host->end_ns && host->end_ns < until) until = host->end_ns;
+    }
+    return until;
+}
+
 static void begin_host(struct scene *s, const char *category, const char *name, int64_t start_ns, int64_t end_ns) {
     aorta_kineto_begin(s->k, &(struct aorta_kineto_event){.phase = "X",
                                                           .category = category,
@@ -354,8 +373,7 @@ static void write_operation_event(struct scene *s, size_t index) {
     char name[160];
     snprintf(name, sizeof name, s->traced ? "%s (%s)" : "aorta::%s", info->function ? info->function : "work",
              info->tag);
-    begin_host(s, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns,
-               aorta_range_launched_by(s->ranges, index));
+    begin_host(s, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns, launched_by(s->ranges, index));
     aorta_json_key_int(&s->k->json, "External id", s->first_external + (int64_t)index);
     write_operation(s, info);
     aorta_kineto_end(s->k);
@@ -390,7 +408,7 @@ static int64_t launch_end(struct scene *s, const struct work *work) {
     if (work->owner < 0) return work->range->enqueue_ns;
     struct range_notes *notes = &s->notes[work->owner];
     int64_t from = s->ranges->ranges[work->owner].enqueue_ns;
-    int64_t until = aorta_range_launched_by(s->ranges, (size_t)work->owner);
+    int64_t until = launched_by(s->ranges, (size_t)work->owner);
     if (notes->graph || !notes->kernels) return until;
     return work->range->enqueue_ns + (until - from) / notes->kernels;
 }
@@ -425,7 +443,7 @@ static bool host_extent(const struct aorta_profile *ranges, int64_t *start_ns, i
     *start_ns = INT64_MAX, *end_ns = INT64_MIN;
     for (size_t i = 0; ranges && i < ranges->range_count; i++) {
         if (ranges->ranges[i].enqueue_ns == INT64_MIN) continue;
-        int64_t until = aorta_range_launched_by(ranges, i);
+        int64_t until = launched_by(ranges, i);
         if (ranges->ranges[i].enqueue_ns < *start_ns) *start_ns = ranges->ranges[i].enqueue_ns;
         if (until > *end_ns) *end_ns = until;
     }
@@ -473,7 +491,8 @@ static void annotate_ranges(struct scene *s) {
         if (notes->first_ns > notes->last_ns) continue;
         char name[160];
         snprintf(name, sizeof name, "%s (%s)", range->info.function ? range->info.function : "work", range->info.tag);
-        write_annotation(s, name, s->first_external + (int64_t)i, range->stream, notes->first_ns, notes->last_ns);
+        write_annotation(s, name, s->first_external + (int64_t)i, track_of(range->stream, notes->graph),
+                         notes->first_ns, notes->last_ns);
     }
 }
 

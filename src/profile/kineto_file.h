@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "profile/kineto.h"
 
+enum { AORTA_KINETO_GRAPH_STREAMS = 1000 }; /* added to the number of a stream whose work a graph launched */
+
 struct aorta_kineto_stream {
     int64_t id;
     unsigned roles; /* bit r: enum aorta_role r */

@@ -44,7 +44,7 @@ static const struct {
 
 /* What follows the interface's own prefix; NULL: the name has none. */
 static const char *without_prefix(const char *name) {
-    static const char *const prefixes[] = {"cuda", "hip", "cu"};
+    static const char *const prefixes[] = {"cuda", "hip", "cu", "aorta"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t length = strlen(prefixes[i]);
         if (!strncmp(name, prefixes[i], length)) return name + length;

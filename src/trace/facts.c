@@ -106,6 +106,9 @@ static const struct {
     {"addmv", false, VECTOR, 1},
     {"addmv_", false, VECTOR, 1},
     {"dot", false, NO_PRODUCT, 0},
+    {"linear_forward", false, PLAIN, 0}, /* aorta:: */
+    {"linear_backward_input", false, PLAIN, 0},
+    {"linear_backward_weight", false, PLAIN, 0},
     {"_weight_int", true, NO_PRODUCT, 0},
     {"convolution", true, NO_PRODUCT, 0},
     {"_convolution", true, NO_PRODUCT, 0},
@@ -153,12 +156,21 @@ static void fill_product(enum product product, const struct extents *a, const st
     }
 }
 
+/* Length of "aten::" or "aorta::" (what `aorta train` writes) at the begin of a name; 0: it is another. */
+static size_t space_of(const char *name, size_t name_length) {
+    static const char *const spaces[] = {"aten::", "aorta::"};
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {
+        size_t length = strlen(spaces[i]);
+        if (name_length > length && memcmp(name, spaces[i], length) == 0) return length;
+    }
+    return 0;
+}
+
 static int find_operation(const char *name, size_t name_length) {
-    static const char space[] = "aten::";
-    size_t space_length = sizeof space - 1;
-    if (name_length <= space_length || memcmp(name, space, space_length) != 0) return -1;
-    name += space_length;
-    name_length -= space_length;
+    size_t space = space_of(name, name_length);
+    if (space == 0) return -1;
+    name += space;
+    name_length -= space;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         size_t length = strlen(operations[i].name);
         if (name_length < length || memcmp(name, operations[i].name, length) != 0) continue;
