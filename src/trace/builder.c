@@ -286,9 +286,10 @@ static int64_t step_number(const char *name) {
     return length && length <= 18 && !digits[length] ? strtoll(digits, NULL, 10) : -1;
 }
 
-/* PyTorch's data loader marks each batch so; the program's own recorder says data_wait. */
+/* PyTorch's data loader marks each batch so, and so do we. */
 static bool waits_for_data(const char *name) {
-    return !strncmp(name, "enumerate(DataLoader)#", 22) || !strcmp(name, "data_wait");
+    static const char prefix[] = "enumerate(DataLoader)#";
+    return !strncmp(name, prefix, sizeof prefix - 1);
 }
 
 static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {

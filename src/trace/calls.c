@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct {
-    const char *name; /* without cuda, hip or cu */
+    const char *name; /* without cuda, hip, cu or aorta */
     bool prefix;      /* longer names count too: MemcpyAsync, MemcpyHtoDAsync_v2 */
     enum aorta_trace_call_kind kind;
 } rows[] = {

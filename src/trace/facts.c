@@ -92,32 +92,30 @@ static const struct {
     enum product product;
     int first; /* index of A among the inputs; B follows */
 } operations[] = {
-    {"mm", false, PLAIN, 0},
-    {"addmm", false, PLAIN, 1},
-    {"addmm_", false, PLAIN, 1},
-    {"_addmm_activation", false, PLAIN, 1},
-    {"_scaled_mm", false, PLAIN, 0},
-    {"_int_mm", false, PLAIN, 0},
-    {"bmm", false, BATCHED, 0},
-    {"baddbmm", false, BATCHED, 1},
-    {"baddbmm_", false, BATCHED, 1},
-    {"linear", false, LINEAR, 0},
-    {"mv", false, VECTOR, 0},
-    {"addmv", false, VECTOR, 1},
-    {"addmv_", false, VECTOR, 1},
-    {"dot", false, NO_PRODUCT, 0},
-    {"linear_forward", false, PLAIN, 0}, /* aorta:: */
-    {"linear_backward_input", false, PLAIN, 0},
-    {"linear_backward_weight", false, PLAIN, 0},
-    {"_weight_int", true, NO_PRODUCT, 0},
-    {"convolution", true, NO_PRODUCT, 0},
-    {"_convolution", true, NO_PRODUCT, 0},
-    {"cudnn_convolution", true, NO_PRODUCT, 0},
-    {"miopen_convolution", true, NO_PRODUCT, 0},
-    {"_scaled_dot_product", true, NO_PRODUCT, 0},
-    {"_flash_attention", true, NO_PRODUCT, 0},
-    {"_efficient_attention", true, NO_PRODUCT, 0},
-    {"_cudnn_attention", true, NO_PRODUCT, 0},
+    {"aten::mm", false, PLAIN, 0},
+    {"aten::addmm", false, PLAIN, 1},
+    {"aten::addmm_", false, PLAIN, 1},
+    {"aten::_addmm_activation", false, PLAIN, 1},
+    {"aten::_scaled_mm", false, PLAIN, 0},
+    {"aten::_int_mm", false, PLAIN, 0},
+    {"aten::bmm", false, BATCHED, 0},
+    {"aten::baddbmm", false, BATCHED, 1},
+    {"aten::baddbmm_", false, BATCHED, 1},
+    {"aten::linear", false, LINEAR, 0},
+    {"aten::mv", false, VECTOR, 0},
+    {"aten::addmv", false, VECTOR, 1},
+    {"aten::addmv_", false, VECTOR, 1},
+    {"aten::dot", false, NO_PRODUCT, 0},
+    {"aten::_weight_int", true, NO_PRODUCT, 0},
+    {"aten::convolution", true, NO_PRODUCT, 0},
+    {"aten::_convolution", true, NO_PRODUCT, 0},
+    {"aten::cudnn_convolution", true, NO_PRODUCT, 0},
+    {"aten::miopen_convolution", true, NO_PRODUCT, 0},
+    {"aten::_scaled_dot_product", true, NO_PRODUCT, 0},
+    {"aten::_flash_attention", true, NO_PRODUCT, 0},
+    {"aten::_efficient_attention", true, NO_PRODUCT, 0},
+    {"aten::_cudnn_attention", true, NO_PRODUCT, 0},
+    {"aorta::linear_", true, PLAIN, 0}, /* our own: products of the model, forward and backward */
 };
 
 enum { MAX_RANK = 8 };
@@ -156,21 +154,7 @@ static void fill_product(enum product product, const struct extents *a, const st
     }
 }
 
-/* Length of "aten::" or "aorta::" (what `aorta train` writes) at the begin of a name; 0: it is another. */
-static size_t space_of(const char *name, size_t name_length) {
-    static const char *const spaces[] = {"aten::", "aorta::"};
-    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {
-        size_t length = strlen(spaces[i]);
-        if (name_length > length && memcmp(name, spaces[i], length) == 0) return length;
-    }
-    return 0;
-}
-
 static int find_operation(const char *name, size_t name_length) {
-    size_t space = space_of(name, name_length);
-    if (space == 0) return -1;
-    name += space;
-    name_length -= space;
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         size_t length = strlen(operations[i].name);
         if (name_length < length || memcmp(name, operations[i].name, length) != 0) continue;

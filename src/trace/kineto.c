@@ -1,5 +1,6 @@
 #include "trace/kineto_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"Comms Id", ARGUMENT_COMMUNICATOR},
     {"Src Rank", ARGUMENT_SOURCE_RANK},
     {"Dst Rank", ARGUMENT_TARGET_RANK},
+    {"simulated", ARGUMENT_SIMULATED},
 };
 
 enum category {
@@ -91,9 +93,9 @@ static const struct aorta_key_row member_rows[] = {
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
-aorta_status aorta_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
-                                 struct aorta_kineto **kineto) {
-    struct aorta_kineto *self = calloc(1, sizeof *self);
+aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
+                                       struct trace_kineto **kineto) {
+    struct trace_kineto *self = calloc(1, sizeof *self);
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(stream));
     self->stream = stream;
     self->builder = builder;
@@ -105,7 +107,7 @@ aorta_status aorta_kineto_create(struct aorta_json_stream *stream, struct aorta_
     return NULL;
 }
 
-void aorta_kineto_destroy(struct aorta_kineto *kineto) {
+void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
     aorta_text_free(&kineto->scratch);
     free(kineto);
@@ -126,7 +128,7 @@ static bool collect(const struct aorta_keys *keys, struct aorta_json_value objec
     return aorta_json_well_formed(&cursor);
 }
 
-static aorta_status malformed(struct aorta_kineto *kineto, struct aorta_json_value value, const char *where,
+static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_value value, const char *where,
                               int64_t offset) {
     long long place = (long long)(offset + (where ? where - value.text : 0));
     return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %lld, in the event that begins at byte %lld",
@@ -146,7 +148,7 @@ static int64_t get_id(struct aorta_json_value value) {
     return aorta_json_get_int(value, &number) ? number : -1;
 }
 
-static uint32_t get_thread(struct aorta_kineto *kineto, const struct kineto_event *event) {
+static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
     int64_t process = get_id(event->field[FIELD_PROCESS]);
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     if (head->process < 0) head->process = process;
@@ -154,7 +156,7 @@ static uint32_t get_thread(struct aorta_kineto *kineto, const struct kineto_even
 }
 
 /* Old files have the stream as the row's thread, as a number or as "stream 7". */
-static int64_t get_stream(struct aorta_kineto *kineto, const struct kineto_event *event) {
+static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value thread = event->field[FIELD_THREAD];
     int64_t stream;
     if (aorta_json_get_int(event->argument[ARGUMENT_STREAM], &stream)) return stream;
@@ -167,14 +169,14 @@ static int64_t get_stream(struct aorta_kineto *kineto, const struct kineto_event
 
 /* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
  * not. CUDA names the channel. */
-static uint32_t get_queue(struct aorta_kineto *kineto, const struct kineto_event *event, int64_t device,
+static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
                           int64_t stream) {
     const struct aorta_json_value *argument = event->argument;
     uint32_t type = AORTA_TRACE_NONE;
     int64_t queue;
     if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
         if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue)) {
-            type = aorta_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
+            type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
         } else if (argument[ARGUMENT_KIND].length && stream >= 0) {
             queue = stream;
         } else {
@@ -184,20 +186,20 @@ static uint32_t get_queue(struct aorta_kineto *kineto, const struct kineto_event
     return aorta_trace_builder_queue(kineto->builder, device, queue, type);
 }
 
-static void add_work(struct aorta_kineto *kineto, const struct kineto_event *event, enum aorta_trace_kind kind) {
+static void add_work(struct trace_kineto *kineto, const struct kineto_event *event, enum aorta_trace_kind kind) {
     const struct aorta_json_value *argument = event->argument;
-    int64_t offset = event->offset, device = aorta_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
+    int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
     if (device < 0) device = get_id(event->field[FIELD_PROCESS]);
     if (device < INT32_MIN || device > INT32_MAX) device = -1;
     int64_t stream = get_stream(kineto, event);
-    int64_t correlation = aorta_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
-    int64_t context = aorta_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
+    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
+    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
     const struct aorta_trace_work work = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
-        .bytes = aorta_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
+        .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
         .correlation = correlation > 0 ? (uint64_t)correlation : 0,
-        .name = aorta_kineto_text(kineto, event->field[FIELD_NAME]),
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
         .queue = get_queue(kineto, event, device, stream),
         .device = (int32_t)device,
@@ -205,18 +207,19 @@ static void add_work(struct aorta_kineto *kineto, const struct kineto_event *eve
         .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
     };
     struct aorta_trace_collective collective;
-    bool facts = kind == AORTA_TRACE_KERNEL && aorta_kineto_collective_facts(kineto, event, &collective);
-    aorta_trace_builder_work(kineto->builder, &work, aorta_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
+    bool facts = kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
+    aorta_trace_builder_work(kineto->builder, &work,
+                             aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
                              facts ? &collective : NULL, offset);
 }
 
-static void add_call(struct aorta_kineto *kineto, const struct kineto_event *event) {
-    int64_t correlation = aorta_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
+static void add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
     const struct aorta_trace_call call = {
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
         .correlation = correlation > 0 ? (uint64_t)correlation : 0,
-        .name = aorta_kineto_text(kineto, event->field[FIELD_NAME]),
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .thread = get_thread(kineto, event),
     };
     aorta_trace_builder_call(kineto->builder, &call);
@@ -227,12 +230,12 @@ static bool is_request(struct aorta_json_value name) {
     return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
 }
 
-static void add_operation(struct aorta_kineto *kineto, const struct kineto_event *event) {
+static void add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
     if (is_request(name)) {
-        if (aorta_kineto_collective_facts(kineto, event, &collective))
+        if (aorta_trace_kineto_collective_facts(kineto, event, &collective))
             aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, get_thread(kineto, event),
                                         &collective);
         return;
@@ -240,14 +243,35 @@ static void add_operation(struct aorta_kineto *kineto, const struct kineto_event
     struct aorta_json_value dims = argument[ARGUMENT_DIMS], types = argument[ARGUMENT_TYPES];
     if (!dims.length) return;
     aorta_trace_builder_operation(kineto->builder,
-                                  aorta_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset), name.text + 1,
-                                  name.length - 2, dims.text, dims.length, types.text, types.length);
+                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
+                                  name.text + 1, name.length - 2, dims.text, dims.length, types.text, types.length);
 }
 
-static void add_annotation(struct aorta_kineto *kineto, const struct kineto_event *event) {
-    const struct aorta_trace_annotation annotation = {
-        event->start_ns, event->end_ns, aorta_kineto_text(kineto, event->field[FIELD_NAME]), get_thread(kineto, event)};
+/* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
+static bool is_own_product(struct aorta_json_value name) {
+    static const char begin[] = "\"linear_";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
+    struct aorta_json_value types = event->argument[ARGUMENT_TYPES];
+    char operation[64];
+    size_t length = 1;
+    while (length < name.length - 1 && name.text[length] != ' ') length++;
+    int written = snprintf(operation, sizeof operation, "aorta::%.*s", (int)length - 1, name.text + 1);
+    if (!dims.length || written >= (int)sizeof operation) return;
+    aorta_trace_builder_operation(kineto->builder,
+                                  aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
+                                  operation, (size_t)written, dims.text, dims.length, types.text, types.length);
+}
+
+static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_trace_annotation annotation = {event->start_ns, event->end_ns,
+                                                      aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                                      get_thread(kineto, event)};
     aorta_trace_builder_annotation(kineto->builder, &annotation);
+    if (is_own_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
 
 static bool is_letter(struct aorta_json_value value, char letter) {
@@ -255,13 +279,13 @@ static bool is_letter(struct aorta_json_value value, char letter) {
 }
 
 /* Names of threads. */
-static aorta_status read_metadata(struct aorta_kineto *kineto, struct kineto_event *event) {
+static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
     if (name.length != 13 || memcmp(name.text, "\"thread_name\"", 13) != 0) return NULL;
     const char *where;
     if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
         return malformed(kineto, args, where, event->offset);
-    uint32_t text = aorta_kineto_text(kineto, event->argument[ARGUMENT_NAME]);
+    uint32_t text = aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_NAME]);
     int64_t process = get_id(event->field[FIELD_PROCESS]), thread = get_id(event->field[FIELD_THREAD]);
     if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
         aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
@@ -271,17 +295,18 @@ static aorta_status read_metadata(struct aorta_kineto *kineto, struct kineto_eve
 
 /* Operations come by the ten thousand; only products, attention and collectives matter. */
 static bool wants_arguments(enum category category, struct aorta_json_value name) {
-    if (category == CATEGORY_ANNOTATION || category == CATEGORY_DEVICE_ANNOTATION) return false;
+    if (category == CATEGORY_DEVICE_ANNOTATION) return false;
+    if (category == CATEGORY_ANNOTATION) return is_own_product(name);
     if (category != CATEGORY_OPERATION) return true;
     return is_request(name) || (name.length > 2 && aorta_trace_operation_wanted(name.text + 1, name.length - 2));
 }
 
-static void bad_event(struct aorta_kineto *kineto, enum category category, int64_t offset) {
+static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {
     bool device = category <= CATEGORY_FILL;
     aorta_trace_builder_warn(kineto->builder, device ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
 }
 
-static enum category get_category(struct aorta_kineto *kineto, const struct kineto_event *event) {
+static enum category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value text = event->field[FIELD_CATEGORY];
     if (!aorta_json_is_string(text)) return CATEGORY_IGNORED;
     int category = aorta_keys_find(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
@@ -290,7 +315,7 @@ static enum category get_category(struct aorta_kineto *kineto, const struct kine
     return CATEGORY_IGNORED;
 }
 
-static aorta_status read_event(struct aorta_kineto *kineto, struct aorta_json_value value) {
+static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
     struct kineto_event event;
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     memset(event.field, 0, sizeof event.field);
@@ -334,7 +359,7 @@ static aorta_status read_event(struct aorta_kineto *kineto, struct aorta_json_va
         add_annotation(kineto, &event);
         break;
     case CATEGORY_DEVICE_ANNOTATION:
-        aorta_trace_builder_device_annotation(kineto->builder, aorta_kineto_text(kineto, name), event.start_ns,
+        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event.start_ns,
                                               event.end_ns);
         break;
     case CATEGORY_IGNORED:
@@ -343,7 +368,7 @@ static aorta_status read_event(struct aorta_kineto *kineto, struct aorta_json_va
     return NULL;
 }
 
-aorta_status aorta_kineto_events(struct aorta_kineto *kineto) {
+aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     AORTA_TRY(aorta_json_stream_enter(kineto->stream, '['));
     for (;;) {
@@ -366,22 +391,22 @@ static struct aorta_json_value find_member(struct aorta_json_value object, const
     return (struct aorta_json_value){0};
 }
 
-static int64_t member_int(struct aorta_kineto *kineto, struct aorta_json_value object, const char *name) {
-    return aorta_kineto_int(kineto, find_member(object, name), aorta_json_stream_offset(kineto->stream));
+static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    return aorta_trace_kineto_int(kineto, find_member(object, name), aorta_json_stream_offset(kineto->stream));
 }
 
-static int32_t member_small(struct aorta_kineto *kineto, struct aorta_json_value object, const char *name) {
+static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
     int64_t number = member_int(kineto, object, name);
     return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
-static void read_devices(struct aorta_kineto *kineto, struct aorta_json_value list) {
+static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
     struct aorta_json_cursor cursor = aorta_json_elements(list);
     struct aorta_json_value object;
     while (aorta_json_next_element(&cursor, &object)) {
         const struct aorta_trace_device device = {
             .id = member_int(kineto, object, "id"),
-            .name = aorta_kineto_text(kineto, find_member(object, "name")),
+            .name = aorta_trace_kineto_text(kineto, find_member(object, "name")),
             .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
             .multiprocessors = member_small(kineto, object, "numSms"),
             .major = member_small(kineto, object, "computeMajor"),
@@ -391,15 +416,15 @@ static void read_devices(struct aorta_kineto *kineto, struct aorta_json_value li
     }
 }
 
-static void read_distributed(struct aorta_kineto *kineto, struct aorta_json_value object) {
+static void read_distributed(struct trace_kineto *kineto, struct aorta_json_value object) {
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     head->rank = member_small(kineto, object, "rank");
     head->world = member_small(kineto, object, "world_size");
-    head->backend = aorta_kineto_text(kineto, find_member(object, "backend"));
-    head->library = aorta_kineto_text(kineto, find_member(object, "nccl_version"));
+    head->backend = aorta_trace_kineto_text(kineto, find_member(object, "backend"));
+    head->library = aorta_trace_kineto_text(kineto, find_member(object, "nccl_version"));
 }
 
-aorta_status aorta_kineto_member(struct aorta_kineto *kineto, struct aorta_json_value key) {
+aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
     int member = aorta_keys_find(&kineto->members, key);
     if (member < 0) return aorta_json_stream_skip(kineto->stream);
     struct aorta_json_value value;

@@ -4,14 +4,14 @@
 #include <string.h>
 
 /* A text, or the letters of another value as they stand. */
-uint32_t aorta_kineto_text(struct aorta_kineto *kineto, struct aorta_json_value value) {
+uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value) {
     if (!value.length) return AORTA_TRACE_NONE;
     struct aorta_json_value text = value;
     if (aorta_json_is_string(value) && !aorta_json_get_string(value, &kineto->scratch, &text)) return AORTA_TRACE_NONE;
     return aorta_trace_builder_text(kineto->builder, text.text, text.length);
 }
 
-int64_t aorta_kineto_int(struct aorta_kineto *kineto, struct aorta_json_value value, int64_t offset) {
+int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
     int64_t number;
     if (!value.length) return -1;
     if (aorta_json_get_int(value, &number)) return number;
@@ -19,8 +19,8 @@ int64_t aorta_kineto_int(struct aorta_kineto *kineto, struct aorta_json_value va
     return -1;
 }
 
-static int32_t small_int(struct aorta_kineto *kineto, struct aorta_json_value value, int64_t offset) {
-    int64_t number = aorta_kineto_int(kineto, value, offset);
+static int32_t small_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset) {
+    int64_t number = aorta_trace_kineto_int(kineto, value, offset);
     return number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : -1;
 }
 
@@ -49,11 +49,11 @@ static bool get_ranks(struct aorta_json_value value, int32_t **ranks, size_t *co
     return false;
 }
 
-static uint32_t get_group(struct aorta_kineto *kineto, const struct kineto_event *event, int32_t size) {
+static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event *event, int32_t size) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value list = argument[ARGUMENT_GROUP_RANKS];
-    uint32_t name = aorta_kineto_text(kineto, argument[ARGUMENT_GROUP_NAME]);
-    uint32_t description = aorta_kineto_text(kineto, argument[ARGUMENT_GROUP_DESCRIPTION]);
+    uint32_t name = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_NAME]);
+    uint32_t description = aorta_trace_kineto_text(kineto, argument[ARGUMENT_GROUP_DESCRIPTION]);
     if (name == AORTA_TRACE_NONE && description == AORTA_TRACE_NONE && !list.length) return AORTA_TRACE_NONE;
     int32_t *ranks = NULL;
     size_t count = 0;
@@ -75,8 +75,8 @@ static int64_t get_blocks(struct aorta_json_value grid) {
     return extents ? blocks : -1;
 }
 
-bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kineto_event *event,
-                                   struct aorta_trace_collective *collective) {
+bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
+                                         struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
     if (!argument[ARGUMENT_COLLECTIVE].length) return false;
     int64_t offset = event->offset;
@@ -84,18 +84,19 @@ bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kin
     int32_t peer = small_int(kineto, argument[ARGUMENT_TARGET_RANK], offset);
     if (peer < 0) peer = small_int(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
     *collective = (struct aorta_trace_collective){
-        .in_elements = aorta_kineto_int(kineto, argument[ARGUMENT_IN_ELEMENTS], offset),
-        .out_elements = aorta_kineto_int(kineto, argument[ARGUMENT_OUT_ELEMENTS], offset),
+        .in_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_IN_ELEMENTS], offset),
+        .out_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_OUT_ELEMENTS], offset),
         .bytes = -1,
-        .sequence = aorta_kineto_int(kineto, argument[ARGUMENT_SEQUENCE], offset),
+        .sequence = aorta_trace_kineto_int(kineto, argument[ARGUMENT_SEQUENCE], offset),
         .blocks = get_blocks(argument[ARGUMENT_GRID]),
-        .name = aorta_kineto_text(kineto, argument[ARGUMENT_COLLECTIVE]),
-        .dtype = aorta_kineto_text(kineto, argument[ARGUMENT_DTYPE]),
+        .name = aorta_trace_kineto_text(kineto, argument[ARGUMENT_COLLECTIVE]),
+        .dtype = aorta_trace_kineto_text(kineto, argument[ARGUMENT_DTYPE]),
         .group = get_group(kineto, event, size),
-        .communicator = aorta_kineto_text(kineto, argument[ARGUMENT_COMMUNICATOR]),
+        .communicator = aorta_trace_kineto_text(kineto, argument[ARGUMENT_COMMUNICATOR]),
         .annotation = AORTA_TRACE_NONE,
         .group_size = size,
         .peer = peer,
+        .simulated = argument[ARGUMENT_SIMULATED].length == 4 && !memcmp(argument[ARGUMENT_SIMULATED].text, "true", 4),
     };
     return true;
 }

@@ -45,6 +45,7 @@ enum kineto_argument {
     ARGUMENT_COMMUNICATOR,
     ARGUMENT_SOURCE_RANK,
     ARGUMENT_TARGET_RANK,
+    ARGUMENT_SIMULATED,
     ARGUMENT_COUNT
 };
 
@@ -55,7 +56,7 @@ struct kineto_event {
     int64_t start_ns, end_ns, offset;
 };
 
-struct aorta_kineto {
+struct trace_kineto {
     struct aorta_json_stream *stream;
     struct aorta_trace_builder *builder;
     struct aorta_text scratch; /* texts with escapes, until the next event */
@@ -63,9 +64,9 @@ struct aorta_kineto {
 };
 
 /* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
-uint32_t aorta_kineto_text(struct aorta_kineto *kineto, struct aorta_json_value value);
-int64_t aorta_kineto_int(struct aorta_kineto *kineto, struct aorta_json_value value, int64_t offset);
-bool aorta_kineto_collective_facts(struct aorta_kineto *kineto, const struct kineto_event *event,
-                                   struct aorta_trace_collective *collective);
+uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
+int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
+bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
+                                         struct aorta_trace_collective *collective);
 
 #endif

@@ -7,7 +7,7 @@ struct json_reading {
     const struct aorta_trace_options *options;
     struct aorta_trace_list *list;
     struct aorta_trace_builder *builder;
-    struct aorta_kineto *kineto;
+    struct trace_kineto *kineto;
     bool events, other; /* Kineto's events, or another reader's part, were met */
 };
 
@@ -15,7 +15,7 @@ static aorta_status read_events(struct json_reading *r) {
     char letter;
     AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
     r->events |= letter == '[';
-    return aorta_kineto_events(r->kineto);
+    return aorta_trace_kineto_events(r->kineto);
 }
 
 static aorta_status read_object(struct json_reading *r) {
@@ -32,7 +32,7 @@ static aorta_status read_object(struct json_reading *r) {
             AORTA_TRY(aorta_trace_read_rocprof(r->stream, r->options, r->list));
             if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it is kept */
         } else {
-            AORTA_TRY(aorta_kineto_member(r->kineto, key));
+            AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
         }
     }
 }
@@ -76,7 +76,7 @@ static aorta_status finish_kineto(struct json_reading *r) {
 static aorta_status read_stream(struct json_reading *r) {
     const char *name = aorta_json_stream_name(r->stream);
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
-    AORTA_TRY(aorta_kineto_create(r->stream, r->builder, &r->kineto));
+    AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, &r->kineto));
     aorta_status status = read_json(r);
     if (status) status = recover(r, status);
     if (status) return status;
@@ -92,7 +92,7 @@ aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struc
                                    struct aorta_trace_list *list) {
     struct json_reading r = {.stream = stream, .options = options, .list = list};
     aorta_status status = read_stream(&r);
-    aorta_kineto_destroy(r.kineto);
+    aorta_trace_kineto_destroy(r.kineto);
     aorta_trace_builder_destroy(r.builder);
     return status;
 }

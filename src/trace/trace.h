@@ -116,6 +116,7 @@ struct aorta_trace_collective {
     int32_t peer;                      /* the other rank of a send or receive; -1: none */
     enum aorta_collective kind;        /* when `named` */
     bool named;
+    bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
 };
 
 /* The operation that launched a kernel, with its shape; each once. Matrices are C[m,n] = A[m,k] B[k,n]. */

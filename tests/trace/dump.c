@@ -17,10 +17,11 @@ static void dump_work(const struct aorta_trace *t, struct aorta_text *out) {
     for (size_t i = 0; i < t->collective_count; i++) {
         const struct aorta_trace_collective *c = &t->collectives[i];
         aorta_text_printf(
-            out, "collective %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %s %d %s %d %d %d %d %d\n",
+            out,
+            "collective %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %s %d %s %d %d %d %d %d %d\n",
             c->in_elements, c->out_elements, c->bytes, c->sequence, c->blocks, aorta_trace_text(t, c->name),
             aorta_trace_text(t, c->dtype), (int)c->group, aorta_trace_text(t, c->communicator), (int)c->annotation,
-            c->group_size, c->peer, c->kind, c->named);
+            c->group_size, c->peer, c->kind, c->named, c->simulated);
     }
     for (size_t i = 0; i < t->shape_count; i++) {
         const struct aorta_trace_shape *s = &t->shapes[i];
