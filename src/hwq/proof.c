@@ -1,0 +1,272 @@
+#include "hwq/proof.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct aorta_hwq_result_buffer {
+    struct aorta_hwq_result_buffer *before;
+    void *memory;
+    size_t bytes;
+};
+
+struct aorta_hwq_fetched {
+    struct aorta_hwq_fetched *before;
+    _Alignas(16) unsigned char copy[];
+};
+
+/* ---- results ---- */
+
+aorta_status aorta_hwq_output_bytes(struct aorta_hwq *hwq, struct aorta_hwq_results *results, size_t bytes,
+                                    const char *what, void **memory) {
+    struct aorta_hwq_result_buffer *buffer;
+    void *made;
+    AORTA_TRY(aorta_hwq_state(hwq, sizeof *buffer, &made));
+    buffer = made;
+    AORTA_TRY(aorta_hwq_alloc(hwq, bytes, what, memory));
+    *buffer = (struct aorta_hwq_result_buffer){results->last, *memory, bytes};
+    results->last = buffer;
+    return NULL;
+}
+
+aorta_status aorta_hwq_output(struct aorta_hwq *hwq, struct aorta_hwq_results *results, int64_t count, const char *what,
+                              float **memory) {
+    void *made;
+    AORTA_TRY(aorta_hwq_output_bytes(hwq, results, (size_t)count * sizeof(float), what, &made));
+    *memory = made;
+    return NULL;
+}
+
+static aorta_status iterate_anew(struct aorta_hwq *hwq, const struct aorta_hwq_results *results, void *state,
+                                 aorta_status (*iterate)(struct aorta_hwq *hwq, void *state)) {
+    for (const struct aorta_hwq_result_buffer *b = results->last; b; b = b->before)
+        AORTA_TRY(aorta_fill_bytes(hwq->streams[0], b->memory, 0xFF, b->bytes));
+    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0]));
+    aorta_status status = iterate(hwq, state);
+    for (int s = 0; s < hwq->stream_count; s++)
+        status = aorta_status_join(status, aorta_stream_synchronize(hwq->streams[s]));
+    return status;
+}
+
+/* ---- copies ---- */
+
+aorta_status aorta_hwq_fetch_bytes(struct aorta_hwq_proof *proof, const void *memory, size_t bytes, const void **copy) {
+    struct aorta_hwq_fetched *made = malloc(sizeof *made + bytes);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu bytes to verify", bytes);
+    made->before = proof->last;
+    proof->last = made;
+    *copy = made->copy;
+    return aorta_hwq_download(proof->hwq, made->copy, memory, bytes);
+}
+
+aorta_status aorta_hwq_fetch(struct aorta_hwq_proof *proof, const float *memory, int64_t count, const float **copy) {
+    const void *made = NULL;
+    AORTA_TRY(aorta_hwq_fetch_bytes(proof, memory, (size_t)count * sizeof(float), &made));
+    *copy = made;
+    return NULL;
+}
+
+static void release(struct aorta_hwq_proof *proof) {
+    while (proof->last) {
+        struct aorta_hwq_fetched *fetched = proof->last;
+        proof->last = fetched->before;
+        free(fetched);
+    }
+}
+
+aorta_status aorta_hwq_prove(struct aorta_hwq *hwq, struct aorta_hwq_check *check,
+                             const struct aorta_hwq_results *results, void *state,
+                             aorta_status (*iterate)(struct aorta_hwq *hwq, void *state),
+                             aorta_status (*compare)(struct aorta_hwq_proof *proof, void *state)) {
+    struct aorta_hwq_proof proof = {.hwq = hwq, .check = check};
+    aorta_status status = iterate_anew(hwq, results, state, iterate);
+    if (!status) status = compare(&proof, state);
+    release(&proof);
+    return status;
+}
+
+int64_t aorta_hwq_sample_count(int64_t count) {
+    return count < AORTA_HWQ_SAMPLES ? count : AORTA_HWQ_SAMPLES;
+}
+
+/* Steps of the golden ratio, which spread evenly over whatever they are taken of; first and last are always there. */
+int64_t aorta_hwq_sample(int64_t i, int64_t count) {
+    if (count <= AORTA_HWQ_SAMPLES) return i;
+    if (i == 1) return count - 1;
+    const double place = (double)i * 0.61803398874989485;
+    return (int64_t)((place - floor(place)) * (double)count);
+}
+
+/* ---- stages ---- */
+
+/* Σ a·b with its magnitude. */
+struct sum {
+    double value, magnitude;
+};
+
+static struct sum dot(const float *a, int64_t a_step, const float *b, int64_t b_step, int64_t count) {
+    struct sum sum = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const double product = (double)a[i * a_step] * (double)b[i * b_step];
+        sum.value += product;
+        sum.magnitude += fabs(product);
+    }
+    return sum;
+}
+
+aorta_status aorta_hwq_prove_linear(struct aorta_hwq_proof *proof, const char *what,
+                                    const struct aorta_hwq_layer *layer, int64_t rows, const float *x, const float *y,
+                                    enum aorta_hwq_activation activation, double tolerance) {
+    const float *in, *weight, *bias, *out;
+    const int64_t count = rows * layer->out;
+    AORTA_TRY(aorta_hwq_fetch(proof, x, rows * layer->in, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * layer->out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, layer->out, &bias));
+    AORTA_TRY(aorta_hwq_fetch(proof, y, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), row = at / layer->out, column = at % layer->out;
+        struct sum sum = dot(in + row * layer->in, 1, weight + column * layer->in, 1, layer->in);
+        sum.value += (double)bias[column];
+        sum.magnitude += fabs((double)bias[column]);
+        if (activation == AORTA_HWQ_RELU) sum.value = fmax(sum.value, 0.0);
+        aorta_hwq_compare(proof->check, (double)out[at], sum.value, tolerance * sum.magnitude, 0, "%s[%lld, %lld]",
+                          what, (long long)row, (long long)column);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_input(struct aorta_hwq_proof *proof, const char *what, const struct aorta_hwq_layer *layer,
+                                   int64_t rows, const float *dy, const float *dx, const float *added) {
+    const float *slope, *weight, *out, *more = NULL;
+    const int64_t count = rows * layer->in;
+    AORTA_TRY(aorta_hwq_fetch(proof, dy, rows * layer->out, &slope));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * layer->out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(proof, dx, count, &out));
+    if (added) AORTA_TRY(aorta_hwq_fetch(proof, added, count, &more));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), row = at / layer->in, column = at % layer->in;
+        struct sum sum = dot(slope + row * layer->out, 1, weight + column, layer->in, layer->out);
+        if (more) sum.value += (double)more[at];
+        if (more) sum.magnitude += fabs((double)more[at]);
+        aorta_hwq_compare(proof->check, (double)out[at], sum.value, AORTA_HWQ_FP32 * sum.magnitude, 0, "%s[%lld, %lld]",
+                          what, (long long)row, (long long)column);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_weight(struct aorta_hwq_proof *proof, const char *what,
+                                    const struct aorta_hwq_layer *layer, int64_t rows, const float *x, const float *dy,
+                                    double factor) {
+    static const float one = 1.0f;
+    const float *in, *slope, *dweight, *dbias = NULL;
+    const int64_t count = layer->in * layer->out;
+    AORTA_TRY(aorta_hwq_fetch(proof, x, rows * layer->in, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, dy, rows * layer->out, &slope));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->dweight, count, &dweight));
+    if (layer->dbias) AORTA_TRY(aorta_hwq_fetch(proof, layer->dbias, layer->out, &dbias));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), row = at / layer->in, column = at % layer->in;
+        const struct sum sum = dot(slope + row, layer->out, in + column, layer->in, rows);
+        aorta_hwq_compare(proof->check, (double)dweight[at], factor * sum.value,
+                          factor * AORTA_HWQ_FP32 * sum.magnitude + 1e-30, 0, "%s, dweight[%lld, %lld]", what,
+                          (long long)row, (long long)column);
+    }
+    for (int64_t i = 0; dbias && i < aorta_hwq_sample_count(layer->out); i++) {
+        const int64_t at = aorta_hwq_sample(i, layer->out);
+        const struct sum sum = dot(slope + at, layer->out, &one, 0, rows);
+        aorta_hwq_compare(proof->check, (double)dbias[at], factor * sum.value,
+                          factor * AORTA_HWQ_FP32 * sum.magnitude + 1e-30, 0, "%s, dbias[%lld]", what, (long long)at);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_products(struct aorta_hwq_proof *proof, const char *what, const struct aorta_products *p,
+                                      const float *a, const float *b, const float *c) {
+    const int64_t a_rows = p->transpose_a ? p->k : p->m, b_rows = p->transpose_b ? p->n : p->k;
+    const int64_t a_columns = p->transpose_a ? p->m : p->k, b_columns = p->transpose_b ? p->k : p->n;
+    const int64_t count = p->batch * p->m * p->n, last = p->batch - 1;
+    const float *left, *right, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, a, last * p->a_batch + (a_rows - 1) * p->lda + a_columns, &left));
+    AORTA_TRY(aorta_hwq_fetch(proof, b, last * p->b_batch + (b_rows - 1) * p->ldb + b_columns, &right));
+    AORTA_TRY(aorta_hwq_fetch(proof, c, last * p->c_batch + (p->m - 1) * p->ldc + p->n, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), number = at / (p->m * p->n);
+        const int64_t row = at / p->n % p->m, column = at % p->n;
+        const struct sum sum =
+            dot(left + number * p->a_batch + (p->transpose_a ? row : row * p->lda), p->transpose_a ? p->lda : 1,
+                right + number * p->b_batch + (p->transpose_b ? column * p->ldb : column), p->transpose_b ? 1 : p->ldb,
+                p->k);
+        aorta_hwq_compare(proof->check, (double)out[number * p->c_batch + row * p->ldc + column], sum.value,
+                          AORTA_HWQ_FP32 * sum.magnitude + 1e-30, 0, "%s %lld[%lld, %lld]", what, (long long)number,
+                          (long long)row, (long long)column);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_gelu(struct aorta_hwq_proof *proof, const char *what, int64_t count, const float *x,
+                                  const float *y) {
+    const float *in, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, x, count, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, y, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count);
+        const double value = (double)in[at];
+        aorta_hwq_compare(proof->check, (double)out[at], 0.5 * value * erfc(-value / sqrt(2.0)), 1e-6, 1e-6, "%s[%lld]",
+                          what, (long long)at);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_gelu_backward(struct aorta_hwq_proof *proof, const char *what, int64_t count,
+                                           const float *x, const float *dy, const float *dx) {
+    const float *in, *slope, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, x, count, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, dy, count, &slope));
+    AORTA_TRY(aorta_hwq_fetch(proof, dx, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count);
+        const double v = (double)in[at];
+        const double rate = 0.5 * erfc(-v / sqrt(2.0)) + v * exp(-0.5 * v * v) / sqrt(2.0 * acos(-1.0));
+        aorta_hwq_compare(proof->check, (double)out[at], (double)slope[at] * rate, 1e-6 * fabs((double)slope[at]), 1e-6,
+                          "%s[%lld]", what, (long long)at);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_norm(struct aorta_hwq_proof *proof, const char *what, const struct aorta_hwq_norm *norm,
+                                  int64_t rows, const float *sum, const float *y) {
+    const int64_t width = norm->width, count = rows * width;
+    const float *in, *gamma, *beta, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, sum, count, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, norm->gamma, width, &gamma));
+    AORTA_TRY(aorta_hwq_fetch(proof, norm->beta, width, &beta));
+    AORTA_TRY(aorta_hwq_fetch(proof, y, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), column = at % width;
+        const float *row = in + at / width * width;
+        double mean = 0.0, square = 0.0;
+        for (int64_t j = 0; j < width; j++) mean += (double)row[j] / (double)width;
+        for (int64_t j = 0; j < width; j++) square += ((double)row[j] - mean) * ((double)row[j] - mean);
+        const double normal = ((double)in[at] - mean) / sqrt(square / (double)width + 1e-5);
+        aorta_hwq_compare(proof->check, (double)out[at], normal * (double)gamma[column] + (double)beta[column], 1e-5,
+                          1e-5, "%s[%lld, %lld]", what, (long long)(at / width), (long long)column);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *what, struct aorta_softmax shape,
+                                     const float *x, const float *p) {
+    const int64_t count = shape.rows * shape.width;
+    const float *in, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, x, count, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, p, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), row = at / shape.width, column = at % shape.width;
+        const int64_t end = shape.causal ? row % shape.width + 1 : shape.width;
+        const double scale = (double)shape.scale, own = scale * (double)in[at];
+        double sum = 0.0;
+        for (int64_t j = 0; j < end; j++) sum += exp(scale * (double)in[row * shape.width + j] - own);
+        aorta_hwq_compare(proof->check, (double)out[at], column < end ? 1.0 / sum : 0.0, 1e-7, 1e-5, "%s[%lld, %lld]",
+                          what, (long long)row, (long long)column);
+    }
+    return NULL;
+}

@@ -1,0 +1,160 @@
+/* Workloads at small sizes: set up, run several times, verified. AORTA_TEST_DEVICE chooses the device. */
+#include "check.h"
+#include "hwq/kept.h"
+
+#include <stdlib.h>
+
+struct small {
+    const char *name, *settings[12]; /* of options: key, value, …, NULL */
+};
+
+static const struct small all[] = {
+    {"graph_subgraphs", {"graphs", "5", "batch", "3", "in", "24", "hidden", "40", "out", "16"}},
+    {"grad_accum", {"micro", "4", "batch", "5", "in", "24", "hidden", "40", "classes", "10"}},
+};
+
+static const char *setting(const struct small *small, const struct aorta_option *option) {
+    for (int i = 0; i < 12 && small->settings[i]; i += 2)
+        if (strcmp(small->settings[i], option->key) == 0) return small->settings[i + 1];
+    return option->fallback;
+}
+
+static void fill_options(const struct small *small, const struct aorta_hwq_workload *workload, void *values,
+                         struct aorta_arena *arena) {
+    for (size_t i = 0; i < workload->option_count; i++) {
+        const struct aorta_scalar scalar = {.text = setting(small, &workload->options[i])};
+        aorta_status status = NULL;
+        assert_true(aorta_option_store(&workload->options[i], &scalar, 1, false, values, arena, &status));
+        check_ok(status);
+    }
+}
+
+static enum aorta_device_kind kind_wanted(void) {
+    const char *wanted = getenv("AORTA_TEST_DEVICE");
+    enum aorta_device_kind kind = AORTA_DEVICE_CPU;
+    while (wanted && kind < AORTA_DEVICE_HIP && strcmp(wanted, aorta_device_kind_name(kind)) != 0) kind++;
+    return kind;
+}
+
+/* A harness of a few lines: what the real one promises a workload. */
+struct bench {
+    struct aorta_hwq hwq;
+    struct aorta_arena arena;
+    struct aorta_device *device;
+    struct aorta_event *event[AORTA_HWQ_MAX_STREAMS];
+    void *state;
+    _Alignas(16) unsigned char options[AORTA_HWQ_OPTION_BYTES];
+};
+
+static void bench_open(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,
+                       int streams) {
+    *b = (struct bench){0};
+    check_ok(aorta_device_open(kind_wanted(), 0, &b->device));
+    fill_options(small, workload, b->options, &b->arena);
+    b->hwq = (struct aorta_hwq){.device = b->device,
+                                .stream_count = streams,
+                                .options = b->options,
+                                .ranks = {.world_size = 1, .local_world_size = 1},
+                                .seed = 7,
+                                .arena = &b->arena};
+    for (int s = 0; s < streams; s++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", s);
+        check_ok(aorta_stream_create(b->device, name, AORTA_PRIORITY_NORMAL, &b->hwq.streams[s]));
+        check_ok(aorta_event_create_untimed(b->device, &b->event[s]));
+    }
+    if (workload->collectives) {
+        const struct aorta_comm_options options = {
+            .device = b->device, .backend = "local", .ranks = b->hwq.ranks, .timeout_s = 60};
+        check_ok(aorta_comm_open(&options, &b->hwq.world));
+    }
+    check_ok(aorta_hwq_kept_create(&b->hwq));
+    if (workload->check) check_ok(workload->check(&b->hwq));
+    check_ok(workload->setup(&b->hwq, &b->state));
+    if (workload->start) check_ok(workload->start(&b->hwq, b->state));
+}
+
+static void wait_all(struct bench *b) {
+    for (int s = 0; s < b->hwq.stream_count; s++) check_ok(aorta_stream_synchronize(b->hwq.streams[s]));
+}
+
+static void iterate_joined(struct bench *b, const struct aorta_hwq_workload *workload) {
+    check_ok(aorta_event_record(b->event[0], b->hwq.streams[0]));
+    for (int s = 1; s < b->hwq.stream_count; s++) check_ok(aorta_stream_wait(b->hwq.streams[s], b->event[0]));
+    check_ok(workload->iterate(&b->hwq, b->state));
+    for (int s = 1; s < b->hwq.stream_count; s++) {
+        check_ok(aorta_event_record(b->event[s], b->hwq.streams[s]));
+        check_ok(aorta_stream_wait(b->hwq.streams[0], b->event[s]));
+    }
+}
+
+static void bench_close(struct bench *b, const struct aorta_hwq_workload *workload) {
+    wait_all(b);
+    if (workload->teardown) workload->teardown(&b->hwq, b->state);
+    aorta_hwq_kept_destroy(&b->hwq);
+    aorta_comm_close(b->hwq.world);
+    for (int s = 0; s < b->hwq.stream_count; s++) {
+        aorta_event_destroy(b->event[s]);
+        aorta_stream_destroy(b->hwq.streams[s]);
+    }
+    aorta_device_close(b->device);
+    aorta_arena_free(&b->arena);
+}
+
+static void verify(struct bench *b, const struct aorta_hwq_workload *workload, int streams) {
+    struct aorta_hwq_check check = {0};
+    check_ok(workload->verify(&b->hwq, b->state, &check));
+    if (check.compared < 10 || check.worst > 1.0)
+        fail_msg("%s on %d streams: %lld compared, %s: got %.9g, expected %.9g (%g of what is allowed)", workload->name,
+                 streams, (long long)check.compared, check.what, check.got, check.expected, check.worst);
+}
+
+/* Eager, then captured and replayed; both leave results that hold. */
+static void run(const struct small *small, int streams) {
+    const struct aorta_hwq_workload *workload;
+    struct bench b;
+    double amount = 0.0;
+    check_ok(aorta_hwq_find(small->name, &workload));
+    bench_open(&b, small, workload, streams);
+    for (int i = 0; i < 3; i++) iterate_joined(&b, workload);
+    wait_all(&b);
+    check_ok(workload->work(&b.hwq, b.state, 3, &amount));
+    if (!(amount > 0.0)) fail_msg("%s: no work was done", small->name);
+    verify(&b, workload, streams);
+    struct aorta_graph *graph;
+    check_ok(aorta_capture_begin(b.hwq.streams[0]));
+    iterate_joined(&b, workload);
+    check_ok(aorta_capture_end(b.hwq.streams[0], &graph));
+    for (int i = 0; i < 2; i++) check_ok(aorta_graph_launch(graph, b.hwq.streams[0]));
+    wait_all(&b);
+    aorta_graph_destroy(graph);
+    verify(&b, workload, streams);
+    bench_close(&b, workload);
+}
+
+static const struct small *find_small(const char *name) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, name) == 0) return &all[i];
+    fail_msg("no small sizes for %s", name);
+    return NULL;
+}
+
+static void check_workload(const char *name) {
+    const struct aorta_hwq_workload *workload;
+    check_ok(aorta_hwq_find(name, &workload));
+    run(find_small(name), workload->min_streams);
+    run(find_small(name), workload->recommended_streams + 1);
+}
+
+#define TEST(name)                                                                                                     \
+    static void name(void **state) {                                                                                   \
+        (void)state;                                                                                                   \
+        check_workload(#name);                                                                                         \
+    }
+TEST(graph_subgraphs)
+TEST(grad_accum)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum)};
+    return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
+}
