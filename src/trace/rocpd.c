@@ -18,7 +18,6 @@ struct database {
     const char *suffix; /* of the tables being read: "_00000ac2_…" */
     const struct aorta_trace_options *options;
     struct aorta_rocprof *rocprof;
-    bool broken; /* and what was read before that is kept */
 };
 
 static aorta_status failure(const struct database *db, const char *what) {
@@ -85,7 +84,6 @@ static aorta_status each_row(struct database *db, const char *table, char *query
     if (!kept) return status;
     aorta_rocprof_warn(db->rocprof, AORTA_REASON_MALFORMED, -1);
     aorta_status_free(status);
-    db->broken = true;
     return NULL;
 }
 
@@ -273,7 +271,7 @@ static void append_fields(const struct database *db, sqlite3_str *query, const c
 
 static aorta_status read_records(struct database *db, const char *table,
                                  void (*take)(struct database *db, sqlite3_stmt *row)) {
-    if (!has_table(db, table) || db->broken) return NULL;
+    if (!has_table(db, table)) return NULL;
     struct shape shape = {
         .track = has_column(db, table, "track_id") && has_table(db, "rocpd_track"),
         .event = has_column(db, table, "event_id") && has_column(db, "rocpd_event", "stack_id"),
@@ -407,7 +405,7 @@ static char *uri_of(const char *path) {
     return sqlite3_str_finish(uri);
 }
 
-static aorta_status open_database(struct database *db) {
+static aorta_status open_database(struct database *db, bool cut) {
     enum { LONGEST_TEXT = 1 << 24 };
     char *uri = uri_of(db->path);
     if (!uri) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its name", db->path);
@@ -415,9 +413,10 @@ static aorta_status open_database(struct database *db) {
     sqlite3_free(uri);
     if (!db->handle) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to open it", db->path);
     if (code != SQLITE_OK) return failure(db, "cannot open");
-    /* What a file brings along (views, triggers, functions in its schema) is not run. */
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    /* What a file brings along (views, triggers, functions in its schema) is not run. SQLite looks into a file that is
+     * shorter than it should be only when the schema may be written, which in a file opened read-only it cannot be. */
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db->handle, cut ? SQLITE_DBCONFIG_WRITABLE_SCHEMA : SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, LONGEST_TEXT);
     return NULL;
 }
@@ -435,7 +434,7 @@ static aorta_status read_rocpd(const char *path, const struct aorta_trace_option
         status = NULL;
     }
     size_t before = list->count;
-    if (!status) status = open_database(&db);
+    if (!status) status = open_database(&db, cut);
     if (!status) status = read_database(&db, bytes, list);
     sqlite3_close(db.handle);
     if (!status && cut && list->count > before) {

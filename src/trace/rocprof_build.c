@@ -81,6 +81,8 @@ struct building {
     struct rocprof_agent agent;
     int64_t *launches; /* correlation ids of this agent's work, ascending; NULL: it is the only agent */
     size_t launch_count;
+    int64_t *graphs; /* correlation ids of launches of graphs, ascending */
+    size_t graph_count;
 };
 
 static uint32_t text(const struct building *b, const char *string) {
@@ -107,6 +109,15 @@ static uint32_t name_of(const struct building *b, const struct rocprof_work *wor
     return text(b, number);
 }
 
+static int by_number(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static bool is_among(const int64_t *sorted, size_t count, int64_t number) {
+    return count && bsearch(&number, sorted, count, sizeof number, by_number);
+}
+
 static void add_work(const struct building *b, const struct rocprof_work *work) {
     int64_t device = b->agent.device;
     bool has_queue = work->queue >= 0;
@@ -125,13 +136,27 @@ static void add_work(const struct building *b, const struct rocprof_work *work) 
         .shape = AORTA_TRACE_NONE,
         .device = (int32_t)device,
         .kind = work->kind,
+        .graph = is_among(b->graphs, b->graph_count, work->correlation),
     };
     aorta_trace_builder_work(b->builder, &row, -1, NULL, work->offset);
 }
 
-static int by_number(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
+static const char *call_name(struct aorta_rocprof *rocprof, const struct rocprof_call *call) {
+    return call->name ? call->name : aorta_rocprof_operation(rocprof, call->kind, call->operation);
+}
+
+static aorta_status collect_graphs(struct building *b) {
+    const struct rocprof_call *calls = b->rocprof->calls.items;
+    for (size_t i = 0; i < b->rocprof->calls.count; i++) {
+        const char *name = call_name(b->rocprof, &calls[i]);
+        if (!name || strncmp(name, "hipGraphLaunch", 14) != 0) continue;
+        int64_t *graphs = b->graph_count % 64 ? b->graphs : realloc(b->graphs, (b->graph_count + 64) * sizeof *graphs);
+        if (!graphs) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its graphs", b->rocprof->path);
+        b->graphs = graphs;
+        b->graphs[b->graph_count++] = calls[i].correlation;
+    }
+    if (b->graph_count) qsort(b->graphs, b->graph_count, sizeof *b->graphs, by_number);
+    return NULL;
 }
 
 /* With several agents in a process, a launch belongs to the one whose work bears its id; waiting concerns all. */
@@ -149,7 +174,7 @@ static bool concerns(const struct building *b, const char *name, int64_t correla
     enum aorta_trace_call_kind kind;
     if (!b->launches) return true;
     if (aorta_trace_call_classify(name, &kind) && (kind == AORTA_CALL_SYNC || kind == AORTA_CALL_MEMORY)) return true;
-    return bsearch(&correlation, b->launches, b->launch_count, sizeof correlation, by_number);
+    return is_among(b->launches, b->launch_count, correlation);
 }
 
 static void add_request(const struct building *b, const struct rocprof_call *call, const char *name, uint32_t thread) {
@@ -186,7 +211,7 @@ static void add_marker(const struct building *b, const struct rocprof_call *call
 }
 
 static void add_call(const struct building *b, const struct rocprof_call *call) {
-    const char *name = call->name ? call->name : aorta_rocprof_operation(b->rocprof, call->kind, call->operation);
+    const char *name = call_name(b->rocprof, call);
     uint32_t thread = aorta_trace_builder_thread(b->builder, b->rocprof->process, call->thread);
     if (call->domain == AORTA_ROCPROF_MARKER) {
         add_marker(b, call, thread);
@@ -239,8 +264,9 @@ static void fill(const struct building *b, bool first, int64_t bytes) {
 static aorta_status build_one(struct aorta_rocprof *rocprof, const struct keys *keys, size_t index, int64_t bytes,
                               struct aorta_trace_list *list) {
     struct building b = {.rocprof = rocprof, .agent = agent_of(rocprof, keys->count ? keys->items[index] : -1)};
-    if (keys->count > 1) AORTA_TRY(collect_launches(&b));
-    aorta_status status = aorta_trace_builder_create(rocprof->format, rocprof->path, rocprof->options, &b.builder);
+    aorta_status status = collect_graphs(&b);
+    if (!status && keys->count > 1) status = collect_launches(&b);
+    if (!status) status = aorta_trace_builder_create(rocprof->format, rocprof->path, rocprof->options, &b.builder);
     struct aorta_trace *trace = NULL;
     if (!status) {
         fill(&b, index == 0, bytes);
@@ -248,6 +274,7 @@ static aorta_status build_one(struct aorta_rocprof *rocprof, const struct keys *
     }
     if (!status) status = aorta_trace_list_add(list, trace);
     free(b.launches);
+    free(b.graphs);
     return status;
 }
 
