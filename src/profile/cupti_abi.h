@@ -76,6 +76,7 @@ struct aorta_cupti_memcpy { /* CUpti_ActivityMemcpy5 and later */
     void *reserved;
     uint64_t graph_node;
     uint32_t graph;
+    uint32_t channel, channel_type;
 };
 
 struct aorta_cupti_memcpy_peer { /* CUpti_ActivityMemcpyPtoP4 and later */
@@ -88,6 +89,7 @@ struct aorta_cupti_memcpy_peer { /* CUpti_ActivityMemcpyPtoP4 and later */
     void *reserved;
     uint64_t graph_node;
     uint32_t graph;
+    uint32_t channel, channel_type;
 };
 
 struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
@@ -99,6 +101,7 @@ struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
     void *reserved;
     uint64_t graph_node;
     uint32_t graph;
+    uint32_t channel, channel_type;
 };
 
 struct aorta_cupti_call { /* CUpti_ActivityAPI */

@@ -27,6 +27,8 @@ struct aorta_trace_record {
     int64_t bytes;              /* copies and fills */
     uint32_t grid[3], block[3]; /* kernels */
     uint32_t registers, shared_bytes;
+    uint32_t channel;      /* the hardware queue it came through, by the library's number */
+    uint32_t channel_type; /* CUpti_ChannelType: 1 compute, 2 copy engine, 3 decompression; 0: channel unknown */
 };
 
 struct aorta_tracer_facts {

@@ -144,6 +144,8 @@ static struct aorta_trace_record from_kernel(const struct aorta_cupti_kernel *k)
         .block = {(uint32_t)k->block[0], (uint32_t)k->block[1], (uint32_t)k->block[2]},
         .registers = k->registers_per_thread,
         .shared_bytes = (uint32_t)(k->static_shared + k->dynamic_shared),
+        .channel = k->channel,
+        .channel_type = k->channel_type,
     };
 }
 
@@ -160,6 +162,8 @@ static struct aorta_trace_record from_memcpy(const struct aorta_cupti_memcpy *c)
         .graph = c->graph,
         .graph_node = c->graph_node,
         .bytes = (int64_t)c->bytes,
+        .channel = c->channel,
+        .channel_type = c->channel_type,
     };
 }
 
@@ -176,6 +180,8 @@ static struct aorta_trace_record from_memcpy_peer(const struct aorta_cupti_memcp
         .graph = c->graph,
         .graph_node = c->graph_node,
         .bytes = (int64_t)c->bytes,
+        .channel = c->channel,
+        .channel_type = c->channel_type,
     };
 }
 
@@ -192,6 +198,8 @@ static struct aorta_trace_record from_memset(const struct aorta_cupti_memset *m)
         .graph = m->graph,
         .graph_node = m->graph_node,
         .bytes = (int64_t)m->bytes,
+        .channel = m->channel,
+        .channel_type = m->channel_type,
     };
 }
 

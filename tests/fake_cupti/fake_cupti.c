@@ -251,6 +251,8 @@ static void put_transfer(uint8_t *record, const struct fake_activity *a) {
     put(record, 44 + shift, &a->correlation, 4);
     put(record, shift ? 72 : 64, &a->graph_node, 8);
     put(record, shift ? 80 : 72, &a->graph, 4);
+    put(record, shift ? 84 : 76, &a->channel, 4);
+    put(record, shift ? 88 : 80, &a->channel_type, 4);
 }
 
 /* Room for one record in the buffer; NULL when the client has none to give. */

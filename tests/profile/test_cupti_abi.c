@@ -30,6 +30,8 @@ typedef CUpti_ActivityMemcpy5 vendor_memcpy;
     SAME(ours, correlation, theirs, correlationId);                                                                    \
     SAME(ours, graph_node, theirs, graphNodeId);                                                                       \
     SAME(ours, graph, theirs, graphId);                                                                                \
+    SAME(ours, channel, theirs, channelID);                                                                            \
+    SAME(ours, channel_type, theirs, channelType);                                                                     \
     _Static_assert(sizeof(struct ours) <= sizeof(theirs), "longer than the record")
 
 TIMES_AND_PLACE(aorta_cupti_kernel, vendor_kernel);
@@ -41,8 +43,6 @@ SAME(aorta_cupti_kernel, block[2], vendor_kernel, blockZ);
 SAME(aorta_cupti_kernel, static_shared, vendor_kernel, staticSharedMemory);
 SAME(aorta_cupti_kernel, dynamic_shared, vendor_kernel, dynamicSharedMemory);
 SAME(aorta_cupti_kernel, name, vendor_kernel, name);
-SAME(aorta_cupti_kernel, channel, vendor_kernel, channelID);
-SAME(aorta_cupti_kernel, channel_type, vendor_kernel, channelType);
 TIMES_AND_PLACE(aorta_cupti_memcpy, vendor_memcpy);
 SAME(aorta_cupti_memcpy, copy_kind, vendor_memcpy, copyKind);
 SAME(aorta_cupti_memcpy, bytes, vendor_memcpy, bytes);

@@ -46,8 +46,18 @@ static void every_field(void **state) {
          .grid = {10, 20, 30},
          .block = {128, 2, 1},
          .shared = 49152,
-         .registers = 168},
-        {.kind = MEMCPY, .start = 3000, .end = 3100, .stream = 8, .correlation = 100, .bytes = 4096, .copy_kind = 1},
+         .registers = 168,
+         .channel = 11,
+         .channel_type = 1},
+        {.kind = MEMCPY,
+         .start = 3000,
+         .end = 3100,
+         .stream = 8,
+         .correlation = 100,
+         .bytes = 4096,
+         .copy_kind = 1,
+         .channel = 12,
+         .channel_type = 2},
         {.kind = PEER,
          .start = 3200,
          .end = 3300,
@@ -58,9 +68,20 @@ static void every_field(void **state) {
          .graph = 6,
          .graph_node = 12,
          .bytes = 8192,
-         .copy_kind = 10},
-        {.kind = MEMSET, .start = 3400, .end = 3500, .stream = 8, .correlation = 102, .bytes = 512, .graph_node = 77},
+         .copy_kind = 10,
+         .channel = 13,
+         .channel_type = 2},
+        {.kind = MEMSET,
+         .start = 3400,
+         .end = 3500,
+         .stream = 8,
+         .correlation = 102,
+         .bytes = 512,
+         .graph_node = 77,
+         .channel = 14,
+         .channel_type = 1},
     };
+    static const uint32_t types[] = {1, 2, 2, 1};
     for (size_t i = 0; i < 4; i++) fake->record(&rows[i]);
     check_ok(aorta_tracer_flush(tracer, false));
     memset(name, 'x', sizeof name - 1);
@@ -96,6 +117,10 @@ static void every_field(void **state) {
     assert_int_equal(records[3].kind, AORTA_TRACE_FILL);
     assert_int_equal(records[3].bytes, 512);
     assert_int_equal(records[3].graph_node, 77);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(records[i].channel, 11 + i);
+        assert_int_equal(records[i].channel_type, types[i]);
+    }
     free(records);
     struct aorta_tracer_facts facts = aorta_tracer_get_facts(tracer);
     assert_string_equal(facts.library, "CUPTI 13.0.1");

@@ -1,0 +1,86 @@
+/* Queues, streams and gaps of recorded work. */
+#include "check.h"
+#include "hwq/queues.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define KERNEL(start, end, of, through)                                                                                \
+    { .start_ns = (start), .end_ns = (end), .stream = (of), .queue = (through), .kernel = true, .queued = true }
+
+/* Streams 7 and 8 share queue 100; stream 9 is alone on 200. In no order. */
+static void planted_work(void **state) {
+    (void)state;
+    struct aorta_queue_work work[] = {
+        KERNEL(2000, 2500, 8, 100), KERNEL(0, 1000, 7, 100),
+        KERNEL(1100, 1900, 7, 100), KERNEL(500, 3000, 9, 200),
+        KERNEL(2450, 2600, 7, 100), {.start_ns = 3100, .end_ns = 3200, .stream = 9, .queue = 300, .queued = true},
+    };
+    struct aorta_queues queues;
+    check_ok(aorta_queues_analyse(work, 6, &queues));
+    assert_int_equal(queues.kernels, 5);
+    assert_int_equal(queues.transfers, 1);
+    assert_int_equal(queues.count, 3);
+    assert_int_equal(queues.stream_count, 3);
+    assert_int_equal(queues.streams_on_several, 1); /* 9: its copy */
+    assert_int_equal(queues.span_ns, 3200);
+    assert_int_equal(queues.busy_ns, 3100);
+    const struct aorta_queue *first = &queues.items[0];
+    assert_int_equal(first->id, 100);
+    assert_int_equal(first->kernels, 4);
+    assert_int_equal(first->streams, 2);
+    assert_int_equal(first->busy_ns, 1000 + 800 + 600);
+    assert_int_equal(first->changes, 2);
+    /* 1000 → 1100 stays; 1900 → 2000 goes; 2500 → 2450 overlaps */
+    assert_int_equal(first->stay.ns.count, 1);
+    assert_true(first->stay.ns.p50 == 100);
+    assert_int_equal(first->go.ns.count, 1);
+    assert_true(first->go.ns.p50 == 100);
+    assert_int_equal(first->go.overlapping, 1);
+    /* stream 7: 1000 → 1100, 1900 → 2450 */
+    assert_int_equal(queues.intra.ns.count, 2);
+    assert_true(queues.intra.ns.max == 550);
+    /* last to end before: 2000: 1900 of 7; 1100: 1000 of 7, the same stream; 2450: 1900 of 7, the same */
+    assert_int_equal(queues.inter.ns.count, 1);
+    assert_true(queues.inter.ns.p50 == 100);
+    assert_true(fabs(queues.parallel - (1000 + 800 + 500 + 150 + 2500) / 3000.0) < 1e-12);
+    struct aorta_text text = {0};
+    aorta_queues_text(&queues, "channel", &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "Hardware queues used: 3\n"));
+    assert_non_null(strstr(text.data, "channel 100 "));
+    assert_non_null(strstr(text.data, "1 of 3 streams used more than one channel"));
+    aorta_text_free(&text);
+    aorta_queues_free(&queues);
+}
+
+static void queues_that_are_not_known(void **state) {
+    (void)state;
+    struct aorta_queue_work work[] = {
+        {.start_ns = 0, .end_ns = 10, .stream = 1, .kernel = true},
+        {.start_ns = 20, .end_ns = 30, .stream = 2, .kernel = true},
+    };
+    struct aorta_queues queues;
+    check_ok(aorta_queues_analyse(work, 2, &queues));
+    assert_int_equal(queues.count, 0);
+    assert_int_equal(queues.unqueued, 2);
+    assert_true(queues.inter.ns.p50 == 10);
+    struct aorta_text text = {0};
+    aorta_queues_text(&queues, "queue", &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "does not say which queue 2 of the kernels came through"));
+    aorta_text_free(&text);
+    aorta_queues_free(&queues);
+    check_ok(aorta_queues_analyse(work, 0, &queues));
+    assert_int_equal(queues.kernels, 0);
+    assert_true(isnan(queues.parallel));
+    aorta_queues_free(&queues);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(planted_work),
+        cmocka_unit_test(queues_that_are_not_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
