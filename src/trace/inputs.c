@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "trace/source.h"
+#include "trace/spool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -68,7 +69,8 @@ static aorta_status looks_like_trace(const char *path, bool *trace) {
     *trace = false;
     if (ends_with(path, length, ".gz")) length -= strlen(".gz");
     if (ends_with(path, length, ".json")) return holds_trace(path, trace);
-    *trace = ends_with(path, length, ".db") || ends_with(path, length, "_kernel_trace.csv");
+    *trace = ends_with(path, length, ".db") || ends_with(path, length, "_kernel_trace.csv") ||
+             ends_with(path, length, AORTA_SPOOL_SUFFIX);
     return NULL;
 }
 
@@ -121,8 +123,8 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     AORTA_TRY(add_folder(paths, path, 0));
     if (paths->count > before) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
-                       "%s holds no trace: no .json with traceEvents or rocprofiler-sdk-tool, no .db and no "
-                       "_kernel_trace.csv (.gz of these counts too)",
+                       "%s holds no trace: no .json with traceEvents or rocprofiler-sdk-tool, no .db, no "
+                       "_kernel_trace.csv (.gz of these counts too) and no .spool of aorta trace run",
                        path);
 }
 
@@ -132,6 +134,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
     if (!status) status = aorta_trace_open_many((const char *const *)files.items, files.count, options, list);
+    if (!status) aorta_spool_number_ranks(list);
     free_paths(&files);
     return status;
 }

@@ -16,7 +16,7 @@ enum { LOOK_NS = 100000000, LOOKS_AT_FIRST = 20, LOOK_EVERY = 20 };
 
 static const int passed_on[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT};
 
-static _Noreturn void become(const struct aorta_run_options *options, const sigset_t *mask) {
+static _Noreturn void become(const struct aorta_trace_run_options *options, const sigset_t *mask) {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* should this process be killed */
     sigprocmask(SIG_SETMASK, mask, NULL);
     if (options->output_to_error) dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -38,7 +38,8 @@ static bool any_spool(const char *directory) {
 }
 
 /* Often at first, for short programs, then seldom; no more once something is recorded. */
-static void watch(const struct aorta_run_options *options, pid_t child, int round, struct aorta_witness *witness) {
+static void watch(const struct aorta_trace_run_options *options, pid_t child, int round,
+                  struct aorta_witness *witness) {
     if (!options->spools || witness->driver_pid) return;
     if (round > LOOKS_AT_FIRST && round % LOOK_EVERY) return;
     if (!any_spool(options->spools)) aorta_witness_look(witness, child, AORTA_INJECT_DIRECTORY);
@@ -49,8 +50,8 @@ static void pass_on(pid_t child, const siginfo_t *info) {
     if (info->si_signo != SIGCHLD && !terminals) kill(child, info->si_signo);
 }
 
-static aorta_status wait_for(const struct aorta_run_options *options, pid_t child, const sigset_t *watched,
-                             struct aorta_run_result *result) {
+static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_t child, const sigset_t *watched,
+                             struct aorta_trace_run_result *result) {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     int wait_status = 0;
     pid_t ended = 0;
@@ -66,9 +67,10 @@ static aorta_status wait_for(const struct aorta_run_options *options, pid_t chil
     return NULL;
 }
 
-aorta_status aorta_run_program(const struct aorta_run_options *options, struct aorta_run_result *result) {
+aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *options,
+                                     struct aorta_trace_run_result *result) {
     sigset_t watched, former;
-    *result = (struct aorta_run_result){0};
+    *result = (struct aorta_trace_run_result){0};
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&watched, passed_on[i]);

@@ -9,7 +9,7 @@
 /* ---- reading ---- */
 
 static aorta_status read_one(const char *path, const struct aorta_trace_options *options,
-                             struct aorta_run_process *process, struct aorta_trace_list *traces) {
+                             struct aorta_trace_run_process *process, struct aorta_trace_list *traces) {
     struct aorta_trace_options lenient = {.recover = true, .patterns = options ? options->patterns : NULL};
     struct aorta_trace *trace = NULL;
     process->rank = -1;
@@ -26,7 +26,7 @@ static aorta_status read_one(const char *path, const struct aorta_trace_options 
 }
 
 static aorta_status read_all(const glob_t *found, const struct aorta_trace_options *options,
-                             struct aorta_run_record *record) {
+                             struct aorta_trace_run_record *record) {
     record->processes = calloc(found->gl_pathc + 1, sizeof *record->processes);
     if (!record->processes) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu processes", found->gl_pathc);
     for (size_t i = 0; i < found->gl_pathc; i++) {
@@ -38,60 +38,28 @@ static aorta_status read_all(const glob_t *found, const struct aorta_trace_optio
 
 /* ---- ranks ---- */
 
-static bool same_file(const struct aorta_trace *trace, const struct aorta_run_process *process) {
-    return strcmp(trace->path, process->path) == 0;
-}
-
-static struct aorta_run_process *process_of(struct aorta_run_record *record, const struct aorta_trace *trace) {
-    for (size_t i = 0; i < record->process_count; i++)
-        if (same_file(trace, &record->processes[i])) return &record->processes[i];
-    return NULL;
-}
-
-/* Named ranks first; of one rank the process that did most; the others by device, then by their start. */
-static int compare_traces(const void *a, const void *b, void *user) {
-    const struct aorta_trace *x = *(struct aorta_trace *const *)a, *y = *(struct aorta_trace *const *)b;
-    struct aorta_run_record *record = user;
-    const struct aorta_spool_facts *fx = &process_of(record, x)->facts, *fy = &process_of(record, y)->facts;
-    if ((x->rank < 0) != (y->rank < 0)) return x->rank < 0 ? 1 : -1;
-    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-    if (x->rank >= 0 && fx->work != fy->work) return fx->work > fy->work ? -1 : 1;
-    if (x->work[0].device != y->work[0].device) return x->work[0].device < y->work[0].device ? -1 : 1;
-    if (fx->process.start_ns != fy->process.start_ns) return fx->process.start_ns < fy->process.start_ns ? -1 : 1;
-    return 0;
-}
-
-/* Every trace gets a rank of its own: the named ones keep theirs, the rest follow. */
-static void number_ranks(struct aorta_run_record *record) {
-    struct aorta_trace_list *list = &record->traces;
-    int32_t next = 0, former = -1;
-    if (!list->count) return;
-    qsort_r(list->items, list->count, sizeof *list->items, compare_traces, record);
-    for (size_t i = 0; i < list->count; i++) {
-        int32_t named = list->items[i]->rank;
-        if (named >= 0 && named == former) list->items[i]->rank = -1;
-        if (named >= next) next = named + 1;
-        former = named;
-    }
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i]->rank < 0) list->items[i]->rank = next++;
-        process_of(record, list->items[i])->rank = list->items[i]->rank;
+static void tell_ranks(struct aorta_trace_run_record *record) {
+    for (size_t i = 0; i < record->process_count; i++) {
+        struct aorta_trace_run_process *process = &record->processes[i];
+        for (size_t j = 0; j < record->traces.count; j++)
+            if (strcmp(record->traces.items[j]->path, process->path) == 0)
+                process->rank = record->traces.items[j]->rank;
     }
 }
 
 static int compare_processes(const void *a, const void *b) {
-    const struct aorta_run_process *x = a, *y = b;
+    const struct aorta_trace_run_process *x = a, *y = b;
     if ((x->rank < 0) != (y->rank < 0)) return x->rank < 0 ? 1 : -1;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
     int64_t i = x->facts.process.start_ns, j = y->facts.process.start_ns;
     return i < j ? -1 : i > j;
 }
 
-aorta_status aorta_run_read(const char *directory, const struct aorta_trace_options *options,
-                            struct aorta_run_record *record) {
+aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trace_options *options,
+                                  struct aorta_trace_run_record *record) {
     char pattern[4096];
     glob_t found;
-    *record = (struct aorta_run_record){0};
+    *record = (struct aorta_trace_run_record){0};
     if (snprintf(pattern, sizeof pattern, "%s/*" AORTA_SPOOL_SUFFIX, directory) >= (int)sizeof pattern)
         return AORTA_ERROR(AORTA_IO, "%s: the path is too long", directory);
     int result = glob(pattern, 0, NULL, &found);
@@ -100,17 +68,18 @@ aorta_status aorta_run_read(const char *directory, const struct aorta_trace_opti
     aorta_status status = read_all(&found, options, record);
     globfree(&found);
     if (status) return status;
-    number_ranks(record);
+    aorta_spool_number_ranks(&record->traces);
+    tell_ranks(record);
     qsort(record->processes, record->process_count, sizeof *record->processes, compare_processes);
     return NULL;
 }
 
-void aorta_run_record_free(struct aorta_run_record *record) {
+void aorta_trace_run_record_free(struct aorta_trace_run_record *record) {
     for (size_t i = 0; i < record->process_count; i++) {
         aorta_spool_facts_free(&record->processes[i].facts);
         free(record->processes[i].path);
     }
     free(record->processes);
     aorta_trace_list_free(&record->traces);
-    *record = (struct aorta_run_record){0};
+    *record = (struct aorta_trace_run_record){0};
 }

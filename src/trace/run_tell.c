@@ -64,9 +64,9 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
     if (facts->cut_bytes) aorta_text_puts(out, "; the last record was cut");
 }
 
-void aorta_run_tell(const struct aorta_run_record *record, struct aorta_text *out) {
+void aorta_trace_run_tell(const struct aorta_trace_run_record *record, struct aorta_text *out) {
     for (size_t i = 0; i < record->process_count; i++) {
-        const struct aorta_run_process *process = &record->processes[i];
+        const struct aorta_trace_run_process *process = &record->processes[i];
         if (process->rank < 0) continue;
         aorta_text_printf(out, "rank %d: ", process->rank);
         put_command(&process->facts, out);
@@ -147,8 +147,8 @@ static void put_unseen(const struct aorta_witness *witness, struct aorta_text *o
                              "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH\n");
 }
 
-void aorta_run_tell_nothing(const struct aorta_run_record *record, const struct aorta_run_result *result,
-                            struct aorta_text *out) {
+void aorta_trace_run_tell_nothing(const struct aorta_trace_run_record *record,
+                                  const struct aorta_trace_run_result *result, struct aorta_text *out) {
     aorta_text_puts(out, "no activity of a GPU was recorded: ");
     for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
     if (!record->process_count) put_unseen(&result->witness, out);

@@ -29,6 +29,10 @@ AORTA_MUST_USE aorta_status aorta_spool_read(FILE *file, const char *path, const
 
 extern const struct aorta_trace_reader aorta_trace_reader_spool;
 
+/* Gives each spool of the list a rank of its own: those that the environment named keep theirs (of two processes of one
+ * rank that with more work), the others follow in order of device and start. */
+void aorta_spool_number_ranks(struct aorta_trace_list *list);
+
 /* The name of a C++ function as people write it; the caller frees it. NULL: it is none, or no C++ library is here. */
 char *aorta_demangle(const char *name);
 

@@ -1,5 +1,5 @@
-/* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The input
- * is what stands behind the head; the lowest bit of its length asks for --recover. */
+/* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The
+ * input is what stands behind the head; the lowest bit of its length asks for --recover. */
 #include "trace/spool.h"
 
 #include <stdlib.h>

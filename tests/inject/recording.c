@@ -19,30 +19,30 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 }
 
 void recording_close(struct recording *recording) {
-    aorta_run_record_free(&recording->record);
+    aorta_trace_run_record_free(&recording->record);
     nftw(recording->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 void recording_run(struct recording *recording, const char *scenario, int number,
-                   const struct aorta_run_variable *more) {
+                   const struct aorta_trace_run_variable *more) {
     char program[] = PROGRAM, name[64], code[16];
-    struct aorta_run_variable variables[9] = {{"CUDA_INJECTION64_PATH", INJECT},
-                                              {AORTA_INJECT_DIRECTORY, recording->directory},
-                                              {"LD_LIBRARY_PATH", FAKE_CUDA_FOLDER},
-                                              {"FAKE_CUPTI", FAKE_CUPTI_FILE},
-                                              {AORTA_INJECT_FLUSH, "50"}};
+    struct aorta_trace_run_variable variables[9] = {{"CUDA_INJECTION64_PATH", INJECT},
+                                                    {AORTA_INJECT_DIRECTORY, recording->directory},
+                                                    {"LD_LIBRARY_PATH", FAKE_CUDA_FOLDER},
+                                                    {"FAKE_CUPTI", FAKE_CUPTI_FILE},
+                                                    {AORTA_INJECT_FLUSH, "50"}};
     size_t count = 5;
     for (; more && more->name; more++) variables[count++] = *more;
     snprintf(name, sizeof name, "%s", scenario);
     snprintf(code, sizeof code, "%d", number);
     char *command[] = {program, name, code, NULL};
-    const struct aorta_run_options options = {.command = command,
-                                              .variables = variables,
-                                              .variable_count = count,
-                                              .output_to_error = true,
-                                              .spools = recording->directory};
-    check_ok(aorta_run_program(&options, &recording->result));
-    check_ok(aorta_run_read(recording->directory, NULL, &recording->record));
+    const struct aorta_trace_run_options options = {.command = command,
+                                                    .variables = variables,
+                                                    .variable_count = count,
+                                                    .output_to_error = true,
+                                                    .spools = recording->directory};
+    check_ok(aorta_trace_run_program(&options, &recording->result));
+    check_ok(aorta_trace_run_read(recording->directory, NULL, &recording->record));
 }
 
 struct recorded recorded_of(const struct aorta_trace *trace) {

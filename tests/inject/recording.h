@@ -6,8 +6,8 @@
 
 struct recording {
     char directory[64];
-    struct aorta_run_result result;
-    struct aorta_run_record record;
+    struct aorta_trace_run_result result;
+    struct aorta_trace_run_record record;
 };
 
 /* A fresh directory. */
@@ -15,7 +15,7 @@ void recording_open(struct recording *recording);
 /* Runs a scenario of programs/program.c; `more` variables follow those that the library needs (at most four, may be
  * NULL-terminated by a row without a name). Reads what was recorded. */
 void recording_run(struct recording *recording, const char *scenario, int number,
-                   const struct aorta_run_variable *more);
+                   const struct aorta_trace_run_variable *more);
 void recording_close(struct recording *recording);
 
 /* Sums over a trace, in us. */

@@ -22,7 +22,7 @@ static void check_steps(const struct aorta_trace *trace, int steps) {
     assert_int_equal(sums.comm_us, 100 * steps);
 }
 
-static const struct aorta_run_process *only_process(const struct recording *recording, uint32_t state) {
+static const struct aorta_trace_run_process *only_process(const struct recording *recording, uint32_t state) {
     assert_int_equal(recording->record.process_count, 1);
     assert_string_equal(aorta_spool_state_name(recording->record.processes[0].facts.head.state),
                         aorta_spool_state_name(state));
@@ -32,9 +32,9 @@ static const struct aorta_run_process *only_process(const struct recording *reco
 static void expect_words(const struct recording *recording, const char *part) {
     struct aorta_text text = {0};
     if (recording->record.traces.count)
-        aorta_run_tell(&recording->record, &text);
+        aorta_trace_run_tell(&recording->record, &text);
     else
-        aorta_run_tell_nothing(&recording->record, &recording->result, &text);
+        aorta_trace_run_tell_nothing(&recording->record, &recording->result, &text);
     if (!text.data || !strstr(text.data, part)) fail_msg("expected \"%s\" in: %s", part, text.data ? text.data : "");
     aorta_text_free(&text);
 }
@@ -45,7 +45,7 @@ static void a_program_is_recorded_whole(void **state) {
     recording_open(&r);
     recording_run(&r, "normal", 0, NULL);
     assert_int_equal(r.result.exit_code, 0);
-    const struct aorta_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
+    const struct aorta_trace_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
     assert_int_equal(process->rank, 0);
     assert_int_equal(process->facts.head.lost, 0);
     assert_int_equal(process->facts.cut_bytes, 0);
@@ -70,7 +70,7 @@ static void a_program_is_recorded_whole(void **state) {
 static void ranges_of_nvtx_are_steps(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable nvtx[] = {{AORTA_INJECT_NVTX, "1"}, {0}};
+    const struct aorta_trace_run_variable nvtx[] = {{AORTA_INJECT_NVTX, "1"}, {0}};
     recording_open(&r);
     recording_run(&r, "normal", 0, nvtx);
     assert_int_equal(recorded_of(r.record.traces.items[0]).steps, STEPS);
@@ -133,7 +133,7 @@ static void ranks_are_those_of_the_environment(void **state) {
 static void two_processes_of_one_rank_are_kept_apart(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable rank[] = {{"RANK", "4"}, {0}};
+    const struct aorta_trace_run_variable rank[] = {{"RANK", "4"}, {0}};
     recording_open(&r);
     recording_run(&r, "replaced", 0, rank); /* the second image did more */
     assert_int_equal(r.record.traces.count, 2);
@@ -201,7 +201,7 @@ static void a_profiler_that_comes_later_gets_cupti(void **state) {
 static void a_refusal_of_cupti_is_told_with_its_mend(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "kernels:35"}, {0}};
+    const struct aorta_trace_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "kernels:35"}, {0}};
     recording_open(&r);
     recording_run(&r, "normal", 0, refusal);
     assert_int_equal(r.result.exit_code, 0);
@@ -251,7 +251,7 @@ static void cuda_without_work_is_told_apart(void **state) {
 static void a_full_file_ends_the_recording_and_not_the_program(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable limit[] = {{AORTA_INJECT_LIMIT, "1"}, {0}};
+    const struct aorta_trace_run_variable limit[] = {{AORTA_INJECT_LIMIT, "1"}, {0}};
     recording_open(&r);
     recording_run(&r, "flood", 20000, limit);
     assert_int_equal(r.result.exit_code, 0);
@@ -277,11 +277,11 @@ static void a_disk_without_room_ends_the_recording_and_not_the_program(void **st
 static void what_comes_too_fast_is_counted(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable slow[] = {{AORTA_INJECT_FLUSH, "60000"}, {0}};
+    const struct aorta_trace_run_variable slow[] = {{AORTA_INJECT_FLUSH, "60000"}, {0}};
     enum { FLOOD = 60000 };
     recording_open(&r);
     recording_run(&r, "flood", FLOOD, slow); /* more than the buffers hold before the first look */
-    const struct aorta_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
+    const struct aorta_trace_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
     const struct aorta_trace *trace = r.record.traces.items[0];
     assert_true(process->facts.head.lost > 0);
     /* Four pieces of work and four calls a step. */
@@ -293,7 +293,7 @@ static void what_comes_too_fast_is_counted(void **state) {
 static void a_directory_that_cannot_be_written_is_no_harm(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable nowhere[] = {{AORTA_INJECT_DIRECTORY, "/nowhere/at/all"}, {0}};
+    const struct aorta_trace_run_variable nowhere[] = {{AORTA_INJECT_DIRECTORY, "/nowhere/at/all"}, {0}};
     recording_open(&r);
     recording_run(&r, "normal", 4, nowhere);
     assert_int_equal(r.result.exit_code, 4);
@@ -304,8 +304,8 @@ static void a_directory_that_cannot_be_written_is_no_harm(void **state) {
 static void a_delay_and_a_duration_are_kept(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_run_variable late[] = {{AORTA_INJECT_DELAY, "60000"}, {0}};
-    const struct aorta_run_variable brief[] = {{AORTA_INJECT_DURATION, "200"}, {0}};
+    const struct aorta_trace_run_variable late[] = {{AORTA_INJECT_DELAY, "60000"}, {0}};
+    const struct aorta_trace_run_variable brief[] = {{AORTA_INJECT_DURATION, "200"}, {0}};
     recording_open(&r);
     recording_run(&r, "normal", 0, late);
     assert_int_equal(r.record.traces.count, 0);

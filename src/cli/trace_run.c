@@ -1,0 +1,293 @@
+/* aorta trace run: an unmodified program, recorded and judged. */
+#include "cli/trace_run.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "comm/mpirun.h"
+#include "trace/analysis.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <glob.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(struct aorta_trace_run_arguments, field)
+static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
+static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1 << 24};
+static const struct aorta_choice tools[] = {
+    {"auto", AORTA_TRACE_RUN_AUTO}, {"cuda", AORTA_TRACE_RUN_CUDA}, {"rocm", AORTA_TRACE_RUN_ROCM}, {NULL, 0}};
+static const struct aorta_choice formats[] = {{"auto", AORTA_TRACE_RUN_FORMAT_AUTO},
+                                              {"rocpd", AORTA_TRACE_RUN_FORMAT_ROCPD},
+                                              {"json", AORTA_TRACE_RUN_FORMAT_JSON},
+                                              {"csv", AORTA_TRACE_RUN_FORMAT_CSV},
+                                              {NULL, 0}};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "output",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(output),
+               .fallback = "null",
+               .nullable = true,
+               .help = "directory that keeps what was recorded, and analysis.json; made when missing. Read it again "
+                       "with aorta trace analyze DIR"},
+     .letter = 'o',
+     .argument = "DIR"},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print the analysis as JSON on standard output; the program's own goes to standard error"}},
+    {.value = {.key = "comm-pattern",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(comm_patterns),
+               .fallback = "null",
+               .nullable = true,
+               .help = "kernels whose name has this extended regular expression are communication too"},
+     .argument = "REGEX"},
+    {.value = {.key = "delay",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(delay_s),
+               .fallback = "0",
+               .limits = &not_negative,
+               .help = "begin to record so long after CUDA's start (CUDA only; kernels of graphs made before are not "
+                       "seen)"},
+     .argument = "SECONDS"},
+    {.value = {.key = "duration",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(duration_s),
+               .fallback = "0",
+               .limits = &not_negative,
+               .help = "record for so long; 0: to the end (CUDA only)"},
+     .argument = "SECONDS"},
+    {.value = {.key = "limit-mb",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(limit_mb),
+               .fallback = "2048",
+               .limits = &at_least_one,
+               .help = "recording of a process stops when its file has this size (CUDA only)"},
+     .argument = "MB"},
+    {.value = {.key = "nvtx",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(nvtx),
+               .fallback = "false",
+               .help = "record ranges of NVTX too (CUDA only); a range ProfilerStep#N is a step"}},
+    {.value = {.key = "cupti",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(cupti),
+               .fallback = "null",
+               .nullable = true,
+               .help = "libcupti to use where the program has none loaded; null: the one that suits its driver"},
+     .argument = "FILE"},
+    {.value = {.key = "tool",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(tool),
+               .fallback = "auto",
+               .choices = tools,
+               .help = "cuda: a library of ours in the program; rocm: rocprofv3 around it; auto: by the GPUs here"},
+     .argument = "auto|cuda|rocm"},
+    {.value = {.key = "format",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(format),
+               .fallback = "auto",
+               .choices = formats,
+               .help = "what rocprofv3 writes; auto: rocpd where it can, else json (ROCm only)"},
+     .argument = "auto|rocpd|json|csv"},
+    {.value = {.key = "dry-run",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(dry_run),
+               .fallback = "false",
+               .help = "print the command that would be run, and run nothing"}},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta trace run [-o DIR] [--json] [OPTIONS] -- COMMAND [ARGUMENT …]",
+    .about = "Runs a program that nobody changed, a PyTorch job for example, with all its children and ranks, records "
+             "every kernel and copy on its GPUs, and says at its end what communication, copies and the host cost. "
+             "The words about it go to standard error.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .operands = true,
+    .command = true,
+    .footer = "Steps are known where the program marks them with NVTX (--nvtx); record_function of PyTorch does so\n"
+              "under torch.autograd.profiler.emit_nvtx(). Else the whole recording is judged.\n"
+              "Exit code: the program's own (128 + signal when a signal ended it).\n",
+};
+
+/* ---- the directory ---- */
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+static aorta_status make_temporary(char path[PATH_MAX]) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (mkdtemp(path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or -o another)", path, strerror(errno));
+}
+
+static aorta_status use_output(const char *output, char path[PATH_MAX]) {
+    char pattern[PATH_MAX + 16];
+    glob_t found;
+    AORTA_TRY(aorta_directory_check_writable(output, "-o"));
+    AORTA_TRY(aorta_directory_make(output));
+    if (!realpath(output, path)) return AORTA_ERROR(AORTA_IO, "-o %s: %s", output, strerror(errno));
+    snprintf(pattern, sizeof pattern, "%s/*" AORTA_SPOOL_SUFFIX, path);
+    bool used = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+    globfree(&found);
+    if (!used) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "-o %s: holds the recording of another run; remove it, or name another directory",
+                       output);
+}
+
+/* ---- which tool ---- */
+
+static bool is_there(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static enum aorta_trace_run_tool choose_tool(int wish) {
+    if (wish != AORTA_TRACE_RUN_AUTO) return (enum aorta_trace_run_tool)wish;
+    bool nvidia = is_there("/dev/nvidiactl") || is_there("/proc/driver/nvidia") || is_there("/dev/dxg");
+    return is_there("/dev/kfd") && !nvidia ? AORTA_TRACE_RUN_ROCM : AORTA_TRACE_RUN_CUDA;
+}
+
+void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./";
+    for (; *words; words++) {
+        bool plain = **words && strspn(*words, safe) == strlen(*words);
+        if (!plain) aorta_text_puts(out, "'");
+        for (const char *at = *words; *at; at++) aorta_text_printf(out, *at == '\'' ? "'\\''" : "%c", *at);
+        aorta_text_puts(out, plain ? "" : "'");
+        if (words[1]) aorta_text_puts(out, " ");
+    }
+}
+
+/* ---- the end ---- */
+
+/* The shape of an analysis, for readers by machine. */
+static void empty_json(const char *reason, struct aorta_text *json) {
+    struct aorta_json writer;
+    aorta_json_begin(&writer, json, 2);
+    aorta_json_object(&writer);
+    aorta_json_key_int(&writer, "schema_version", 1);
+    aorta_json_key(&writer, "ranks");
+    aorta_json_array(&writer);
+    aorta_json_array_end(&writer);
+    aorta_json_key(&writer, "verdict");
+    aorta_json_array(&writer);
+    aorta_json_array_end(&writer);
+    aorta_json_key_string(&writer, "reason", reason);
+    aorta_json_object_end(&writer);
+    aorta_text_puts(json, "\n");
+}
+
+static aorta_status judge(const struct aorta_trace_run_outcome *outcome, struct aorta_text *text,
+                          struct aorta_text *json) {
+    struct aorta_trace_analysis analysis;
+    if (!outcome->traces.count) {
+        empty_json(outcome->words.data ? outcome->words.data : "", json);
+        return NULL;
+    }
+    AORTA_TRY(aorta_trace_analyze(&outcome->traces, NULL, &analysis));
+    aorta_trace_analysis_text(&analysis, text);
+    aorta_trace_analysis_json(&analysis, json);
+    aorta_trace_analysis_free(&analysis);
+    AORTA_TRY(aorta_text_check(text));
+    return aorta_text_check(json);
+}
+
+static void put_lines(const char *lines) {
+    for (const char *at = lines; *at;) {
+        size_t length = strcspn(at, "\n");
+        fprintf(stderr, "aorta trace run: %.*s\n", (int)length, at);
+        at += length + (at[length] == '\n');
+    }
+}
+
+static aorta_status show(const struct aorta_trace_run_arguments *arguments,
+                         const struct aorta_trace_run_outcome *outcome) {
+    struct aorta_text text = {0}, json = {0};
+    fflush(stdout);
+    if (outcome->words.data) put_lines(outcome->words.data);
+    aorta_status status = judge(outcome, &text, &json);
+    if (!status && arguments->json) fputs(json.data, stdout);
+    if (!status && !arguments->json && text.data) fputs(text.data, stderr);
+    if (!status && arguments->output) {
+        char *path = aorta_path_join(arguments->output, "analysis.json");
+        status =
+            path ? aorta_file_replace(path, json.data, json.length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        free(path);
+    }
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    return status;
+}
+
+void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome) {
+    aorta_trace_list_free(&outcome->traces);
+    aorta_text_free(&outcome->words);
+}
+
+/* ---- the command ---- */
+
+static aorta_status check_command(char *const *command) {
+    char path[PATH_MAX];
+    if (!command[0])
+        return AORTA_ERROR(AORTA_USAGE, "no program: write it after --, as in `aorta trace run -- python train.py`");
+    if (aorta_program_find(command[0], path)) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", command[0], strchr(command[0], '/') ? "" : " in PATH");
+}
+
+/* The program has run: its exit code counts, and what goes wrong with the analysis is only told. */
+static int run_in(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                  const struct aorta_trace_options *options, aorta_status *status) {
+    struct aorta_trace_run_outcome outcome = {0};
+    bool ran = false;
+    bool rocm = choose_tool(arguments->tool) == AORTA_TRACE_RUN_ROCM;
+    *status = (rocm ? aorta_trace_run_rocm : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
+    if (ran && !*status) *status = show(arguments, &outcome);
+    if (ran && *status) {
+        fprintf(stderr, "aorta trace run: %s\n", aorta_status_message(*status));
+        aorta_status_free(*status);
+        *status = NULL;
+    }
+    aorta_trace_run_outcome_free(&outcome);
+    return outcome.result.exit_code;
+}
+
+static aorta_status add_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+    for (size_t i = 0; i < list->count; i++)
+        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
+    return NULL;
+}
+
+static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
+    char directory[PATH_MAX] = "";
+    AORTA_TRY(check_command(arguments->command));
+    AORTA_TRY(arguments->output ? use_output(arguments->output, directory) : make_temporary(directory));
+    struct aorta_kernel_patterns *patterns = NULL;
+    aorta_status status = add_patterns(&arguments->comm_patterns, &patterns);
+    const struct aorta_trace_options options = {.recover = true, .patterns = patterns};
+    if (!status) *exit_code = run_in(arguments, directory, &options, &status);
+    aorta_kernel_patterns_free(patterns);
+    if (!arguments->output) nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return status;
+}
+
+aorta_status aorta_cli_trace_run(int argc, char **argv) {
+    struct aorta_trace_run_arguments arguments = {0};
+    struct aorta_cli_line line = {0};
+    int exit_code = 0;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    arguments.command = line.operands; /* the list of operands ends with NULL */
+    aorta_status status = line.help ? NULL : run(&arguments, &exit_code);
+    aorta_cli_free(&line);
+    if (status) return status;
+    if (exit_code) exit(exit_code); /* the program's own, which no status could carry */
+    return NULL;
+}

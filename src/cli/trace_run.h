@@ -1,0 +1,47 @@
+/* The parts of `aorta trace run` that differ between vendors. */
+#ifndef AORTA_CLI_TRACE_RUN_H
+#define AORTA_CLI_TRACE_RUN_H
+
+#include "cli/cli.h"
+#include "trace/run.h"
+
+enum aorta_trace_run_tool { AORTA_TRACE_RUN_AUTO, AORTA_TRACE_RUN_CUDA, AORTA_TRACE_RUN_ROCM };
+enum aorta_trace_run_format {
+    AORTA_TRACE_RUN_FORMAT_AUTO,
+    AORTA_TRACE_RUN_FORMAT_ROCPD,
+    AORTA_TRACE_RUN_FORMAT_JSON,
+    AORTA_TRACE_RUN_FORMAT_CSV
+};
+
+struct aorta_trace_run_arguments {
+    const char *output; /* NULL: a temporary directory */
+    struct aorta_string_list comm_patterns;
+    int tool, format;
+    const char *cupti;
+    double delay_s, duration_s;
+    int64_t limit_mb;
+    bool nvtx, json, dry_run;
+    char **command; /* NULL-terminated; borrowed from the command line */
+};
+
+/* What was recorded, ready to be judged. Zero-initialise; ends with aorta_trace_run_outcome_free. */
+struct aorta_trace_run_outcome {
+    struct aorta_trace_run_result result;
+    struct aorta_trace_list traces;
+    struct aorta_text words; /* about the recording, lines for people */
+};
+void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
+
+/* Runs the program, recording into `directory` (which exists), and reads what was recorded. With --dry-run the command
+ * is printed instead and *ran is false. */
+aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                  const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
+                                  bool *ran);
+aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                  const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
+                                  bool *ran);
+
+/* Words as a shell would take them. */
+void aorta_trace_run_quote(struct aorta_text *out, char *const *words);
+
+#endif

@@ -1,0 +1,129 @@
+/* `aorta trace run` with CUDA: our library in every process that initialises CUDA's driver. */
+#include "cli/trace_run.h"
+#include "trace/inject/settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libaorta_inject.so"
+
+/* Where the library lies as seen from the program: where it is built, unpacked, installed. */
+static const char *const folders[] = {"", "../lib/", "../lib/aorta/"};
+
+static aorta_status find_library(char path[PATH_MAX]) {
+    char self[PATH_MAX] = "", candidate[2 * PATH_MAX];
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    char *slash = strrchr(self, '/');
+    if (slash) slash[1] = '\0';
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(candidate, sizeof candidate, "%s%s" LIBRARY, self, folders[i]);
+        if (access(candidate, R_OK) == 0 && realpath(candidate, path)) return NULL;
+    }
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "%s is neither beside the program (%s) nor in ../lib or ../lib/aorta; install it again", LIBRARY,
+                       self);
+}
+
+/* Two tools cannot be injected into one program. */
+static aorta_status check_environment(void) {
+    const char *other = getenv("CUDA_INJECTION64_PATH");
+    if (!other || !*other || strcmp(other, "none") == 0) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "CUDA_INJECTION64_PATH is %s: another tool records this program already; unset it, or run that "
+                       "tool inside",
+                       other);
+}
+
+/* ---- the environment ---- */
+
+enum { VARIABLES_MAX = 9, NUMBER_LENGTH = 24 };
+
+struct environment {
+    struct aorta_trace_run_variable variables[VARIABLES_MAX];
+    size_t count;
+    char numbers[VARIABLES_MAX][NUMBER_LENGTH];
+};
+
+static void set(struct environment *environment, const char *name, const char *value) {
+    environment->variables[environment->count++] = (struct aorta_trace_run_variable){name, value};
+}
+
+static void set_number(struct environment *environment, const char *name, int64_t value) {
+    char *text = environment->numbers[environment->count];
+    snprintf(text, NUMBER_LENGTH, "%lld", (long long)value);
+    set(environment, name, text);
+}
+
+static void fill(struct environment *environment, const struct aorta_trace_run_arguments *arguments,
+                 const char *library, const char *directory) {
+    set(environment, "CUDA_INJECTION64_PATH", library);
+    set(environment, AORTA_INJECT_DIRECTORY, directory);
+    set_number(environment, AORTA_INJECT_LIMIT, arguments->limit_mb);
+    if (arguments->cupti) set(environment, AORTA_INJECT_CUPTI, arguments->cupti);
+    if (arguments->delay_s > 0) set_number(environment, AORTA_INJECT_DELAY, (int64_t)(arguments->delay_s * 1e3));
+    if (arguments->duration_s > 0)
+        set_number(environment, AORTA_INJECT_DURATION, (int64_t)(arguments->duration_s * 1e3));
+    if (!arguments->nvtx) return;
+    set(environment, AORTA_INJECT_NVTX, "1");
+    set(environment, "NVTX_INJECTION64_PATH", library);
+}
+
+static void print_command(const struct environment *environment, char *const *command) {
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "env ");
+    for (size_t i = 0; i < environment->count; i++)
+        aorta_text_printf(&text, "%s=%s ", environment->variables[i].name, environment->variables[i].value);
+    aorta_trace_run_quote(&text, command);
+    if (text.data) puts(text.data);
+    aorta_text_free(&text);
+}
+
+/* ---- before and after ---- */
+
+static aorta_status read_record(const char *directory, const struct aorta_trace_options *options,
+                                struct aorta_trace_run_outcome *outcome) {
+    struct aorta_trace_run_record record;
+    aorta_status status = aorta_trace_run_read(directory, options, &record);
+    if (!status && record.traces.count)
+        aorta_trace_run_tell(&record, &outcome->words);
+    else if (!status)
+        aorta_trace_run_tell_nothing(&record, &outcome->result, &outcome->words);
+    if (!status) {
+        outcome->traces = record.traces;
+        record.traces = (struct aorta_trace_list){0};
+    }
+    aorta_trace_run_record_free(&record);
+    return status;
+}
+
+aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                  const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
+                                  bool *ran) {
+    char library[PATH_MAX], *cupti = arguments->cupti ? realpath(arguments->cupti, NULL) : NULL;
+    struct environment environment = {0};
+    *ran = false;
+    if (arguments->cupti && !cupti)
+        return AORTA_ERROR(AORTA_USAGE, "--cupti %s: %s", arguments->cupti, strerror(errno));
+    struct aorta_trace_run_arguments absolute = *arguments;
+    absolute.cupti = cupti;
+    aorta_status status = find_library(library);
+    if (!status) status = check_environment();
+    if (!status) fill(&environment, &absolute, library, directory);
+    if (!status && arguments->dry_run) {
+        print_command(&environment, arguments->command);
+    } else if (!status) {
+        const struct aorta_trace_run_options run = {.command = arguments->command,
+                                                    .variables = environment.variables,
+                                                    .variable_count = environment.count,
+                                                    .output_to_error = arguments->json,
+                                                    .spools = directory};
+        status = aorta_trace_run_program(&run, &outcome->result);
+        *ran = status == NULL;
+    }
+    free(cupti);
+    return status || !*ran ? status : read_record(directory, options, outcome);
+}
