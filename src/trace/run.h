@@ -42,7 +42,7 @@ struct aorta_trace_run_process {
 struct aorta_trace_run_record {
     struct aorta_trace_run_process *processes; /* in order of rank, then of their start */
     size_t process_count;
-    struct aorta_trace_list traces; /* one for each process in which something ran; ranks are all different */
+    struct aorta_trace_list traces; /* of processes in which something ran, by rank; ranks are all different */
 };
 
 /* Reads all spools of a directory. A damaged one is read up to the damage. Ranks are those that the environment of the

@@ -47,6 +47,11 @@ static void tell_ranks(struct aorta_trace_run_record *record) {
     }
 }
 
+static int compare_traces(const void *a, const void *b) {
+    const struct aorta_trace *x = *(struct aorta_trace *const *)a, *y = *(struct aorta_trace *const *)b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
 static int compare_processes(const void *a, const void *b) {
     const struct aorta_trace_run_process *x = a, *y = b;
     if ((x->rank < 0) != (y->rank < 0)) return x->rank < 0 ? 1 : -1;
@@ -70,6 +75,8 @@ aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trac
     if (status) return status;
     aorta_spool_number_ranks(&record->traces);
     tell_ranks(record);
+    if (record->traces.count)
+        qsort(record->traces.items, record->traces.count, sizeof *record->traces.items, compare_traces);
     qsort(record->processes, record->process_count, sizeof *record->processes, compare_processes);
     return NULL;
 }
