@@ -147,8 +147,9 @@ static bool plausible(const struct fit *fit, size_t shorter) {
     return fit->agreeing * 10 >= fit->pairs * 9 && fit->pairs * 2 >= (shorter < SAMPLES ? shorter : SAMPLES);
 }
 
-/* The lag with the smallest spread. A program that repeats itself exactly fits at several lags: among those that fit
- * about as well, the one that agrees best with the clocks counts; `wall` is what these say the shift is. */
+/* The lag with the smallest spread. A program that repeats itself exactly fits at several lags. Among those that fit
+ * about as well none at all is taken if both have the same number of collectives, which recordings of the same steps
+ * have; else the one that agrees best with the clocks; `wall` is what these say the shift is. */
 static int64_t find_lag(struct run reference, struct run other, int64_t wall_ns) {
     enum { SLACK_NS = 20000 };
     int64_t differences[SAMPLES + 1];
@@ -164,6 +165,7 @@ static int64_t find_lag(struct run reference, struct run other, int64_t wall_ns)
         struct fit fit = fit_of(reference, other, lag, differences);
         if (!fit.agreeing || !plausible(&fit, shorter)) continue;
         if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
+        if (lag == 0 && reference.count == other.count) return 0;
         if (distance_of(&fit, wall_ns) >= distance) continue;
         distance = distance_of(&fit, wall_ns);
         best = lag;
