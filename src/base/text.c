@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,6 +50,20 @@ void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
     vsnprintf(text->data + text->length, (size_t)length + 1, format, args);
     va_end(args);
     text->length += (size_t)length;
+}
+
+struct aorta_brief aorta_brief(double value) {
+    double size = fabs(value);
+    int decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 2 - (int)floor(log10(size));
+    struct aorta_brief brief;
+    if (decimals > 9) decimals = 9;
+    snprintf(brief.text, sizeof brief.text, "%.*f", decimals, value);
+    if (!strchr(brief.text, '.')) return brief;
+    size_t length = strlen(brief.text);
+    while (brief.text[length - 1] == '0') length--;
+    if (brief.text[length - 1] == '.') length--;
+    brief.text[length] = '\0';
+    return brief;
 }
 
 void aorta_text_clear(struct aorta_text *text) {

@@ -21,6 +21,13 @@ void aorta_text_clear(struct aorta_text *text); /* empties it, keeps the memory 
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
+/* A number for a sentence: three significant digits or all before the point, never an exponent ("0.0123", "4.57",
+ * "10889"). By value, so that it can stand among the arguments of printf: aorta_brief(x).text. */
+struct aorta_brief {
+    char text[32];
+};
+struct aorta_brief aorta_brief(double value);
+
 /* Levenshtein distance, for "did you mean". */
 size_t aorta_edit_distance(const char *a, const char *b);
 

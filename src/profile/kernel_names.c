@@ -157,6 +157,12 @@ static bool in_name(char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Up to where a template argument ends that stands alone. */
+static size_t name_length(const char *name, size_t length) {
+    size_t end = strcspn(name, ">,");
+    return end < length ? end : length;
+}
+
 /* CUTLASS's kernels are all called this; their template argument tells them apart. */
 static bool says_nothing(const char *name, size_t length) {
     static const char *const generic[] = {"Kernel", "Kernel2", "device_kernel"};
@@ -165,18 +171,52 @@ static bool says_nothing(const char *name, size_t length) {
     return false;
 }
 
+/* What a generic kernel of PyTorch ("vectorized_elementwise_kernel") does: the first functor among its template
+ * arguments. Length 0: none. */
+static const char *find_functor(const char *arguments, size_t *length) {
+    static const char *const marks[] = {"Functor", "functor", "_kernel_cuda", "_kernel_impl", "Ops"};
+    *length = 0;
+    for (const char *at = arguments; *at;) {
+        size_t word = 0;
+        while (in_name(at[word])) word++;
+        for (size_t i = 0; word && i < sizeof marks / sizeof marks[0]; i++) {
+            bool wrapper = strncmp(at, "gpu_kernel_impl", 15) == 0; /* holds the functor */
+            if (wrapper || !memmem(at, word, marks[i], strlen(marks[i]))) continue;
+            *length = word;
+            return at;
+        }
+        at += word ? word : 1;
+    }
+    return NULL;
+}
+
+static bool is_generic(const char *name, size_t length) {
+    static const char *const parts[] = {"elementwise_kernel", "apply_kernel", "reduce_kernel"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (memmem(name, length, parts[i], strlen(parts[i]))) return true;
+    return false;
+}
+
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
-    size_t length = head_length(name), from = length;
+    size_t length = head_length(name), from = length, functor_length = 0;
     while (from > 0 && in_name(name[from - 1])) from--;
     /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
     bool qualified = from > 1 && name[from - 1] == ':', typed = from > 0 && name[from - 1] == ' ';
-    if (from == length || !(qualified || (typed && name[length]))) {
-        bool several = memchr(name, ' ', length) != NULL;
-        from = 0;
-        if (several) length = strlen(name);
-    }
-    if (name[length] == '<' && says_nothing(name + from, length - from))
+    bool plain = from == length || !(qualified || (typed && name[length]));
+    bool several = plain && memchr(name, ' ', length);
+    if (plain) from = 0;
+    if (several || !length)
+        length = strlen(name);
+    else
+        length = from + name_length(name + from, length - from);
+    bool arguments = name[length] == '<';
+    if (arguments && says_nothing(name + from, length - from))
         return aorta_kernel_short_name(name + length + 1, text, size);
-    snprintf(text, size, "%.*s", (int)(length - from), name + from);
+    const char *functor =
+        arguments && is_generic(name + from, length - from) ? find_functor(name + length, &functor_length) : NULL;
+    if (functor)
+        snprintf(text, size, "%.*s<%.*s>", (int)(length - from), name + from, (int)functor_length, functor);
+    else
+        snprintf(text, size, "%.*s", (int)(length - from), name + from);
     return text;
 }

@@ -35,8 +35,9 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
 /* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
 bool aorta_kernel_is_gemm(const char *name);
 
-/* A name that fits a line: without return type, parameters, template arguments and namespaces, cut in the middle of
- * nothing. Writes at most `size` bytes, ending included, and returns `text`. Other names come out as they are. */
+/* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
+ * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Writes at most `size` bytes, ending included, and
+ * returns `text`. What is no C++ name comes out as it is. */
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
 #endif

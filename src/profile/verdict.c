@@ -260,6 +260,9 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
     verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
     free(steps);
     verdict->coarse = may_hide_gaps(trial);
+    int64_t late = 0;
+    for (size_t i = 0; i < verdict->rank_count; i++) late += verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
+    verdict->idle_unexplained = 2 * trial->grounds.unknown_idle_ns > late;
     int64_t count = (int64_t)trial->count;
     verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
     verdict->exposed_ms = mean_ms(exposed, count);

@@ -66,8 +66,9 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     bool simulated, common_clock;
-    bool recorded; /* aorta_verdict_make_recorded made it */
-    bool whole;    /* an iteration is a whole recording, not a step */
+    bool recorded;         /* aorta_verdict_make_recorded made it */
+    bool whole;            /* an iteration is a whole recording, not a step */
+    bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
     /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
      * only an upper bound and nothing can be said about the host. */
     bool coarse;

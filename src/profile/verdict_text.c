@@ -43,7 +43,9 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else
         aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)\n",
-                          plain_name(first->cause),
+                          first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
+                              ? "an idle device, why is not recorded"
+                              : plain_name(first->cause),
                           about_kind(first->cause) ? aorta_collective_name(first->collective) : "", 100 * first->share,
                           unit, first->cost_ms, verdict->step_ms_mean);
 }

@@ -11,6 +11,7 @@ struct subject {
     const struct aorta_grounds *grounds;
     struct aorta_finding *finding;
     struct aorta_text evidence, advice;
+    const char *general; /* for a program that is not ours, where the table's would not fit; NULL: the table's */
 };
 
 static double per_step_ms(const struct subject *subject, int64_t ns) {
@@ -46,23 +47,30 @@ static void say_host_launch(struct subject *subject) {
     known -= grounds->launch_latency_ns + grounds->unknown_idle_ns;
     const char *separator = "";
     if (known > 0) {
-        aorta_text_printf(text, "idle %.3g ms%s because nothing had been launched", per_step_ms(subject, known),
-                          each(subject));
+        aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
+                          aorta_brief(per_step_ms(subject, known)).text, each(subject));
         separator = ", ";
     }
     if (grounds->launch_latency_ns > 0) {
-        aorta_text_printf(text, "%sidle %.3g ms between launch and start", separator,
-                          per_step_ms(subject, grounds->launch_latency_ns));
+        aorta_text_printf(text, "%sidle %s ms between launch and start", separator,
+                          aorta_brief(per_step_ms(subject, grounds->launch_latency_ns)).text);
         separator = ", ";
     }
     if (grounds->unknown_idle_ns > 0)
-        aorta_text_printf(text, "%sidle %.3g ms; these files hold no launch times, so why is not known", separator,
-                          per_step_ms(subject, grounds->unknown_idle_ns));
+        aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known", separator,
+                          aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
     int row = largest_row(&grounds->idle_before);
     char name[NAME_SIZE];
-    if (row >= 0)
-        aorta_text_printf(text, "; %smostly before %s", subject->verdict->whole ? "" : "within the step ",
+    if (row >= 0 && !subject->verdict->recorded) /* of a recording the longest gap is shown instead */
+        aorta_text_printf(text, "; within the step mostly before %s",
                           aorta_kernel_short_name(grounds->idle_before.rows[row].name, name, sizeof name));
+    if (subject->verdict->idle_unexplained)
+        subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU), so "
+                           "that idle time can be told apart";
+    else if (known < grounds->launch_latency_ns)
+        subject->general =
+            "work starts long after its launch: run a step before recording (kernels load at first use), "
+            "and see what its stream waits for";
     if (known >= grounds->launch_latency_ns)
         aorta_text_puts(&subject->advice,
                         "launch less often: compile.enabled=true replays the step as one graph; or give "
@@ -74,21 +82,21 @@ static void say_host_launch(struct subject *subject) {
 }
 
 static void say_host_sync(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "idle %.3g ms%s while the host waited for the device before launching on",
-                      subject->finding->cost_ms, each(subject));
+    aorta_text_printf(&subject->evidence, "idle %s ms%s while the host waited for the device before launching on",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
     aorta_text_puts(&subject->advice, "let the host run ahead: raise training.log_interval, dump fewer steps "
                                       "(training.dump_steps)");
 }
 
 static void say_data_wait(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "idle %.3g ms%s until the next batch was ready", subject->finding->cost_ms,
-                      each(subject));
+    aorta_text_printf(&subject->evidence, "idle %s ms%s until the next batch was ready",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
     aorta_text_puts(&subject->advice, "raise dataloader.num_workers, so that batches are made further ahead");
 }
 
 static void say_copy(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "copies ran %.3g ms%s with neither compute nor collectives beside them",
-                      subject->finding->cost_ms, each(subject));
+    aorta_text_printf(&subject->evidence, "copies ran %s ms%s with neither compute nor collectives beside them",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
     aorta_text_puts(&subject->advice,
                     "set dataloader.pin_memory=true, so that batches are copied beside the step before");
 }
@@ -110,9 +118,9 @@ static void say_straggler(struct subject *subject) {
     bool alternating = verdict->rank_count > 1 && worst_ns * 3 < all * 2; /* less than two thirds are its doing */
     int late = verdict->ranks[worst].rank;
     subject->finding->rank = late;
-    aorta_text_printf(&subject->evidence, "ranks waited %.3g ms%s for the last one, %.0f%% of it for rank %d: %s",
-                      subject->finding->cost_ms, each(subject), 100 * (double)worst_ns / (double)all, late,
-                      device ? "its device was still computing" : "its stream was empty, its host launched late");
+    aorta_text_printf(&subject->evidence, "ranks waited %s ms%s for the last one, %.0f%% of it for rank %d: %s",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), 100 * (double)worst_ns / (double)all,
+                      late, device ? "its device was still computing" : "its stream was empty, its host launched late");
     if (!verdict->common_clock) aorta_text_puts(&subject->evidence, " (clocks aligned on the ends of collectives)");
     if (alternating)
         aorta_text_puts(&subject->advice,
@@ -134,9 +142,10 @@ static void say_slow_collective(struct subject *subject) {
     const struct aorta_grounds *grounds = subject->grounds;
     int kind = subject->finding->collective;
     double bytes = (double)grounds->slow_bytes[kind];
-    aorta_text_printf(
-        &subject->evidence, "%s moved %.3g GB/s where the best tenth of the same size reaches %.3g (waiting left out)",
-        kind_name(subject), bytes / (double)grounds->slow_time_ns[kind], bytes / (double)grounds->slow_best_ns[kind]);
+    aorta_text_printf(&subject->evidence,
+                      "%s moved %s GB/s where the best tenth of the same size reaches %s (waiting left out)",
+                      kind_name(subject), aorta_brief(bytes / (double)grounds->slow_time_ns[kind]).text,
+                      aorta_brief(bytes / (double)grounds->slow_best_ns[kind]).text);
     aorta_text_puts(&subject->advice,
                     "see what else uses the link or, with host collectives, the cores: leave a core free "
                     "for communication");
@@ -145,8 +154,8 @@ static void say_slow_collective(struct subject *subject) {
 static void say_serialized(struct subject *subject) {
     aorta_text_printf(&subject->evidence,
                       "%s ran on the compute stream: compute that had been launched stood behind it "
-                      "for %.3g ms%s",
-                      kind_name(subject), subject->finding->cost_ms, each(subject));
+                      "for %s ms%s",
+                      kind_name(subject), aorta_brief(subject->finding->cost_ms).text, each(subject));
     aorta_text_puts(&subject->advice, "give communication streams of its own (streams.count=4, streams.assignment)");
 }
 
@@ -173,24 +182,24 @@ static const char *exposed_advice(enum aorta_collective kind) {
 
 static void say_exposed(struct subject *subject) {
     const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
-    aorta_text_printf(&subject->evidence, "%s ran %.3g ms%s with no compute beside it", kind_name(subject),
-                      subject->finding->cost_ms, each(subject));
+    aorta_text_printf(&subject->evidence, "%s ran %s ms%s with no compute beside it", kind_name(subject),
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
     int row = largest_row(where);
     char name[NAME_SIZE];
     if (row >= 0 && where->count > 1)
-        aorta_text_printf(&subject->evidence, ", most of it for %s (%.3g ms)",
+        aorta_text_printf(&subject->evidence, ", most of it for %s (%s ms)",
                           aorta_kernel_short_name(where->rows[row].name, name, sizeof name),
-                          per_step_ms(subject, where->rows[row].ns));
+                          aorta_brief(per_step_ms(subject, where->rows[row].ns)).text);
     aorta_text_puts(&subject->advice, exposed_advice(subject->finding->collective));
 }
 
 static void say_contention(struct subject *subject) {
     const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
     aorta_text_printf(&subject->evidence,
-                      "GEMMs beside collectives lose %.3g ms%s; the same shapes take %+.3g%% (%zu runs beside, %zu "
+                      "GEMMs beside collectives lose %s ms%s; the same shapes take %+.3g%% (%zu runs beside, %zu "
                       "alone)",
-                      subject->finding->cost_ms, each(subject), 100 * (slowdown->ratio - 1), slowdown->samples_beside,
-                      slowdown->samples_alone);
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), 100 * (slowdown->ratio - 1),
+                      slowdown->samples_beside, slowdown->samples_alone);
     aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
                                       "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }
@@ -199,16 +208,16 @@ static void say_compute(struct subject *subject) {
     double cost = subject->finding->cost_ms;
     if (subject->verdict->coarse) {
         aorta_text_printf(&subject->evidence,
-                          "at most %.3g ms a step: ranges without launch times cover the host's gaps "
+                          "at most %s ms a step: ranges without launch times cover the host's gaps "
                           "too, so the device may have waited in them",
-                          cost);
+                          aorta_brief(cost).text);
         aorta_text_puts(&subject->advice,
                         "record the step with aorta train, which times every operation, before tuning "
                         "anything by these figures");
         return;
     }
-    aorta_text_printf(&subject->evidence, "%.3g ms%s of operations, what is left when all else is taken off", cost,
-                      each(subject));
+    aorta_text_printf(&subject->evidence, "%s ms%s of operations, what is left when all else is taken off",
+                      aorta_brief(cost).text, each(subject));
     aorta_text_puts(&subject->advice,
                     "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
 }
@@ -256,8 +265,9 @@ static aorta_status put_into_words(const struct aorta_verdict *verdict, const st
     struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
     say[finding->cause](&subject);
     if (verdict->recorded && finding->cause != AORTA_CAUSE_STRAGGLER) {
+        const char *general = aorta_verdict_general_advice(finding->cause, finding->collective);
         aorta_text_clear(&subject.advice);
-        aorta_text_puts(&subject.advice, aorta_verdict_general_advice(finding->cause, finding->collective));
+        aorta_text_puts(&subject.advice, subject.general ? subject.general : general);
     }
     finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
     finding->advice = subject.advice.data;

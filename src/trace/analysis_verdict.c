@@ -6,8 +6,8 @@
 
 enum { NAME_SIZE = 64 };
 
-static double ms(int64_t ns) {
-    return (double)ns / 1e6;
+static struct aorta_brief ms(int64_t ns) {
+    return aorta_brief((double)ns / 1e6);
 }
 
 static const char *short_name(const struct aorta_trace_rank *rank, uint32_t text, char *name, size_t size) {
@@ -70,7 +70,7 @@ static void say_gap(const struct aorta_trace_analysis *analysis, const struct ao
     char name[NAME_SIZE];
     const struct aorta_trace *trace = worst.rank->trace;
     const struct aorta_trace_work *work = &worst.rank->work[worst.work];
-    aorta_text_printf(text, "; longest %.3g ms, before %s", ms(worst.ns),
+    aorta_text_printf(text, "; longest %s ms, before %s", ms(worst.ns).text,
                       short_name(worst.rank, work->name, name, sizeof name));
     say_stream(worst.rank, work->stream, text);
     if (worst.gap->annotation != AORTA_TRACE_NONE)
@@ -81,14 +81,32 @@ static void say_gap(const struct aorta_trace_analysis *analysis, const struct ao
     say_where(analysis, worst.rank, worst.step, text);
 }
 
-static void look_for_exposed(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window,
-                             enum aorta_collective kind, struct place *worst) {
+/* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
+static int64_t without_wait(const struct aorta_trace_analysis *analysis, const struct aorta_range *range,
+                            const struct aorta_exposed *exposed) {
+    if (range->sequence < 0 || !analysis->meetings[range->sequence].complete)
+        return exposed->end_ns - exposed->start_ns;
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[range->sequence];
+    int64_t from_ns = exposed->start_ns;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
+    return exposed->end_ns - from_ns;
+}
+
+static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                             const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
     for (size_t i = 0; i < window->overlap.exposed_count; i++) {
         const struct aorta_exposed *exposed = &window->overlap.exposed[i];
-        int64_t ns = exposed->end_ns - exposed->start_ns;
-        if (window->profile.ranges[exposed->range].info.collective != kind || ns <= worst->ns) continue;
+        const struct aorta_range *range = &window->profile.ranges[exposed->range];
+        int64_t ns = without_wait(analysis, range, exposed);
+        if (range->info.collective != kind || ns <= worst->ns) continue;
         *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL};
     }
+}
+
+/* All streams of a rank on one hardware queue cannot run side by side. */
+static bool shares_one_queue(const struct aorta_trace_rank *rank) {
+    return rank->queue_count == 1 && rank->stream_count > 1;
 }
 
 static void say_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
@@ -97,14 +115,18 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, const struc
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (!analysis->stepped || analysis->ranks[i].windows[j].number != INT64_MIN)
-                look_for_exposed(&analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective, &worst);
+                look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
+                                 &worst);
     if (!worst.rank) return;
     char name[NAME_SIZE];
     const struct aorta_trace_work *work = &worst.rank->work[worst.work];
-    aorta_text_printf(text, "; longest %.3g ms in %s", ms(worst.ns),
+    aorta_text_printf(text, "; longest %s ms in %s", ms(worst.ns).text,
                       short_name(worst.rank, work->name, name, sizeof name));
     say_stream(worst.rank, work->stream, text);
     say_where(analysis, worst.rank, worst.step, text);
+    if (shares_one_queue(worst.rank))
+        aorta_text_printf(text, "; all %zu streams use one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1?)",
+                          worst.rank->stream_count);
 }
 
 static void say_straggler(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
@@ -121,7 +143,7 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, const str
         meeting = &analysis->meetings[i];
     }
     if (!worst) return;
-    aorta_text_printf(text, "; longest %.3g ms in %s", ms(worst->skew_ns), aorta_collective_name(meeting->kind));
+    aorta_text_printf(text, "; longest %s ms in %s", ms(worst->skew_ns).text, aorta_collective_name(meeting->kind));
     say_where(analysis, &analysis->ranks[worst->last_rank], meeting->step, text);
 }
 
@@ -143,9 +165,9 @@ static void say_largest(const struct aorta_trace_analysis *analysis, const struc
     }
     if (!largest) return;
     char name[NAME_SIZE];
-    aorta_text_printf(text, "; most of it %s (%zu runs, %.3g ms in all)",
+    aorta_text_printf(text, "; most of it %s (%zu runs, %s ms in all)",
                       short_name(where, largest->name, name, sizeof name), largest->times.count,
-                      ms(largest->times.total_ns));
+                      ms(largest->times.total_ns).text);
 }
 
 static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,

@@ -75,10 +75,21 @@ static void test_arena(void **state) {
     assert_null(arena.blocks);
 }
 
+static void test_brief(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0"},      {0.01234, "0.0123"}, {0.945, "0.945"},   {4.567, "4.57"},     {4, "4"},
+                 {27.04, "27"}, {165.4, "165"},      {10888.9, "10889"}, {-3.14159, "-3.14"}, {1e-12, "0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(aorta_brief(cases[i].value).text, cases[i].text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_grows), cmocka_unit_test(test_failure_is_kept), cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_arena),           cmocka_unit_test(test_brief),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

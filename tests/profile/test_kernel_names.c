@@ -101,11 +101,55 @@ static void own_patterns(void **state) {
     aorta_kernel_patterns_free(NULL);
 }
 
+static void names_fit_a_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *short_name;
+    } cases[] = {
+        {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllGather_RING_LL"},
+        {"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> "
+         ">(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
+         "vectorized_elementwise_kernel<CUDAFunctor_add>"},
+        {"void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
+         "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}> >(int)",
+         "elementwise_kernel<direct_copy_kernel_cuda>"},
+        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<unsigned short, 4>(int)", "CatArrayBatchedCopy"},
+        {"void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm::Params)",
+         "cutlass_80_simt_sgemm_128x32_8x5_nn_align1"},
+        {"Memcpy HtoD (Pinned -> Device)", "Memcpy HtoD (Pinned -> Device)"},
+        {"copy host to device", "copy host to device"},
+        {"linear_forward", "linear_forward"},
+        {"nvjet_sm90_tst_64x64_64x13_4x2_h_bz_TNT", "nvjet_sm90_tst_64x64_64x13_4x2_h_bz_TNT"},
+        {"", ""},
+        {"(", "("},
+        {"f<", "f"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256], tight[8];
+        assert_string_equal(aorta_kernel_short_name(cases[i].name, text, sizeof text), cases[i].short_name);
+        aorta_kernel_short_name(cases[i].name, tight, sizeof tight);
+        assert_memory_equal(tight, cases[i].short_name, strlen(tight));
+    }
+}
+
+static void matrix_products_by_name(void **state) {
+    (void)state;
+    static const char *const yes[] = {"nvjet_sm90_tst_64x64_64x13_4x2_h_bz_TNT",
+                                      "Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1",
+                                      "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+                                      "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt64x128x32",
+                                      "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl",
+                                      "sm80_xmma_wgrad_implicit_gemm_indexed"};
+    static const char *const no[] = {"relu", "vectorized_elementwise_kernel", "batched_transpose_32x32_half",
+                                     "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "flash_fwd_kernel"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) assert_true(aorta_kernel_is_gemm(yes[i]));
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) assert_false(aorta_kernel_is_gemm(no[i]));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_names),
-        cmocka_unit_test(recorded_names),
-        cmocka_unit_test(own_patterns),
+        cmocka_unit_test(known_names),      cmocka_unit_test(recorded_names),          cmocka_unit_test(own_patterns),
+        cmocka_unit_test(names_fit_a_line), cmocka_unit_test(matrix_products_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
