@@ -1,9 +1,8 @@
 /* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
 #include "cli/trace_run.h"
 #include "comm/mpirun.h"
+#include "trace/inputs.h"
 
-#include <errno.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,50 +81,6 @@ static char **make_command(const struct aorta_trace_run_arguments *arguments, co
 
 /* ---- what it wrote ---- */
 
-struct paths {
-    char **items;
-    size_t count, capacity;
-};
-
-static bool is_output(const char *name) {
-    return strstr(name, "_results.json") || strstr(name, "_results.db") || strstr(name, "_kernel_trace.csv");
-}
-
-static aorta_status add_path(struct paths *paths, const char *path) {
-    if (paths->count == paths->capacity) {
-        size_t capacity = paths->capacity ? paths->capacity * 2 : 16;
-        char **items = realloc(paths->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of files");
-        paths->items = items;
-        paths->capacity = capacity;
-    }
-    paths->items[paths->count] = strdup(path);
-    if (!paths->items[paths->count]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of files");
-    paths->count++;
-    return NULL;
-}
-
-static int compare_entries(const FTSENT **a, const FTSENT **b) {
-    return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
-/* By default rocprofv3 makes HOST/PID_results.EXT for each process. */
-static aorta_status find_files(const char *directory, struct paths *paths) {
-    char *roots[] = {(char *)directory, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, compare_entries);
-    if (!tree) return AORTA_ERROR(AORTA_IO, "%s: %s", directory, strerror(errno));
-    aorta_status status = NULL;
-    for (const FTSENT *entry; !status && (entry = fts_read(tree));)
-        if (entry->fts_info == FTS_F && is_output(entry->fts_name)) status = add_path(paths, entry->fts_path);
-    fts_close(tree);
-    return status;
-}
-
-static void free_paths(struct paths *paths) {
-    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
-    free(paths->items);
-}
-
 /* Files that do not say their rank are numbered after those that do, in order of their names. */
 static void number_ranks(struct aorta_trace_list *list) {
     int32_t next = 0;
@@ -135,20 +90,22 @@ static void number_ranks(struct aorta_trace_list *list) {
         if (list->items[i]->rank < 0) list->items[i]->rank = next++;
 }
 
+/* By default rocprofv3 makes HOST/PID_results.EXT for each process. */
 static aorta_status read_files(const char *directory, const struct aorta_trace_options *options,
                                struct aorta_trace_run_outcome *outcome) {
-    struct paths paths = {0};
-    aorta_status status = find_files(directory, &paths);
-    for (size_t i = 0; i < paths.count && !status; i++) {
-        status = aorta_trace_open(paths.items[i], options, &outcome->traces);
-        if (!status) aorta_text_printf(&outcome->words, "read %s\n", paths.items[i]);
+    aorta_status status = aorta_trace_open_inputs(&directory, 1, options, &outcome->traces);
+    bool nothing = status && aorta_status_code(status) == AORTA_USAGE;
+    if (nothing) {
+        aorta_status_free(status);
+        status = NULL;
+        aorta_text_printf(
+            &outcome->words,
+            "no activity of a GPU was recorded: rocprofv3 wrote no trace below %s. Its own messages stand "
+            "above; it records processes that use HIP or HSA through ROCm's shared libraries\n",
+            directory);
     }
-    if (!status && !paths.count)
-        aorta_text_printf(&outcome->words,
-                          "no activity of a GPU was recorded: rocprofv3 wrote nothing below %s. Its own messages stand "
-                          "above; it records processes that use HIP or HSA through ROCm's shared libraries\n",
-                          directory);
-    free_paths(&paths);
+    for (size_t i = 0; i < outcome->traces.count; i++)
+        aorta_text_printf(&outcome->words, "read %s\n", outcome->traces.items[i]->path);
     number_ranks(&outcome->traces);
     return status;
 }

@@ -131,11 +131,11 @@ static uint32_t switch_call(uint32_t kind, uint32_t call, uint8_t on) {
 }
 
 uint32_t cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on) {
-    return switch_call(RUNTIME, call, on);
+    return refusal_of("calls") ? refusal_of("calls") : switch_call(RUNTIME, call, on);
 }
 
 uint32_t cuptiActivityEnableDriverApi(uint32_t call, uint8_t on) {
-    return switch_call(DRIVER, call, on);
+    return refusal_of("calls") ? refusal_of("calls") : switch_call(DRIVER, call, on);
 }
 
 uint32_t cuptiActivityDisable(uint32_t kind) {

@@ -1,96 +1,13 @@
 /* `aorta trace run` as a user types it: what it prints where, its exit codes, and what it leaves behind. */
 #include "base/files.h"
 #include "check.h"
+#include "shell.h"
 
-#include <ftw.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-struct shell {
-    char directory[64]; /* where it ran */
-    int exit_code;
-    char *output, *errors;
-};
-
-static int open_shell(void **state) {
-    struct shell *shell = calloc(1, sizeof *shell);
-    snprintf(shell->directory, sizeof shell->directory, "/tmp/aorta_command_XXXXXX");
-    *state = shell;
-    return mkdtemp(shell->directory) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
-static int close_shell(void **state) {
-    struct shell *shell = *state;
-    nftw(shell->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    free(shell->output);
-    free(shell->errors);
-    free(shell);
-    return 0;
-}
-
-/* In `words`, $A is aorta, $P the program of programs/program.c. */
-static pid_t start(struct shell *shell, const char *words) {
-    char *script;
-    if (asprintf(&script, "cd %s; exec >output 2>errors; A=%s P=%s; %s", shell->directory, AORTA_PROGRAM, PROGRAM,
-                 words) < 0)
-        fail();
-    pid_t pid = fork();
-    if (pid == 0) {
-        unsetenv("RANK");
-        unsetenv("WORLD_SIZE");
-        unsetenv("LOCAL_RANK");
-        setenv("LD_LIBRARY_PATH", FAKE_CUDA_FOLDER, 1);
-        setenv("FAKE_CUPTI", FAKE_CUPTI_FILE, 1);
-        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
-        _exit(90);
-    }
-    free(script);
-    return pid;
-}
-
-static char *read_text(const struct shell *shell, const char *name) {
-    size_t length;
-    char *text, *path = aorta_path_join(shell->directory, name);
-    check_ok(aorta_file_read(path, &text, &length));
-    free(path);
-    return text;
-}
-
-static void finish(struct shell *shell, pid_t pid) {
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    free(shell->output);
-    free(shell->errors);
-    shell->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    shell->output = read_text(shell, "output");
-    shell->errors = read_text(shell, "errors");
-}
-
-static void run(struct shell *shell, const char *words) {
-    finish(shell, start(shell, words));
-}
-
-static void expect(const struct shell *shell, int exit_code, const char *output, const char *errors) {
-    if (shell->exit_code == exit_code && strstr(shell->output, output) && strstr(shell->errors, errors)) return;
-    fail_msg("exit %d, expected %d with \"%s\" and \"%s\"; output: %s; errors: %s", shell->exit_code, exit_code, output,
-             errors, shell->output, shell->errors);
-}
-
-static bool is_there(const struct shell *shell, const char *name) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", shell->directory, name);
-    return access(path, F_OK) == 0;
-}
 
 static json_t *parse(const char *text) {
     json_error_t error;
@@ -124,49 +41,49 @@ static void check_figures(const char *text, size_t ranks) {
 
 static void the_verdict_follows_the_program(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -- $P normal 3");
-    expect(shell, 3, "trained 10 steps\n", "Verdict: ");
-    expect(shell, 3, "", "aorta trace run: rank 0: process ");
-    expect(shell, 3, "", "50.0%");
+    shell_run(shell, "$A trace run -- $P normal 3");
+    shell_expect(shell, 3, "trained 10 steps\n", "Verdict: ");
+    shell_expect(shell, 3, "", "aorta trace run: rank 0: process ");
+    shell_expect(shell, 3, "", "50.0%");
     assert_string_equal(shell->output, "trained 10 steps\n"); /* nothing of ours */
 }
 
 static void json_has_standard_output_to_itself(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run --json -- $P ranks 2");
-    expect(shell, 0, "{", "trained 10 steps");
+    shell_run(shell, "$A trace run --json -- $P ranks 2");
+    shell_expect(shell, 0, "{", "trained 10 steps");
     check_figures(shell->output, 2);
 }
 
 static void a_directory_keeps_everything(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -o a/b -- $P ranks 2 && $A trace analyze --json a/b");
-    expect(shell, 0, "{", "Verdict: ");
-    char *kept = read_text(shell, "a/b/analysis.json");
+    shell_run(shell, "$A trace run -o a/b -- $P ranks 2 && $A trace analyze --json a/b");
+    shell_expect(shell, 0, "{", "Verdict: ");
+    char *kept = shell_read(shell, "a/b/analysis.json");
     check_figures(kept, 2);
     check_figures(strchr(shell->output, '{'), 2);
     free(kept);
-    run(shell, "$A trace run -o a/b -- $P normal");
-    expect(shell, 2, "", "-o a/b: holds the recording of another run");
+    shell_run(shell, "$A trace run -o a/b -- $P normal");
+    shell_expect(shell, 2, "", "-o a/b: holds the recording of another run");
 }
 
 static void nothing_is_left_behind_without_one(void **state) {
     struct shell *shell = *state;
-    run(shell, "mkdir tmp; TMPDIR=$PWD/tmp $A trace run -- $P normal && ls -A tmp | wc -l");
-    expect(shell, 0, "0\n", "Verdict: ");
+    shell_run(shell, "mkdir tmp; TMPDIR=$PWD/tmp $A trace run -- $P normal && ls -A tmp | wc -l");
+    shell_expect(shell, 0, "0\n", "Verdict: ");
 }
 
 static void steps_are_those_of_nvtx(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run --nvtx -- $P normal");
-    expect(shell, 0, "", "over 10 steps of 1 rank");
+    shell_run(shell, "$A trace run --nvtx -- $P normal");
+    shell_expect(shell, 0, "", "over 10 steps of 1 rank");
 }
 
 static void merged_it_is_a_trace_for_viewers(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -o rec -- $P ranks 2 && $A trace merge rec/*.spool -o all.json");
-    expect(shell, 0, "", "");
-    char *text = read_text(shell, "all.json");
+    shell_run(shell, "$A trace run -o rec -- $P ranks 2 && $A trace merge rec/*.spool -o all.json");
+    shell_expect(shell, 0, "", "");
+    char *text = shell_read(shell, "all.json");
     json_t *trace = parse(text);
     size_t kernels = 0, i;
     const json_t *event;
@@ -183,9 +100,9 @@ static void merged_it_is_a_trace_for_viewers(void **state) {
 
 static void an_end_by_signal_is_told_and_kept(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -- $P die-of 9");
-    expect(shell, 137, "", "ended by a signal, exec or _exit: its last moments are missing");
-    expect(shell, 137, "", "Verdict: ");
+    shell_run(shell, "$A trace run -- $P die-of 9");
+    shell_expect(shell, 137, "", "ended by a signal, exec or _exit: its last moments are missing");
+    shell_expect(shell, 137, "", "Verdict: ");
 }
 
 static void signals_reach_the_program(void **state) {
@@ -193,18 +110,19 @@ static void signals_reach_the_program(void **state) {
     static const int signals[] = {SIGTERM, SIGUSR1};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         char said[32];
-        pid_t pid = start(shell, "rm -f ready; exec $A trace run -o rec$$ -- sh -c 'exec $0 until-signal 5 >said' $P");
+        pid_t pid =
+            shell_start(shell, "rm -f ready; exec $A trace run -o rec$$ -- sh -c 'exec $0 until-signal 5 >said' $P");
         for (int round = 0; round < 1000; round++) { /* until the program says it is ready */
-            char *text = is_there(shell, "said") ? read_text(shell, "said") : strdup("");
+            char *text = shell_has(shell, "said") ? shell_read(shell, "said") : strdup("");
             bool ready = strstr(text, "ready") != NULL;
             free(text);
             if (ready) break;
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         }
         kill(pid, signals[i]);
-        finish(shell, pid);
-        expect(shell, 5, "", "Verdict: ");
-        char *text = read_text(shell, "said");
+        shell_finish(shell, pid);
+        shell_expect(shell, 5, "", "Verdict: ");
+        char *text = shell_read(shell, "said");
         snprintf(said, sizeof said, "caught %d", signals[i]);
         assert_non_null(strstr(text, said));
         free(text);
@@ -218,9 +136,10 @@ static void signals_reach_the_program(void **state) {
 
 static void no_gpu_at_all_is_said_and_the_exit_code_kept(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -- $P without-cuda 4");
-    expect(shell, 4, "nothing to do", "no activity of a GPU was recorded: none of its processes loaded CUDA's driver");
-    run(shell, "$A trace run --json -- $P without-cuda 4");
+    shell_run(shell, "$A trace run -- $P without-cuda 4");
+    shell_expect(shell, 4, "nothing to do",
+                 "no activity of a GPU was recorded: none of its processes loaded CUDA's driver");
+    shell_run(shell, "$A trace run --json -- $P without-cuda 4");
     json_t *object = parse(shell->output);
     assert_int_equal(json_array_size(json_object_get(object, "ranks")), 0);
     assert_non_null(strstr(json_string_value(json_object_get(object, "reason")), "no activity of a GPU"));
@@ -229,14 +148,14 @@ static void no_gpu_at_all_is_said_and_the_exit_code_kept(void **state) {
 
 static void a_program_that_loses_the_variables_is_seen(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -- env -u AORTA_TRACE_SPOOL -u CUDA_INJECTION64_PATH $P uninitialised 4");
-    expect(shell, 4, "", "CUDA_INJECTION64_PATH had been taken out of its environment");
+    shell_run(shell, "$A trace run -- env -u AORTA_TRACE_SPOOL -u CUDA_INJECTION64_PATH $P uninitialised 4");
+    shell_expect(shell, 4, "", "CUDA_INJECTION64_PATH had been taken out of its environment");
 }
 
 static void its_own_profiler_goes_before_ours(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run -- $P profiled-first 1");
-    expect(shell, 1, "own profile: 4320 bytes", "another profiler has CUPTI in this process");
+    shell_run(shell, "$A trace run -- $P profiled-first 1");
+    shell_expect(shell, 1, "own profile: 4320 bytes", "another profiler has CUPTI in this process");
 }
 
 /* ---- mistakes ---- */
@@ -256,46 +175,44 @@ static void mistakes_are_named(void **state) {
         {"$A trace run --tool metal -- $P normal", "tool"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        run(shell, mistakes[i].words);
-        expect(shell, 2, "", mistakes[i].errors);
+        shell_run(shell, mistakes[i].words);
+        shell_expect(shell, 2, "", mistakes[i].errors);
     }
 }
 
 static void a_dry_run_prints_the_command(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run --tool cuda --dry-run --nvtx -- $P 'a b' \"it's\"");
-    expect(shell, 0, "CUDA_INJECTION64_PATH=", "");
-    expect(shell, 0, "NVTX_INJECTION64_PATH=", "");
-    expect(shell, 0, "'a b' 'it'\\''s'\n", "");
+    shell_run(shell, "$A trace run --tool cuda --dry-run --nvtx -- $P 'a b' \"it's\"");
+    shell_expect(shell, 0, "CUDA_INJECTION64_PATH=", "");
+    shell_expect(shell, 0, "NVTX_INJECTION64_PATH=", "");
+    shell_expect(shell, 0, "'a b' 'it'\\''s'\n", "");
 }
 
 static void patterns_make_kernels_communication(void **state) {
     struct shell *shell = *state;
-    run(shell, "$A trace run --json --comm-pattern '^gemm' -- $P normal");
+    shell_run(shell, "$A trace run --json --comm-pattern '^gemm' -- $P normal");
     json_t *analysis = parse(shell->output);
     const json_t *rank = json_array_get(json_object_get(analysis, "ranks"), 0);
     assert_true(number(rank, "compute_ms") == 0.0 && number(rank, "comm_ms") == 1.5);
     json_decref(analysis);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, open_shell, close_shell)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(the_verdict_follows_the_program),
-        TEST(json_has_standard_output_to_itself),
-        TEST(a_directory_keeps_everything),
-        TEST(nothing_is_left_behind_without_one),
-        TEST(steps_are_those_of_nvtx),
-        TEST(merged_it_is_a_trace_for_viewers),
-        TEST(an_end_by_signal_is_told_and_kept),
-        TEST(signals_reach_the_program),
-        TEST(no_gpu_at_all_is_said_and_the_exit_code_kept),
-        TEST(a_program_that_loses_the_variables_is_seen),
-        TEST(its_own_profiler_goes_before_ours),
-        TEST(mistakes_are_named),
-        TEST(a_dry_run_prints_the_command),
-        TEST(patterns_make_kernels_communication),
+        SHELL_TEST(the_verdict_follows_the_program),
+        SHELL_TEST(json_has_standard_output_to_itself),
+        SHELL_TEST(a_directory_keeps_everything),
+        SHELL_TEST(nothing_is_left_behind_without_one),
+        SHELL_TEST(steps_are_those_of_nvtx),
+        SHELL_TEST(merged_it_is_a_trace_for_viewers),
+        SHELL_TEST(an_end_by_signal_is_told_and_kept),
+        SHELL_TEST(signals_reach_the_program),
+        SHELL_TEST(no_gpu_at_all_is_said_and_the_exit_code_kept),
+        SHELL_TEST(a_program_that_loses_the_variables_is_seen),
+        SHELL_TEST(its_own_profiler_goes_before_ours),
+        SHELL_TEST(mistakes_are_named),
+        SHELL_TEST(a_dry_run_prints_the_command),
+        SHELL_TEST(patterns_make_kernels_communication),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,6 +211,17 @@ static void a_refusal_of_cupti_is_told_with_its_mend(void **state) {
     recording_close(&r);
 }
 
+static void a_cupti_that_cannot_choose_calls_records_the_same(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "calls:1"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, refusal);
+    check_steps(r.record.traces.items[0], STEPS);
+    assert_int_equal(recorded_of(r.record.traces.items[0]).calls, 4 * STEPS);
+    recording_close(&r);
+}
+
 /* ---- nothing to record ---- */
 
 static void a_program_without_cuda_is_said_to_have_none(void **state) {
@@ -332,6 +343,7 @@ int main(void) {
         cmocka_unit_test(a_profiler_that_was_there_first_is_left_alone),
         cmocka_unit_test(a_profiler_that_comes_later_gets_cupti),
         cmocka_unit_test(a_refusal_of_cupti_is_told_with_its_mend),
+        cmocka_unit_test(a_cupti_that_cannot_choose_calls_records_the_same),
         cmocka_unit_test(a_program_without_cuda_is_said_to_have_none),
         cmocka_unit_test(cuda_that_was_never_initialised_is_seen),
         cmocka_unit_test(cuda_without_work_is_told_apart),

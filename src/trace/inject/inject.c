@@ -117,20 +117,24 @@ static bool enable_kind(uint32_t kind, bool needed) {
     return false;
 }
 
-/* Which calls: those of the table where CUPTI can be told so (CUDA 12.5), else all of both interfaces. */
-static void enable_calls(void) {
-    if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) {
-        inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
-        inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
-        return;
-    }
+/* Those of the table; the newest are not known to every CUPTI. False: none could be chosen. */
+static bool enable_chosen_calls(void) {
+    int chosen = 0;
+    if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
     for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
         const struct aorta_inject_call *call = &aorta_inject_calls[i];
-        if (call->kind == AORTA_CUPTI_KIND_RUNTIME)
-            inject.cupti.enable_runtime(call->id, 1); /* an older CUPTI does not know the newest */
-        else
-            inject.cupti.enable_driver(call->id, 1);
+        bool runtime = call->kind == AORTA_CUPTI_KIND_RUNTIME;
+        uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(call->id, 1);
+        chosen += result == AORTA_CUPTI_SUCCESS;
     }
+    return chosen > 0;
+}
+
+/* Before CUDA 12.5 CUPTI records all calls of an interface or none; what is of no use is then left out later. */
+static void enable_calls(void) {
+    if (enable_chosen_calls()) return;
+    inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
+    inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
 }
 
 static void disable_all(void) {

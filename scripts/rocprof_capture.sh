@@ -1,0 +1,55 @@
+#!/bin/sh
+# Records `aorta train --config CONFIG` with rocprofv3, every rank of it, and says what limited it.
+#
+#   scripts/rocprof_capture.sh CONFIG [RANKS]
+#
+# RANKS                 how many; without it one for each AMD GPU
+# ROCPROF_OUTPUT_DIR    where rocprofv3 writes (artifacts/rocprof)
+# ROCPROF_ARGS          its options, words separated by spaces, instead of those that the analysis needs
+# AORTA                 the program (the one built here, else the one in PATH)
+#
+# Any other program: aorta trace run --tool rocm -- COMMAND …
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+fail() { echo "rocprof_capture: $*" >&2; exit 2; }
+
+find_program() {
+    for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do
+        if [ -x "$candidate" ]; then echo "$candidate"; return; fi
+    done
+    command -v aorta || fail "no aorta: run make, or name it with AORTA=…"
+}
+
+# Nodes of the kernel driver that are GPUs; CPUs have the id 0.
+count_gpus() {
+    count=0
+    for node in /sys/class/kfd/kfd/topology/nodes/*/gpu_id; do
+        [ -r "$node" ] && [ "$(cat "$node")" != 0 ] && count=$((count + 1))
+    done
+    if [ $count -eq 0 ]; then echo 1; else echo $count; fi
+}
+
+case ${1:-} in
+"" | -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; [ -n "${1:-}" ] && exit 0; exit 2 ;;
+esac
+config=$1
+ranks=${2:-$(count_gpus)}
+[ -r "$config" ] || fail "$config: no such configuration"
+case $ranks in *[!0-9]* | 0) fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
+aorta=${AORTA:-$(find_program)}
+output=${ROCPROF_OUTPUT_DIR:-artifacts/rocprof}
+arguments=${ROCPROF_ARGS:---kernel-trace --memory-copy-trace --rccl-trace --hip-runtime-trace --marker-trace --output-format json}
+tool=$(command -v rocprofv3 || echo /opt/rocm/bin/rocprofv3)
+[ -x "$tool" ] || fail "rocprofv3 is neither in PATH nor in /opt/rocm/bin; it is part of ROCm 6.2 and later (package rocprofiler-sdk)"
+mkdir -p "$output"
+
+# shellcheck disable=SC2086 # words of ROCPROF_ARGS
+set -- "$tool" $arguments -d "$output" -- "$aorta" train --config "$config"
+[ "$ranks" -eq 1 ] || set -- "$aorta" launch -n "$ranks" -- "$@"
+echo "rocprof_capture: $*" >&2
+status=0
+"$@" || status=$?
+[ $status -eq 0 ] || echo "rocprof_capture: the run ended with status $status; what was written is analysed" >&2
+"$aorta" trace analyze "$output"
+exit $status

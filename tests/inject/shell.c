@@ -1,0 +1,84 @@
+#include "shell.h"
+
+#include "base/files.h"
+#include "check.h"
+
+#include <ftw.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int shell_open(void **state) {
+    struct shell *shell = calloc(1, sizeof *shell);
+    snprintf(shell->directory, sizeof shell->directory, "/tmp/aorta_command_XXXXXX");
+    *state = shell;
+    return mkdtemp(shell->directory) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+int shell_close(void **state) {
+    struct shell *shell = *state;
+    nftw(shell->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    free(shell->output);
+    free(shell->errors);
+    free(shell);
+    return 0;
+}
+
+/* In `words`, $A is aorta, $P the program of programs/program.c. */
+pid_t shell_start(struct shell *shell, const char *words) {
+    char *script;
+    if (asprintf(&script, "cd %s; exec >output 2>errors; A=%s P=%s D=%s; %s", shell->directory, AORTA_PROGRAM, PROGRAM,
+                 RECORDED_FILES, words) < 0)
+        fail();
+    pid_t pid = fork();
+    if (pid == 0) {
+        unsetenv("RANK");
+        unsetenv("WORLD_SIZE");
+        unsetenv("LOCAL_RANK");
+        setenv("LD_LIBRARY_PATH", FAKE_CUDA_FOLDER, 1);
+        setenv("FAKE_CUPTI", FAKE_CUPTI_FILE, 1);
+        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(90);
+    }
+    free(script);
+    return pid;
+}
+
+char *shell_read(const struct shell *shell, const char *name) {
+    size_t length;
+    char *text, *path = aorta_path_join(shell->directory, name);
+    check_ok(aorta_file_read(path, &text, &length));
+    free(path);
+    return text;
+}
+
+void shell_finish(struct shell *shell, pid_t pid) {
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    free(shell->output);
+    free(shell->errors);
+    shell->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    shell->output = shell_read(shell, "output");
+    shell->errors = shell_read(shell, "errors");
+}
+
+void shell_run(struct shell *shell, const char *words) {
+    shell_finish(shell, shell_start(shell, words));
+}
+
+void shell_expect(const struct shell *shell, int exit_code, const char *output, const char *errors) {
+    if (shell->exit_code == exit_code && strstr(shell->output, output) && strstr(shell->errors, errors)) return;
+    fail_msg("exit %d, expected %d with \"%s\" and \"%s\"; output: %s; errors: %s", shell->exit_code, exit_code, output,
+             errors, shell->output, shell->errors);
+}
+
+bool shell_has(const struct shell *shell, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", shell->directory, name);
+    return access(path, F_OK) == 0;
+}
