@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_NS 50000000 /* between two looks at the ranks */
+#define LOOK_NS 50000000    /* between two looks at the ranks */
+#define STATE_NS 1000000000 /* between two looks at their states */
 /* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
 #define INTERRUPT_GRACE_S 30.0
 
@@ -36,6 +37,7 @@ struct job {
     bool timed_out;     /* the job took longer than allowed */
     int64_t kill_at_ns; /* when what is left gets SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
+    int stopped;        /* a rank that stood still, by SIGSTOP or a debugger, when another had failed; -1: none */
 };
 
 /* ---- setting up ---- */
@@ -254,6 +256,29 @@ static void on_signal(struct job *job, int signal) {
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
 }
 
+/* proc(5): the state follows the name, which stands in parentheses and may hold some itself. */
+static bool is_stopped(pid_t pid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    size_t length = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[length] = '\0';
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
+/* The rank for which the others wait, perhaps; asked now and then, since mpirun lets it go on to end it. */
+static int find_stopped(const struct job *job) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (state.pid && !state.ended && is_stopped(state.pid)) return rank;
+    }
+    return -1;
+}
+
 /* Begins to end the job once a rank has failed or the time is over. */
 static void look(struct job *job, int64_t start_ns) {
     struct aorta_beacon_state state;
@@ -272,10 +297,15 @@ static void look(struct job *job, int64_t start_ns) {
 static void watch(struct job *job) {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     const int64_t start_ns = aorta_clock_ns();
+    int64_t state_ns = start_ns;
     while (any_left(job)) {
         int signal = sigtimedwait(&job->watched, NULL, &pause);
         if (signal > 0) on_signal(job, signal);
         reap(job);
+        if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
+            job->stopped = find_stopped(job);
+            state_ns = aorta_clock_ns();
+        }
         if (!job->kill_at_ns)
             look(job, start_ns);
         else if (aorta_clock_ns() > job->kill_at_ns)
@@ -308,6 +338,11 @@ static void tell_failure(const struct job *job, int rank, const struct aorta_bea
     if (!mistake || state->said_ns) tell_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
+    if (job->stopped < 0 || job->stopped == rank) return;
+    fprintf(stderr,
+            "aorta launch: rank %d stood still meanwhile: it had been stopped (SIGSTOP, or a debugger). The others "
+            "waited for it.\n",
+            job->stopped);
 }
 
 static void tell_timeout(const struct job *job) {
@@ -351,7 +386,7 @@ static int tell(const struct job *job) {
 }
 
 aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code) {
-    struct job job = {.options = options};
+    struct job job = {.options = options, .stopped = -1};
     sigemptyset(&job.watched);
     sigaddset(&job.watched, SIGINT);
     sigaddset(&job.watched, SIGTERM);
