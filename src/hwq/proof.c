@@ -116,17 +116,17 @@ static struct sum dot(const float *a, int64_t a_step, const float *b, int64_t b_
 aorta_status aorta_hwq_prove_linear(struct aorta_hwq_proof *proof, const char *what,
                                     const struct aorta_hwq_layer *layer, int64_t rows, const float *x, const float *y,
                                     enum aorta_hwq_activation activation, double tolerance) {
-    const float *in, *weight, *bias, *out;
+    const float *in, *weight, *bias = NULL, *out;
     const int64_t count = rows * layer->out;
     AORTA_TRY(aorta_hwq_fetch(proof, x, rows * layer->in, &in));
     AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * layer->out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, layer->out, &bias));
+    if (layer->bias) AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, layer->out, &bias));
     AORTA_TRY(aorta_hwq_fetch(proof, y, count, &out));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), row = at / layer->out, column = at % layer->out;
         struct sum sum = dot(in + row * layer->in, 1, weight + column * layer->in, 1, layer->in);
-        sum.value += (double)bias[column];
-        sum.magnitude += fabs((double)bias[column]);
+        if (bias) sum.value += (double)bias[column];
+        if (bias) sum.magnitude += fabs((double)bias[column]);
         if (activation == AORTA_HWQ_RELU) sum.value = fmax(sum.value, 0.0);
         aorta_hwq_compare(proof->check, (double)out[at], sum.value, tolerance * sum.magnitude, 0, "%s[%lld, %lld]",
                           what, (long long)row, (long long)column);
@@ -249,6 +249,38 @@ aorta_status aorta_hwq_prove_norm(struct aorta_hwq_proof *proof, const char *wha
         const double normal = ((double)in[at] - mean) / sqrt(square / (double)width + 1e-5);
         aorta_hwq_compare(proof->check, (double)out[at], normal * (double)gamma[column] + (double)beta[column], 1e-5,
                           1e-5, "%s[%lld, %lld]", what, (long long)(at / width), (long long)column);
+    }
+    return NULL;
+}
+
+/* With n = (sum − mean)·rstd and g = (dy + extra)·gamma: dsum = rstd·(g − mean(g) − n·mean(g·n)). */
+aorta_status aorta_hwq_prove_norm_backward(struct aorta_hwq_proof *proof, const char *what,
+                                           const struct aorta_hwq_norm *norm, int64_t rows, const float *sum,
+                                           const float *dy, const float *extra, const float *dsum) {
+    const int64_t width = norm->width, count = rows * width;
+    const float *in, *gamma, *slope, *more = NULL, *out;
+    AORTA_TRY(aorta_hwq_fetch(proof, sum, count, &in));
+    AORTA_TRY(aorta_hwq_fetch(proof, norm->gamma, width, &gamma));
+    AORTA_TRY(aorta_hwq_fetch(proof, dy, count, &slope));
+    if (extra) AORTA_TRY(aorta_hwq_fetch(proof, extra, count, &more));
+    AORTA_TRY(aorta_hwq_fetch(proof, dsum, count, &out));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), first = at / width * width;
+        double mean = 0.0, square = 0.0, total = 0.0, along = 0.0, own = 0.0, magnitude = 0.0;
+        for (int64_t j = 0; j < width; j++) mean += (double)in[first + j] / (double)width;
+        for (int64_t j = 0; j < width; j++) square += ((double)in[first + j] - mean) * ((double)in[first + j] - mean);
+        const double rstd = 1.0 / sqrt(square / (double)width + 1e-5);
+        for (int64_t j = 0; j < width; j++) {
+            const double all = (double)slope[first + j] + (more ? (double)more[first + j] : 0.0);
+            const double g = all * (double)gamma[j];
+            total += g / (double)width;
+            along += g * ((double)in[first + j] - mean) * rstd / (double)width;
+            magnitude = fmax(magnitude, fabs(g));
+            if (first + j == at) own = g;
+        }
+        const double expected = rstd * (own - total - ((double)in[at] - mean) * rstd * along);
+        aorta_hwq_compare(proof->check, (double)out[at], expected, 1e-5 * rstd * magnitude + 1e-30, 0, "%s[%lld]", what,
+                          (long long)at);
     }
     return NULL;
 }

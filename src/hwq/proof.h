@@ -69,6 +69,10 @@ AORTA_MUST_USE aorta_status aorta_hwq_prove_gelu_backward(struct aorta_hwq_proof
 AORTA_MUST_USE aorta_status aorta_hwq_prove_norm(struct aorta_hwq_proof *proof, const char *what,
                                                  const struct aorta_hwq_norm *norm, int64_t rows, const float *sum,
                                                  const float *y);
+AORTA_MUST_USE aorta_status aorta_hwq_prove_norm_backward(struct aorta_hwq_proof *proof, const char *what,
+                                                          const struct aorta_hwq_norm *norm, int64_t rows,
+                                                          const float *sum, const float *dy, const float *extra,
+                                                          const float *dsum);
 AORTA_MUST_USE aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *what,
                                                     struct aorta_softmax shape, const float *x, const float *p);
 

@@ -137,10 +137,10 @@ aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct a
 }
 
 aorta_status aorta_hwq_norm_backward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm, int64_t rows,
-                                     const float *dy, const struct aorta_hwq_norm_kept *kept, float *dsum,
-                                     float *dbias) {
+                                     const float *dy, const float *extra, const struct aorta_hwq_norm_kept *kept,
+                                     float *dsum, float *dbias) {
     STEP(AORTA_HWQ_KERNEL, "norm_backward",
-         aorta_norm_backward(hwq->streams[s], norm_shape(norm, rows), dy, NULL, kept->sum, norm->gamma, kept->mean,
+         aorta_norm_backward(hwq->streams[s], norm_shape(norm, rows), dy, extra, kept->sum, norm->gamma, kept->mean,
                              kept->rstd, dsum, NULL, norm->dgamma, norm->dbeta, dbias, false));
 }
 

@@ -73,9 +73,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_norm_make(struct aorta_hwq *hwq, uint64_t 
 AORTA_MUST_USE aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm,
                                                    int64_t rows, const float *x, const float *residual,
                                                    const struct aorta_hwq_norm_kept *kept, float *y);
-/* dbias: see aorta_norm_backward. */
+/* `extra` (may be NULL) is added to dy; dbias (may be NULL): see aorta_norm_backward. */
 AORTA_MUST_USE aorta_status aorta_hwq_norm_backward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm,
-                                                    int64_t rows, const float *dy,
+                                                    int64_t rows, const float *dy, const float *extra,
                                                     const struct aorta_hwq_norm_kept *kept, float *dsum, float *dbias);
 
 AORTA_MUST_USE aorta_status aorta_hwq_all_reduce(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, float *buffer,

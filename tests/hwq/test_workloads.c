@@ -12,6 +12,7 @@ static const struct small all[] = {
     {"graph_subgraphs", {"graphs", "5", "batch", "3", "in", "24", "hidden", "40", "out", "16"}},
     {"grad_accum", {"micro", "4", "batch", "5", "in", "24", "hidden", "40", "classes", "10"}},
     {"moe", {"batch", "2", "positions", "37", "experts", "5", "width", "24", "hidden", "40", "capacity", "1.1"}},
+    {"fsdp_tp", {"blocks", "3", "width", "24", "heads", "3", "mlp", "2", "batch", "5", "positions", "9"}},
 };
 
 static const char *setting(const struct small *small, const struct aorta_option *option) {
@@ -155,9 +156,10 @@ static void check_workload(const char *name) {
 TEST(graph_subgraphs)
 TEST(grad_accum)
 TEST(moe)
+TEST(fsdp_tp)
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),
-                                       cmocka_unit_test(moe)};
+                                       cmocka_unit_test(moe), cmocka_unit_test(fsdp_tp)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }

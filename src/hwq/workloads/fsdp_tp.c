@@ -1,0 +1,437 @@
+/* Training of transformer blocks with sharded parameters (FSDP) and tensor parallelism: forward, backward, and
+ * gradients reduced, with every kind of work on streams of its own.
+ *
+ * Streams, a quarter each: compute, all-gather, all-reduce, and the exchange of activations between tensor-parallel
+ * ranks. The batch is cut into one part for each compute stream. While a block computes, the next one's parameters are
+ * gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of the
+ * parts are summed and reduced behind the last part, while the block below computes.
+ *
+ * Ranks form a grid: `tensor` neighbours share heads and hidden units (Shoeybi et al., "Megatron-LM", 2019: columns of
+ * the first, rows of the second product, partial sums all-reduced in between); ranks of equal place share a block's
+ * parameters. Products that are summed over ranks have no bias. A block is y1 = norm(x + attention(x)),
+ * y = norm(y1 + mlp(y1)); the loss is half the squared length of the last y, whose gradient is y itself. */
+#include "hwq/workloads/fsdp_tp.h"
+
+#include <math.h>
+
+static int quarter(const struct aorta_hwq *hwq, int which) {
+    return hwq->stream_count * which / 4;
+}
+static int stream_in(const struct aorta_hwq *hwq, int which, int64_t index) {
+    const int count = quarter(hwq, which + 1) - quarter(hwq, which);
+    return quarter(hwq, which) + (int)(index % count);
+}
+enum { COMPUTE, GATHER, REDUCE, EXCHANGE };
+
+static const char *role(const struct aorta_hwq *hwq, int stream) {
+    static const char *const names[] = {"compute", "all-gather", "all-reduce", "exchange"};
+    int which = 3;
+    while (stream < quarter(hwq, which)) which--;
+    return names[which];
+}
+
+static aorta_status check(const struct aorta_hwq *hwq) {
+    const struct fsdp_options *o = hwq->options;
+    const int ranks = aorta_comm_size(hwq->world);
+    if (o->width % o->heads)
+        return AORTA_ERROR(AORTA_USAGE, "fsdp_tp: %lld heads do not divide a width of %lld", (long long)o->heads,
+                           (long long)o->width);
+    if (ranks % o->tensor)
+        return AORTA_ERROR(AORTA_USAGE, "fsdp_tp: tensor is %lld, which does not divide %d ranks", (long long)o->tensor,
+                           ranks);
+    if (o->heads % o->tensor == 0 && o->width * o->mlp % o->tensor == 0) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "fsdp_tp: %lld heads and %lld hidden units cannot be shared by %lld ranks",
+                       (long long)o->heads, (long long)(o->width * o->mlp), (long long)o->tensor);
+}
+
+/* ---- parameters of a block: one piece of memory ---- */
+
+static float *cut(float *base, int64_t *used, int64_t count) {
+    float *piece = base ? base + *used : NULL;
+    *used += (count + 63) / 64 * 64;
+    return piece;
+}
+
+static struct aorta_hwq_layer layer_in(float *weights, float *gradients, int64_t *used, int64_t in, int64_t out,
+                                       bool bias) {
+    int64_t same = *used;
+    struct aorta_hwq_layer layer = {.in = in, .out = out};
+    layer.weight = cut(weights, used, in * out);
+    layer.dweight = cut(gradients, &same, in * out);
+    if (!bias) return layer;
+    layer.bias = cut(weights, used, out);
+    layer.dbias = cut(gradients, &same, out);
+    return layer;
+}
+
+static struct aorta_hwq_norm norm_in(float *weights, float *gradients, int64_t *used, int64_t width) {
+    int64_t same = *used;
+    struct aorta_hwq_norm norm = {.width = width};
+    norm.gamma = cut(weights, used, width);
+    norm.beta = cut(weights, used, width);
+    norm.dgamma = cut(gradients, &same, width);
+    norm.dbeta = cut(gradients, &same, width);
+    return norm;
+}
+
+int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float *gradients, struct fsdp_block *b) {
+    const int64_t width = o->width, own = width / o->tensor, hidden = width * o->mlp / o->tensor;
+    int64_t used = 0;
+    b->qkv = layer_in(weights, gradients, &used, width, 3 * own, true);
+    b->out = layer_in(weights, gradients, &used, own, width, false);
+    b->norm1 = norm_in(weights, gradients, &used, width);
+    b->up = layer_in(weights, gradients, &used, width, hidden, true);
+    b->down = layer_in(weights, gradients, &used, hidden, width, false);
+    b->norm2 = norm_in(weights, gradients, &used, width);
+    return used;
+}
+
+/* ---- setup ---- */
+
+/* Start values of a block, the same for all ranks of equal place; this rank keeps its shard. */
+static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    const struct fsdp_options *o = hwq->options;
+    const uint64_t place = (uint64_t)(aorta_comm_rank(hwq->world) % o->tensor);
+    struct fsdp_block b;
+    void *full;
+    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)state->padded * sizeof(float), "start values", &full));
+    AORTA_TRY(aorta_fill_bytes(hwq->streams[0], full, 0, (size_t)state->padded * sizeof(float)));
+    state->full[l] = full;
+    aorta_hwq_fsdp_block(o, full, NULL, &b);
+    const struct {
+        float *memory;
+        int64_t count, fan;
+    } tensors[] = {{b.qkv.weight, b.qkv.in * b.qkv.out, b.qkv.in},
+                   {b.qkv.bias, b.qkv.out, 100},
+                   {b.out.weight, b.out.in * b.out.out, b.out.in},
+                   {b.norm1.gamma, o->width, 1},
+                   {b.norm1.beta, o->width, 100},
+                   {b.up.weight, b.up.in * b.up.out, b.up.in},
+                   {b.up.bias, b.up.out, 100},
+                   {b.down.weight, b.down.in * b.down.out, b.down.in},
+                   {b.norm2.gamma, o->width, 1},
+                   {b.norm2.beta, o->width, 100}};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        AORTA_TRY(aorta_hwq_fill(hwq, 0, 1000 * place + 20 * (uint64_t)l + i, AORTA_F32, tensors[i].count,
+                                 1.0f / sqrtf((float)tensors[i].fan), tensors[i].memory));
+    void *shard;
+    const int64_t count = state->padded / state->shards;
+    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)count * sizeof(float), "shard of a block", &shard));
+    state->shard[l] = shard;
+    return aorta_copy(hwq->streams[0], shard, state->full[l] + state->shard_index * count,
+                      (size_t)count * sizeof(float));
+}
+
+static aorta_status setup_part(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    struct fsdp_part *part = &state->parts[p];
+    struct fsdp_kept *k = &state->kept[l][p];
+    const int64_t n = part->sequences * o->positions, own = o->width / o->tensor,
+                  hidden = o->width * o->mlp / o->tensor;
+    const int64_t weights = part->sequences * (o->heads / o->tensor) * o->positions * o->positions;
+    const struct {
+        float **memory;
+        int64_t count;
+    } buffers[] = {{&k->qkv, n * 3 * own},
+                   {&k->weights, weights},
+                   {&k->context, n * own},
+                   {&k->attended, n * o->width},
+                   {&k->attended_all, n * o->width},
+                   {&k->norm1.sum, n * o->width},
+                   {&k->norm1.mean, n},
+                   {&k->norm1.rstd, n},
+                   {&k->y1, n * o->width},
+                   {&k->inner, n * hidden},
+                   {&k->active, n * hidden},
+                   {&k->mlp, n * o->width},
+                   {&k->mlp_all, n * o->width},
+                   {&k->norm2.sum, n * o->width},
+                   {&k->norm2.mean, n},
+                   {&k->norm2.rstd, n},
+                   {&k->y, n * o->width},
+                   {&k->dsum2, n * o->width},
+                   {&k->dactive, n * hidden},
+                   {&k->dinner, n * hidden},
+                   {&k->dy1, n * o->width},
+                   {&k->dy1_all, n * o->width},
+                   {&k->dsum1, n * o->width},
+                   {&k->dcontext, n * own},
+                   {&k->dqkv, n * 3 * own},
+                   {&k->dx, n * o->width},
+                   {&k->dx_all, n * o->width},
+                   {&k->gradients, state->padded}};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        AORTA_TRY(
+            aorta_hwq_output(hwq, &state->results, buffers[i].count, "activations of a block", buffers[i].memory));
+    if (l > 0) return aorta_hwq_event(hwq, &k->done);
+    AORTA_TRY(aorta_hwq_output(hwq, &state->results, weights, "gradients of attention", &part->dweights));
+    AORTA_TRY(aorta_hwq_output(hwq, &state->results, weights, "gradients of attention", &part->dscores));
+    AORTA_TRY(
+        aorta_hwq_input(hwq, 90000 + (uint64_t)(p * 64 + state->shard_index), n * o->width, 1.0f, "input", &part->x));
+    AORTA_TRY(aorta_hwq_event(hwq, &part->there));
+    AORTA_TRY(aorta_hwq_event(hwq, &part->back));
+    return aorta_hwq_event(hwq, &k->done);
+}
+
+/* One group for each stream that communicates: a group is used from one stream at a time. */
+static aorta_status setup_groups(struct aorta_hwq *hwq, struct fsdp_state *state) {
+    const struct fsdp_options *o = hwq->options;
+    const int ranks = aorta_comm_size(hwq->world), rank = aorta_comm_rank(hwq->world), tensor = (int)o->tensor;
+    int shards[1 << 10], neighbours[1 << 10], shard_count = 0;
+    if (ranks > 1 << 10) return AORTA_ERROR(AORTA_UNSUPPORTED, "fsdp_tp: %d ranks; at most 1024", ranks);
+    for (int r = rank % tensor; r < ranks; r += tensor) shards[shard_count++] = r;
+    for (int i = 0; i < tensor; i++) neighbours[i] = rank / tensor * tensor + i;
+    state->shards = shard_count;
+    state->shard_index = rank / tensor;
+    for (int s = quarter(hwq, GATHER); s < hwq->stream_count; s++) {
+        const bool exchange = s >= quarter(hwq, EXCHANGE);
+        AORTA_TRY(aorta_comm_split(hwq->world, exchange ? neighbours : shards, exchange ? tensor : shard_count,
+                                   &state->groups[s]));
+    }
+    return NULL;
+}
+
+static aorta_status setup(struct aorta_hwq *hwq, void **made) {
+    const struct fsdp_options *o = hwq->options;
+    struct fsdp_block unused;
+    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct fsdp_state), made));
+    struct fsdp_state *state = *made;
+    AORTA_TRY(setup_groups(hwq, state));
+    const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused), unit = 64 * state->shards;
+    state->padded = (count + unit - 1) / unit * unit;
+    state->part_count = quarter(hwq, GATHER) < o->batch ? quarter(hwq, GATHER) : o->batch;
+    for (int i = 0; i < 2; i++)
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gathered block", &state->slots[i]));
+    for (int64_t p = 0; p < state->part_count; p++)
+        state->parts[p].sequences = o->batch * (p + 1) / state->part_count - o->batch * p / state->part_count;
+    for (int64_t l = 0; l < o->blocks; l++) {
+        AORTA_TRY(setup_parameters(hwq, state, l));
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
+        AORTA_TRY(aorta_hwq_event(hwq, &state->gathered[l]));
+        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(setup_part(hwq, state, l, p));
+    }
+    return NULL;
+}
+
+static void teardown(struct aorta_hwq *hwq, void *opaque) {
+    struct fsdp_state *state = opaque;
+    for (int s = 0; s < hwq->stream_count; s++) aorta_comm_close(state->groups[s]);
+}
+
+/* ---- one iteration ---- */
+
+/* Fills the block's slot, behind all parts of the block that was there before (`before` < 0: none in this iteration).
+ */
+static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t before) {
+    const int s = stream_in(hwq, GATHER, l);
+    for (int64_t p = 0; p < state->part_count && before >= 0; p++)
+        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->kept[before][p].done));
+    AORTA_TRY(aorta_hwq_all_gather(hwq, s, state->groups[s], state->shard[l], state->slots[l % 2],
+                                   state->padded / state->shards));
+    return aorta_event_record(state->gathered[l], hwq->streams[s]);
+}
+
+/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream; the part goes on behind it. */
+static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
+    const struct fsdp_options *o = hwq->options;
+    const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
+    const int64_t count = state->parts[p].sequences * o->positions * o->width;
+    AORTA_TRY(aorta_hwq_after(hwq, e, state->parts[p].there, s));
+    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_COLLECTIVE, "exchange"));
+    AORTA_TRY(aorta_all_reduce(state->groups[e], hwq->streams[e], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
+    AORTA_TRY(aorta_hwq_end(hwq, e));
+    return aorta_hwq_after(hwq, s, state->parts[p].back, e);
+}
+
+struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences) {
+    return (struct aorta_softmax){.rows = sequences * (o->heads / o->tensor) * o->positions,
+                                  .width = o->positions,
+                                  .scale = 1.0f / sqrtf((float)(o->width / o->heads))};
+}
+
+/* Products of all heads of one sequence: of matrices [positions, head] in rows of qkv or of the context, and of the
+ * weights [positions, positions]. */
+struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, enum fsdp_product which) {
+    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads, own = heads * dim;
+    struct aorta_products p = {.batch = heads, .m = t, .lda = t, .a_batch = t * t};
+    const int64_t c_row = which == FSDP_CONTEXT ? own : 3 * own;
+    const bool weights = which == FSDP_SCORES || which == FSDP_DWEIGHTS;
+    if (weights) {
+        p.n = t, p.k = dim, p.transpose_b = true;
+        p.lda = which == FSDP_SCORES ? 3 * own : own, p.a_batch = dim;
+        p.ldb = 3 * own, p.b_batch = dim, p.ldc = t, p.c_batch = t * t;
+        return p;
+    }
+    p.n = dim, p.k = t, p.ldc = c_row, p.c_batch = dim, p.b_batch = dim;
+    p.ldb = which == FSDP_DVALUES ? own : 3 * own;
+    p.transpose_a = which == FSDP_DVALUES || which == FSDP_DKEYS;
+    return p;
+}
+
+static aorta_status attention_products(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
+                                       enum fsdp_product which, const float *a, int64_t a_apart, const float *b,
+                                       int64_t b_apart, float *c, int64_t c_apart) {
+    const struct aorta_products products = aorta_hwq_fsdp_products(hwq->options, which);
+    for (int64_t i = 0; i < part->sequences; i++)
+        AORTA_TRY(aorta_hwq_products(hwq, s, &products, a + i * a_apart, b + i * b_apart, c + i * c_apart));
+    return NULL;
+}
+
+static struct fsdp_block block_of(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t l, int64_t p) {
+    struct fsdp_block b;
+    aorta_hwq_fsdp_block(hwq->options, state->slots[l % 2], state->kept[l][p].gradients, &b);
+    return b;
+}
+
+static const float *input_of(const struct fsdp_state *state, int64_t l, int64_t p) {
+    return l == 0 ? state->parts[p].x : state->kept[l - 1][p].y;
+}
+
+static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_part *part = &state->parts[p];
+    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    const int64_t t = o->positions, n = part->sequences * t, own = o->width / o->tensor;
+    const int64_t square = o->heads / o->tensor * t * t;
+    const float *x = input_of(state, l, p);
+    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.qkv, n, x, k->qkv));
+    AORTA_TRY(attention_products(hwq, s, part, FSDP_SCORES, k->qkv, t * 3 * own, k->qkv + own, t * 3 * own, k->weights,
+                                 square));
+    AORTA_TRY(aorta_hwq_softmax(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, k->weights));
+    AORTA_TRY(attention_products(hwq, s, part, FSDP_CONTEXT, k->weights, square, k->qkv + 2 * own, t * 3 * own,
+                                 k->context, t * own));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, n, k->context, k->attended));
+    AORTA_TRY(exchange(hwq, state, p, k->attended, k->attended_all));
+    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm1, n, k->attended_all, x, &k->norm1, k->y1));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.up, n, k->y1, k->inner));
+    AORTA_TRY(aorta_hwq_gelu(hwq, s, n * b.up.out, k->inner, k->active));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.down, n, k->active, k->mlp));
+    AORTA_TRY(exchange(hwq, state, p, k->mlp, k->mlp_all));
+    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm2, n, k->mlp_all, k->y1, &k->norm2, k->y));
+    return aorta_event_record(k->done, hwq->streams[s]);
+}
+
+/* From the gradient of the context to that of qkv. */
+static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
+                                       const struct fsdp_kept *k) {
+    const struct fsdp_options *o = hwq->options;
+    const int64_t t = o->positions, own = o->width / o->tensor, row = t * 3 * own,
+                  square = o->heads / o->tensor * t * t;
+    AORTA_TRY(attention_products(hwq, s, part, FSDP_DWEIGHTS, k->dcontext, t * own, k->qkv + 2 * own, row,
+                                 part->dweights, square));
+    AORTA_TRY(attention_products(hwq, s, part, FSDP_DVALUES, k->weights, square, k->dcontext, t * own,
+                                 k->dqkv + 2 * own, row));
+    AORTA_TRY(aorta_hwq_softmax_backward(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, part->dweights,
+                                         part->dscores));
+    AORTA_TRY(attention_products(hwq, s, part, FSDP_DQUERIES, part->dscores, square, k->qkv + own, row, k->dqkv, row));
+    return attention_products(hwq, s, part, FSDP_DKEYS, part->dscores, square, k->qkv, row, k->dqkv + own, row);
+}
+
+static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_part *part = &state->parts[p];
+    const struct fsdp_kept *k = &state->kept[l][p], *above = l + 1 < o->blocks ? &state->kept[l + 1][p] : NULL;
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    const int64_t n = part->sequences * o->positions;
+    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
+    AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm2, n, above ? above->dx_all : k->y, above ? above->dsum1 : NULL,
+                                      &k->norm2, k->dsum2, NULL));
+    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.down, n, k->dsum2, k->dactive, false));
+    AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, b.up.out, k->inner, k->dactive, k->dinner, b.up.dbias));
+    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.up, n, k->dinner, k->dy1, false));
+    AORTA_TRY(exchange(hwq, state, p, k->dy1, k->dy1_all));
+    struct aorta_hwq_layer up = b.up;
+    up.dbias = NULL; /* the kernel before has made it */
+    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.down, n, k->active, k->dsum2, false));
+    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &up, n, k->y1, k->dinner, false));
+    AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm1, n, k->dy1_all, k->dsum2, &k->norm1, k->dsum1, NULL));
+    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.out, n, k->dsum1, k->dcontext, false));
+    AORTA_TRY(attention_backward(hwq, s, part, k));
+    if (l > 0) {
+        AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.qkv, n, k->dqkv, k->dx, false));
+        AORTA_TRY(exchange(hwq, state, p, k->dx, k->dx_all));
+    }
+    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.out, n, k->context, k->dsum1, false));
+    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.qkv, n, input_of(state, l, p), k->dqkv, false));
+    return aorta_event_record(k->done, hwq->streams[s]);
+}
+
+/* Sum over the parts, then over the ranks that hold shards of the same block. */
+static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    const int s = stream_in(hwq, REDUCE, l);
+    float *to = state->gradients[l];
+    for (int64_t p = 0; p < state->part_count; p++) {
+        const struct fsdp_kept *k = &state->kept[l][p];
+        AORTA_TRY(aorta_stream_wait(hwq->streams[s], k->done));
+        if (p == 0)
+            AORTA_TRY(aorta_hwq_copy(hwq, s, to, k->gradients, (size_t)state->padded * sizeof(float)));
+        else
+            AORTA_TRY(aorta_hwq_add(hwq, s, to, k->gradients, state->padded, 1.0f));
+    }
+    return aorta_hwq_all_reduce(hwq, s, state->groups[s], to, state->padded);
+}
+
+static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
+    struct fsdp_state *state = opaque;
+    const struct fsdp_options *o = hwq->options;
+    AORTA_TRY(gather(hwq, state, 0, -1));
+    for (int64_t l = 0; l < o->blocks; l++) {
+        if (l + 1 < o->blocks) AORTA_TRY(gather(hwq, state, l + 1, l - 1));
+        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward(hwq, state, l, p));
+    }
+    for (int64_t l = o->blocks - 1; l >= 0; l--) { /* the last two blocks are still there */
+        if (l + 2 < o->blocks) AORTA_TRY(gather(hwq, state, l, l + 2));
+        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward(hwq, state, l, p));
+        AORTA_TRY(reduce(hwq, state, l));
+    }
+    return NULL;
+}
+
+static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
+    (void)state;
+    *amount = (double)(iterations * ((const struct fsdp_options *)hwq->options)->batch);
+    return NULL;
+}
+
+static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
+    return aorta_hwq_prove(hwq, result, &((struct fsdp_state *)opaque)->results, opaque, iterate, aorta_hwq_fsdp_proof);
+}
+
+static const struct aorta_range_limits block_count = {.min = 2, .max = FSDP_MOST_BLOCKS};
+static const struct aorta_option rows[] = {
+    AORTA_HWQ_ROW(struct fsdp_options, blocks, "4", block_count, "transformer blocks"),
+    AORTA_HWQ_ROW(struct fsdp_options, width, "512", aorta_hwq_sizes, "width of a block"),
+    AORTA_HWQ_ROW(struct fsdp_options, heads, "8", aorta_hwq_sizes, "heads of the attention"),
+    AORTA_HWQ_ROW(struct fsdp_options, mlp, "4", aorta_hwq_sizes, "width inside the MLP, as a multiple"),
+    AORTA_HWQ_ROW(struct fsdp_options, batch, "8", aorta_hwq_sizes, "sequences of each rank"),
+    AORTA_HWQ_ROW(struct fsdp_options, positions, "512", aorta_hwq_sizes, "positions of a sequence"),
+    AORTA_HWQ_ROW(struct fsdp_options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
+};
+
+const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
+    .name = "fsdp_tp",
+    .summary = "gathers, reductions and exchanges have to run beside the blocks that compute, and not behind them",
+    .group = AORTA_HWQ_P1,
+    .category = AORTA_HWQ_DISTRIBUTED,
+    .sensitivity = AORTA_HWQ_HIGH,
+    .min_streams = 4,
+    .max_streams = 16,
+    .recommended_streams = 10,
+    .unit = "samples/s",
+    .collectives = true,
+    .options = rows,
+    .option_count = sizeof rows / sizeof *rows,
+    .option_bytes = sizeof(struct fsdp_options),
+    .try_next = "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real",
+    .check = check,
+    .role = role,
+    .setup = setup,
+    .iterate = iterate,
+    .work = work,
+    .verify = verify,
+    .teardown = teardown,
+};

@@ -1,0 +1,53 @@
+/* What fsdp_tp.c and its verification share. */
+#ifndef AORTA_HWQ_WORKLOADS_FSDP_TP_H
+#define AORTA_HWQ_WORKLOADS_FSDP_TP_H
+
+#include "hwq/proof.h"
+
+enum { FSDP_MOST_BLOCKS = 32, FSDP_MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
+
+struct fsdp_options {
+    int64_t blocks, width, heads, mlp, batch, positions, tensor;
+};
+
+/* Views of one block's parameters and their gradients in two pieces of memory. */
+struct fsdp_block {
+    struct aorta_hwq_layer qkv, out, up, down;
+    struct aorta_hwq_norm norm1, norm2;
+};
+/* NULL for either piece leaves its views empty. Returns how many floats a block takes. */
+int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float *gradients, struct fsdp_block *block);
+
+/* What one part of the batch leaves in one block, forward and backward; n = its rows. `…_all` is summed over the
+ * tensor-parallel ranks. */
+struct fsdp_kept {
+    float *qkv, *weights, *context, *attended, *attended_all, *y1, *inner, *active, *mlp, *mlp_all, *y;
+    struct aorta_hwq_norm_kept norm1, norm2;
+    float *dsum2, *dactive, *dinner, *dy1, *dy1_all, *dsum1, *dcontext, *dqkv, *dx, *dx_all;
+    float *gradients;         /* of the block's parameters, from this part */
+    struct aorta_event *done; /* the part has finished with the block: forward, later backward */
+};
+
+struct fsdp_part {
+    int64_t sequences;
+    float *x, *dweights, *dscores; /* the latter two serve all blocks */
+    struct aorta_event *there, *back;
+};
+
+struct fsdp_state {
+    int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of 64 · shards */
+    float *full[FSDP_MOST_BLOCKS], *shard[FSDP_MOST_BLOCKS], *gradients[FSDP_MOST_BLOCKS], *slots[2];
+    struct aorta_event *gathered[FSDP_MOST_BLOCKS];
+    struct fsdp_part parts[FSDP_MOST_PARTS];
+    struct fsdp_kept kept[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
+    struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
+    struct aorta_hwq_results results;
+};
+
+enum fsdp_product { FSDP_SCORES, FSDP_CONTEXT, FSDP_DWEIGHTS, FSDP_DVALUES, FSDP_DQUERIES, FSDP_DKEYS };
+struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, enum fsdp_product which);
+struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences);
+
+AORTA_MUST_USE aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *state);
+
+#endif

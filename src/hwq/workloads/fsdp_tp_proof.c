@@ -1,0 +1,210 @@
+/* Verification of fsdp_tp: every stage of every block from what the device holds as its input. What is summed over
+ * ranks is compared where this rank is alone in its group. */
+#include "hwq/workloads/fsdp_tp.h"
+
+#include <math.h>
+
+/* One block's part: where it is, and its memory. */
+struct place {
+    struct aorta_hwq_proof *proof;
+    const struct fsdp_options *o;
+    const struct fsdp_state *state;
+    const struct fsdp_part *part;
+    const struct fsdp_kept *k;
+    struct fsdp_block b; /* start values, this part's gradients */
+    const float *x;
+    int64_t l, p, rows;
+};
+
+static aorta_status linear(const struct place *at, const char *what, const struct aorta_hwq_layer *layer,
+                           const float *x, const float *y) {
+    return aorta_hwq_prove_linear(at->proof, what, layer, at->rows, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32);
+}
+
+/* Weights of sampled rows from queries and keys. */
+static aorta_status prove_weights(const struct place *at, int64_t sequence) {
+    const struct fsdp_options *o = at->o;
+    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads, own = heads * dim;
+    const float *qkv, *weights;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->qkv + sequence * t * 3 * own, t * 3 * own, &qkv));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->weights + sequence * heads * t * t, heads * t * t, &weights));
+    const double scale = 1.0 / sqrt((double)dim);
+    for (int64_t i = 0; i < aorta_hwq_sample_count(heads * t * t); i++) {
+        const int64_t place = aorta_hwq_sample(i, heads * t * t), head = place / (t * t), row = place / t % t;
+        const float *q = qkv + row * 3 * own + head * dim;
+        double own_score = 0.0, sum = 0.0;
+        for (int64_t d = 0; d < dim; d++)
+            own_score += (double)q[d] * (double)qkv[(place % t) * 3 * own + own + head * dim + d];
+        for (int64_t key = 0; key < t; key++) {
+            double score = 0.0;
+            for (int64_t d = 0; d < dim; d++) score += (double)q[d] * (double)qkv[key * 3 * own + own + head * dim + d];
+            sum += exp(scale * (score - own_score));
+        }
+        aorta_hwq_compare(at->proof->check, (double)weights[place], 1.0 / sum, 1e-7, 3e-5,
+                          "attention weight %lld of block %lld", (long long)place, (long long)at->l);
+    }
+    return NULL;
+}
+
+/* to = from where nobody else adds to it. */
+static aorta_status prove_exchange(const struct place *at, const float *from, const float *to) {
+    const int64_t count = at->rows * at->o->width;
+    const float *before, *after;
+    if (at->o->tensor > 1) return NULL;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, from, count, &before));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, to, count, &after));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t place = aorta_hwq_sample(i, count);
+        aorta_hwq_compare(at->proof->check, (double)after[place], (double)before[place], 1e-30, 0,
+                          "exchanged element %lld of block %lld", (long long)place, (long long)at->l);
+    }
+    return NULL;
+}
+
+/* sum = x + residual. */
+static aorta_status prove_sum(const struct place *at, const float *x, const float *residual, const float *sum) {
+    const int64_t count = at->rows * at->o->width;
+    const float *a, *b, *c;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, x, count, &a));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, residual, count, &b));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, sum, count, &c));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t place = aorta_hwq_sample(i, count);
+        aorta_hwq_compare(at->proof->check, (double)c[place], (double)a[place] + (double)b[place], 1e-7, 1e-6,
+                          "residual sum %lld of block %lld", (long long)place, (long long)at->l);
+    }
+    return NULL;
+}
+
+static aorta_status prove_forward(const struct place *at) {
+    const struct fsdp_options *o = at->o;
+    const struct fsdp_kept *k = at->k;
+    const struct aorta_products context = aorta_hwq_fsdp_products(o, FSDP_CONTEXT);
+    const int64_t t = o->positions, own = o->width / o->tensor, square = o->heads / o->tensor * t * t;
+    const int64_t last = at->part->sequences - 1;
+    AORTA_TRY(linear(at, "qkv", &at->b.qkv, at->x, k->qkv));
+    AORTA_TRY(prove_weights(at, last));
+    AORTA_TRY(aorta_hwq_prove_products(at->proof, "context", &context, k->weights + last * square,
+                                       k->qkv + last * t * 3 * own + 2 * own, k->context + last * t * own));
+    AORTA_TRY(linear(at, "attention", &at->b.out, k->context, k->attended));
+    AORTA_TRY(prove_exchange(at, k->attended, k->attended_all));
+    AORTA_TRY(prove_sum(at, k->attended_all, at->x, k->norm1.sum));
+    AORTA_TRY(aorta_hwq_prove_norm(at->proof, "first norm", &at->b.norm1, at->rows, k->norm1.sum, k->y1));
+    AORTA_TRY(linear(at, "inside the MLP", &at->b.up, k->y1, k->inner));
+    AORTA_TRY(aorta_hwq_prove_gelu(at->proof, "GELU", at->rows * at->b.up.out, k->inner, k->active));
+    AORTA_TRY(linear(at, "MLP", &at->b.down, k->active, k->mlp));
+    AORTA_TRY(prove_exchange(at, k->mlp, k->mlp_all));
+    AORTA_TRY(prove_sum(at, k->mlp_all, k->y1, k->norm2.sum));
+    return aorta_hwq_prove_norm(at->proof, "second norm", &at->b.norm2, at->rows, k->norm2.sum, k->y);
+}
+
+/* Of the block that used the shared buffers last. */
+static aorta_status prove_attention_backward(const struct place *at) {
+    const struct fsdp_options *o = at->o;
+    const struct fsdp_kept *k = at->k;
+    const int64_t t = o->positions, own = o->width / o->tensor;
+    const struct {
+        enum fsdp_product which;
+        const char *what;
+        const float *a, *b, *c;
+    } products[] = {
+        {FSDP_DWEIGHTS, "gradient of the weights", k->dcontext, k->qkv + 2 * own, at->part->dweights},
+        {FSDP_DVALUES, "gradient of the values", k->weights, k->dcontext, k->dqkv + 2 * own},
+        {FSDP_DQUERIES, "gradient of the queries", at->part->dscores, k->qkv + own, k->dqkv},
+        {FSDP_DKEYS, "gradient of the keys", at->part->dscores, k->qkv, k->dqkv + own},
+    };
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        const struct aorta_products p = aorta_hwq_fsdp_products(o, products[i].which);
+        AORTA_TRY(
+            aorta_hwq_prove_products(at->proof, products[i].what, &p, products[i].a, products[i].b, products[i].c));
+    }
+    const int64_t count = o->heads / o->tensor * t * t;
+    const float *p, *dp, *ds;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, k->weights, count, &p));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dweights, count, &dp));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dscores, count, &ds));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t place = aorta_hwq_sample(i, count), row = place / t * t;
+        const double scale = 1.0 / sqrt((double)(o->width / o->heads));
+        double along = 0.0, most = 0.0;
+        for (int64_t j = row; j < row + t; j++) along += (double)p[j] * (double)dp[j];
+        for (int64_t j = row; j < row + t; j++) most = fmax(most, fabs((double)dp[j]));
+        aorta_hwq_compare(at->proof->check, (double)ds[place], scale * (double)p[place] * ((double)dp[place] - along),
+                          1e-5 * scale * (double)p[place] * most + 1e-30, 0, "gradient of a score %lld",
+                          (long long)place);
+    }
+    return NULL;
+}
+
+static aorta_status prove_backward(const struct place *at) {
+    const struct fsdp_kept *k = at->k, *above = at->l + 1 < at->o->blocks ? &at->state->kept[at->l + 1][at->p] : NULL;
+    struct aorta_hwq_proof *proof = at->proof;
+    AORTA_TRY(aorta_hwq_prove_norm_backward(proof, "gradient before the second norm", &at->b.norm2, at->rows,
+                                            k->norm2.sum, above ? above->dx_all : k->y, above ? above->dsum1 : NULL,
+                                            k->dsum2));
+    AORTA_TRY(
+        aorta_hwq_prove_input(proof, "gradient inside the MLP", &at->b.down, at->rows, k->dsum2, k->dactive, NULL));
+    AORTA_TRY(aorta_hwq_prove_gelu_backward(proof, "gradient before GELU", at->rows * at->b.up.out, k->inner,
+                                            k->dactive, k->dinner));
+    AORTA_TRY(aorta_hwq_prove_input(proof, "gradient before the MLP", &at->b.up, at->rows, k->dinner, k->dy1, NULL));
+    AORTA_TRY(prove_exchange(at, k->dy1, k->dy1_all));
+    AORTA_TRY(aorta_hwq_prove_norm_backward(proof, "gradient before the first norm", &at->b.norm1, at->rows,
+                                            k->norm1.sum, k->dy1_all, k->dsum2, k->dsum1));
+    AORTA_TRY(
+        aorta_hwq_prove_input(proof, "gradient of the context", &at->b.out, at->rows, k->dsum1, k->dcontext, NULL));
+    if (at->l == 0) AORTA_TRY(prove_attention_backward(at));
+    if (at->l > 0) {
+        AORTA_TRY(
+            aorta_hwq_prove_input(proof, "gradient before the block", &at->b.qkv, at->rows, k->dqkv, k->dx, NULL));
+        AORTA_TRY(prove_exchange(at, k->dx, k->dx_all));
+    }
+    AORTA_TRY(aorta_hwq_prove_weight(proof, "MLP, second", &at->b.down, at->rows, k->active, k->dsum2, 1.0));
+    AORTA_TRY(aorta_hwq_prove_weight(proof, "MLP, first", &at->b.up, at->rows, k->y1, k->dinner, 1.0));
+    AORTA_TRY(aorta_hwq_prove_weight(proof, "attention", &at->b.out, at->rows, k->context, k->dsum1, 1.0));
+    return aorta_hwq_prove_weight(proof, "qkv", &at->b.qkv, at->rows, at->x, k->dqkv, 1.0);
+}
+
+/* The reduced gradients against the parts' own, where no other rank adds to them. */
+static aorta_status prove_reduction(struct aorta_hwq_proof *proof, const struct fsdp_state *state, int64_t l) {
+    const struct fsdp_options *o = proof->hwq->options;
+    struct fsdp_block b;
+    const float *all, *parts[FSDP_MOST_PARTS];
+    if (state->shards > 1) return NULL;
+    aorta_hwq_fsdp_block(o, NULL, state->gradients[l], &b);
+    const int64_t count = b.qkv.in * b.qkv.out;
+    AORTA_TRY(aorta_hwq_fetch(proof, b.qkv.dweight, count, &all));
+    for (int64_t p = 0; p < state->part_count; p++) {
+        aorta_hwq_fsdp_block(o, NULL, state->kept[l][p].gradients, &b);
+        AORTA_TRY(aorta_hwq_fetch(proof, b.qkv.dweight, count, &parts[p]));
+    }
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count);
+        double sum = 0.0, magnitude = 0.0;
+        for (int64_t p = 0; p < state->part_count; p++) {
+            sum += (double)parts[p][at];
+            magnitude += fabs((double)parts[p][at]);
+        }
+        aorta_hwq_compare(proof->check, (double)all[at], sum, 1e-6 * magnitude + 1e-30, 0,
+                          "reduced gradient %lld of block %lld", (long long)at, (long long)l);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *opaque) {
+    const struct fsdp_state *state = opaque;
+    const struct fsdp_options *o = proof->hwq->options;
+    for (int64_t l = 0; l < o->blocks; l++) {
+        for (int64_t p = 0; p < state->part_count; p++) {
+            struct place at = {.proof = proof, .o = o, .state = state, .l = l, .p = p};
+            at.part = &state->parts[p];
+            at.k = &state->kept[l][p];
+            at.x = l == 0 ? at.part->x : state->kept[l - 1][p].y;
+            at.rows = at.part->sequences * o->positions;
+            aorta_hwq_fsdp_block(o, state->full[l], at.k->gradients, &at.b);
+            AORTA_TRY(prove_forward(&at));
+            AORTA_TRY(prove_backward(&at));
+        }
+        AORTA_TRY(prove_reduction(proof, state, l));
+    }
+    return NULL;
+}
