@@ -4,6 +4,7 @@
 static const struct aorta_command subcommands[] = {
     {"compare", "results side by side, with intervals; exit code 1 for a regression", aorta_cli_hwq_compare},
     {"map", "which streams share a hardware queue", aorta_cli_hwq_map},
+    {"profile", "the hardware queues that a workload used, by a recording of it", aorta_cli_hwq_profile},
     {0},
 };
 

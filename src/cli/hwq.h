@@ -6,5 +6,6 @@
 
 aorta_status aorta_cli_hwq_compare(int argc, char **argv);
 aorta_status aorta_cli_hwq_map(int argc, char **argv);
+aorta_status aorta_cli_hwq_profile(int argc, char **argv);
 
 #endif

@@ -150,7 +150,7 @@ static bool is_there(const char *path) {
     return access(path, F_OK) == 0;
 }
 
-static enum aorta_trace_run_tool choose_tool(int wish) {
+enum aorta_trace_run_tool aorta_trace_run_choose(int wish) {
     if (wish != AORTA_TRACE_RUN_AUTO) return (enum aorta_trace_run_tool)wish;
     bool nvidia = is_there("/dev/nvidiactl") || is_there("/proc/driver/nvidia") || is_there("/dev/dxg");
     return is_there("/dev/kfd") && !nvidia ? AORTA_TRACE_RUN_ROCM : AORTA_TRACE_RUN_CUDA;
@@ -248,7 +248,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
                   const struct aorta_trace_options *options, aorta_status *status) {
     struct aorta_trace_run_outcome outcome = {0};
     bool ran = false;
-    bool rocm = choose_tool(arguments->tool) == AORTA_TRACE_RUN_ROCM;
+    bool rocm = aorta_trace_run_choose(arguments->tool) == AORTA_TRACE_RUN_ROCM;
     *status = (rocm ? aorta_trace_run_rocm : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
     if (ran && !*status) *status = show(arguments, &outcome);
     if (ran && *status) {

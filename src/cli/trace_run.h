@@ -32,6 +32,10 @@ struct aorta_trace_run_outcome {
 };
 void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
 
+/* Of CUDA and ROCm the one that was wished for (enum aorta_trace_run_tool), else that of the GPUs here. Starts nothing.
+ */
+enum aorta_trace_run_tool aorta_trace_run_choose(int wish);
+
 /* Runs the program, recording into `directory` (which exists), and reads what was recorded. With --dry-run the command
  * is printed instead and *ran is false. */
 aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,

@@ -42,8 +42,11 @@ void aorta_queues_text(const struct aorta_queues *queues, const char *name, stru
     }
     aorta_text_puts(text, "\n");
     if (queues->stay.ns.count && queues->go.ns.count)
-        aorta_text_printf(text, "Going over to another stream takes a queue %+.2f us.\n",
-                          (queues->go.ns.p50 - queues->stay.ns.p50) * 1e-3);
+        aorta_text_printf(
+            text,
+            "Before a kernel of another stream a queue pauses %+.2f us against one of the same (waiting for "
+            "the host's launch included).\n",
+            (queues->go.ns.p50 - queues->stay.ns.p50) * 1e-3);
     if (!isnan(queues->parallel))
         aorta_text_printf(text, "While any kernel ran, %.2f ran at once on average.\n", queues->parallel);
     if (queues->streams_on_several)

@@ -1,0 +1,195 @@
+/* aorta hwq profile under a rocprofv3 that writes what the test planted: the command that is built, what is read back,
+ * and the agreement of gaps. */
+#include "check.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64], output[65536];
+
+static void write_file(const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Notes its arguments, copies what was planted to where a real one writes, and leaves the planted result where the
+ * workload was told to. It does not start the workload. */
+static const char tool[] =
+    "#!/bin/sh\n"
+    "[ \"$1\" = --help ] && { echo '--output-format {csv,json}'; exit; }\n"
+    "echo \"$*\" >\"$PLANTED/arguments\"\n"
+    "while [ \"$1\" != -- ]; do [ \"$1\" = -d ] && folder=$2; shift; done\n"
+    "mkdir -p \"$folder/host\" && cp \"$PLANTED\"/1_* \"$folder/host/\"\n"
+    "while [ $# -gt 0 ]; do [ \"$1\" = --output ] && cp \"$PLANTED/result\" \"$2\"; shift; done\n"
+    "exit ${STATUS:-0}\n";
+
+static int open_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/aorta_profile_XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    write_file("rocprofv3", tool);
+    char path[128], variable[4096];
+    snprintf(path, sizeof path, "%s/rocprofv3", folder);
+    snprintf(variable, sizeof variable, "%s:%s", folder, getenv("PATH"));
+    setenv("PATH", variable, 1);
+    setenv("PLANTED", folder, 1);
+    return chmod(path, 0755);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static int run(const char *words) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s hwq profile %s 2>&1", AORTA_PROGRAM, words);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t length = fread(output, 1, sizeof output - 1, pipe);
+    output[length] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect(const char *words, int exit_code, const char *part) {
+    int found = run(words);
+    if (found != exit_code || !strstr(output, part))
+        fail_msg("aorta hwq profile %s: exit code %d, expected %d with \"%s\" in: %s", words, found, exit_code, part,
+                 output);
+}
+
+/* Iterations behind gates: two kernels on stream 1, 2 us apart, then one on stream 2, 5 us later; and stamps of the
+ * driver between, which count for nothing. */
+static void plant(double intra_ms, double inter_ms, const char *inter_source) {
+    struct lines {
+        char text[65536];
+        size_t length;
+    } *csv = calloc(1, sizeof *csv);
+    assert_non_null(csv);
+    csv->length +=
+        (size_t)sprintf(csv->text, "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Stream_Id\",\"Thread_Id\",\"Dispatch_Id\","
+                                   "\"Kernel_Id\",\"Kernel_Name\",\"Correlation_Id\",\"Start_Timestamp\","
+                                   "\"End_Timestamp\",\"LDS_Block_Size\",\"Scratch_Size\",\"VGPR_Count\","
+                                   "\"Accum_VGPR_Count\",\"SGPR_Count\",\"Workgroup_Size_X\",\"Workgroup_Size_Y\","
+                                   "\"Workgroup_Size_Z\",\"Grid_Size_X\",\"Grid_Size_Y\",\"Grid_Size_Z\"\n");
+    static const struct {
+        const char *name;
+        int queue, stream, start, end;
+    } kernels[] = {{"hwq_hold", 9, 9, 0, 50000},
+                   {"hwq_chain", 3, 1, 51000, 60000},
+                   {"aorta_stamp", 3, 1, 60500, 60900},
+                   {"hwq_chain", 3, 1, 62000, 70000},
+                   {"hwq_chain", 4, 2, 75000, 80000}};
+    int number = 1;
+    for (int iteration = 0; iteration < 10; iteration++) {
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++, number++) {
+            long base = 1000000000L + 1000000L * iteration;
+            csv->length += (size_t)sprintf(
+                csv->text + csv->length,
+                "\"KERNEL_DISPATCH\",\"Agent 2\",%d,%d,77,%d,%zu,\"%s\",%d,%ld,%ld,0,0,8,4,16,64,1,1,64,1,1\n",
+                kernels[i].queue, kernels[i].stream, number, i + 1, kernels[i].name, number, base + kernels[i].start,
+                base + kernels[i].end);
+        }
+    }
+    write_file("1_kernel_trace.csv", csv->text);
+    free(csv);
+    char result[512];
+    snprintf(
+        result, sizeof result,
+        "{\"workload_name\": \"x\", \"switch_latency\": {\"intra_stream_gap_ms\": %g, \"inter_stream_gap_ms\": %g, "
+        "\"intra_stream_samples\": 10, \"inter_stream_samples\": 10, \"intra_source\": \"workload\", "
+        "\"inter_source\": \"%s\"}}",
+        intra_ms, inter_ms, inter_source);
+    write_file("result", result);
+}
+
+static void queues_of_a_run(void **state) {
+    (void)state;
+    plant(0, 0, "workload");
+    expect("--device hip tiny_kernel_stress --streams 2 --iterations 10", 0, "Hardware queues used: 2\n");
+    assert_non_null(strstr(output, "queue 3              20        0        1"));
+    assert_non_null(strstr(output, "Left out: 20 kernels of the harness itself"));
+    char path[128], arguments[2048] = "";
+    snprintf(path, sizeof path, "%s/arguments", folder);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(arguments, sizeof arguments, file));
+    fclose(file);
+    assert_non_null(strstr(arguments, "--kernel-trace"));
+    assert_non_null(strstr(arguments, "hwq run tiny_kernel_stress --streams 2 --iterations 10 --device hip\n"));
+}
+
+static void json_of_a_run(void **state) {
+    (void)state;
+    plant(0.002, 0.005, "workload");
+    assert_int_equal(run("--device hip --json --agreement moe 2>/dev/null"), 0);
+    json_t *root = json_loads(output, 0, NULL), *recording = json_array_get(json_object_get(root, "recordings"), 0);
+    if (!root) fail_msg("no JSON: %s", output);
+    const json_t *profile = json_object_get(recording, "profile"), *agreement = json_object_get(recording, "agreement");
+    assert_int_equal(json_integer_value(json_object_get(profile, "queue_count")), 2);
+    assert_int_equal(json_integer_value(json_object_get(agreement, "iterations")), 10);
+    const json_t *intra = json_object_get(agreement, "intra_stream");
+    assert_true(json_number_value(json_object_get(intra, "recorded_us")) == 2);
+    assert_true(json_number_value(json_object_get(intra, "difference")) < 1e-9);
+    json_decref(root);
+}
+
+static void agreement_of_gaps(void **state) {
+    (void)state;
+    plant(0.00215, 0.0048, "workload");
+    expect("--device hip --agreement tiny_kernel_stress", 0, "within 10 iterations behind gates");
+    assert_non_null(strstr(output, "+7.5%"));
+    assert_non_null(strstr(output, "-4.0%"));
+    plant(0.00215, 0.0058, "workload");
+    expect("--device hip --agreement tiny_kernel_stress", 1,
+           "inter-stream gaps are 16.0% apart: 5.800 us stamped, 5.000 us recorded");
+    plant(0.00215, 0.0058, "probe");
+    expect("--device hip --agreement tiny_kernel_stress", 0, "not compared: the run took it from its own probe");
+}
+
+static void recordings_are_read(void **state) {
+    (void)state;
+    static const char *const files[] = {"rocprof_results.json", "rocprof_3.db", "rocprof_kernel_trace.csv"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char words[512];
+        snprintf(words, sizeof words, "--trace %s/%s", TRACES, files[i]);
+        expect(words, 0, "30 kernels and 3 copies and fills of 4 streams");
+        assert_non_null(strstr(output, "Hardware queues used: 3"));
+        assert_non_null(strstr(output, "queue 19             15        0        1"));
+    }
+    expect("--trace " TRACES "/fsdp2_rank0.json", 0, "does not say which queue");
+}
+
+static void mistakes(void **state) {
+    (void)state;
+    expect("", 2, "no workload; aorta hwq list shows them");
+    expect("--device cpu moe", 2, "the CPU device has no hardware queues");
+    expect("--trace /nowhere", 2, "/nowhere");
+    expect("--trace " TRACES "/rocprof_results.json moe", 2,
+           "--trace reads a recording; it takes no workload (\"moe\")");
+    expect("--trace " TRACES "/rocprof_results.json --agreement", 2, "--agreement needs a run");
+    setenv("STATUS", "7", 1);
+    plant(0, 0, "workload");
+    expect("--device hip moe", 1, "the workload ended with exit code 7");
+    unsetenv("STATUS");
+    expect("--device hip --dry-run moe --streams 4", 0, "hwq run moe --streams 4 --device hip");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queues_of_a_run),     cmocka_unit_test(json_of_a_run), cmocka_unit_test(agreement_of_gaps),
+        cmocka_unit_test(recordings_are_read), cmocka_unit_test(mistakes),
+    };
+    return cmocka_run_group_tests(tests, open_folder, remove_folder);
+}
