@@ -135,11 +135,6 @@ static void number_ranges(struct scene *s) {
     }
 }
 
-/* Ranges that were launched at one time came from one graph. */
-static bool same_launch(const struct aorta_profile *ranges, size_t a, size_t b) {
-    return ranges->ranges[a].enqueue_ns == ranges->ranges[b].enqueue_ns && ranges->ranges[a].enqueue_ns != INT64_MIN;
-}
-
 /* Within a graph the work of a captured stream runs beside what is queued on the stream itself meanwhile (the copy of
  * the next input): it has a track of its own. */
 static int64_t track_of(int64_t stream, bool graph) {
@@ -149,14 +144,13 @@ static int64_t track_of(int64_t stream, bool graph) {
 static aorta_status look_at_ranges(struct scene *s) {
     for (size_t i = 0; i < s->view->range_count; i++) {
         const struct aorta_range *range = &s->view->ranges[i];
-        bool joined = i > 0 && same_launch(s->view, i - 1, i);
-        s->works[i] =
-            (struct work){.range = range, .owner = (int)i, .correlation = joined ? s->k->launches : ++s->k->launches};
-        if (joined) s->notes[i - 1].graph = s->notes[i].graph = true;
-    }
-    for (size_t i = 0; i < s->view->range_count; i++) {
-        s->works[i].stream = track_of(s->works[i].range->stream, s->notes[i].graph);
-        AORTA_TRY(aorta_kineto_use_stream(s->k, s->works[i].stream, s->works[i].range->info.role));
+        bool joined = i > 0 && range->graph && s->view->ranges[i - 1].graph; /* one graph's ranges come in a row */
+        s->works[i] = (struct work){.range = range,
+                                    .owner = (int)i,
+                                    .stream = track_of(range->stream, range->graph),
+                                    .correlation = joined ? s->k->launches : ++s->k->launches};
+        s->notes[i].graph = range->graph;
+        AORTA_TRY(aorta_kineto_use_stream(s->k, s->works[i].stream, range->info.role));
     }
     return NULL;
 }

@@ -46,6 +46,7 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
+    bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
     size_t record; /* index of the record */
     int owner;     /* index of the range it belongs to; -1: not certain */
@@ -113,7 +114,7 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder);
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
-/* What was recorded in the slot since its step began has been captured into a graph. */
+/* What was recorded in the slot since its step began has been captured into a graph, which is launched now. */
 void aorta_recorder_captured(struct aorta_recorder *recorder);
 /* Starts an iteration that replays the graph captured in this slot: its ranges stay, their launches date from
  * launch_ns; host ranges, markers and what else was recorded beside an earlier replay are dropped. */

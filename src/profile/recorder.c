@@ -98,6 +98,11 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
 void aorta_recorder_captured(struct aorta_recorder *recorder) {
     struct slot *now = current_slot(recorder);
     now->captured_count = now->range_count;
+    int64_t launch_ns = aorta_device_now_ns(recorder->device);
+    for (size_t i = 0; i < now->range_count; i++) {
+        now->ranges[i].graph = true;
+        now->ranges[i].enqueue_ns = launch_ns;
+    }
 }
 
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns) {

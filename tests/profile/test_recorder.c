@@ -164,6 +164,7 @@ static void replays(void **state) {
         check_ok(aorta_recorder_collect(f.recorder, 0, &profile));
         assert_int_equal(profile.index, step);
         assert_int_equal(profile.range_count, 3);
+        for (int range = 0; range < 3; range++) assert_true(profile.ranges[range].graph == (range < 2));
         assert_int_equal(profile.ranges[1].enqueue_ns, launch);
         assert_true(profile.ranges[2].enqueue_ns >= launch);
         assert_true(profile.ranges[0].start_ns >= launch && profile.ranges[0].start_ns >= last_end);
