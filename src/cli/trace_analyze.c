@@ -1,4 +1,5 @@
 /* aorta trace analyze: figures and verdict of recorded ranks. */
+#include "base/files.h"
 #include "cli/cli.h"
 #include "trace/analysis.h"
 #include "trace/inputs.h"
@@ -9,6 +10,7 @@
 
 struct analyze_arguments {
     bool json, recover;
+    const char *html;
     struct aorta_string_list patterns, steps;
 };
 
@@ -19,6 +21,13 @@ static const struct aorta_cli_option rows[] = {
                .offset = AT(json),
                .fallback = "false",
                .help = "print all figures and tables as JSON"}},
+    {.value = {.key = "html",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(html),
+               .fallback = "null",
+               .nullable = true,
+               .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
+     .argument = "OUT"},
     {.value = {.key = "step",
                .type = AORTA_OPTION_STRING_LIST,
                .offset = AT(steps),
@@ -43,7 +52,8 @@ static const struct aorta_cli_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace analyze FILE|DIR … [--json] [--step N|all …] [--recover] [--comm-pattern REGEX …]",
+    .usage =
+        "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--step N|all …] [--recover] [--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
         "CSV, rocpd) or AORTA, plain or gzip: one file for each rank, or a folder of them.",
@@ -79,14 +89,19 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
 }
 
 static aorta_status print(const struct aorta_trace_analysis *analysis, const struct analyze_arguments *arguments) {
-    struct aorta_text text = {0};
+    struct aorta_text text = {0}, page = {0};
     if (arguments->json)
         aorta_trace_analysis_json(analysis, &text);
     else
         aorta_trace_analysis_text(analysis, &text);
     aorta_status status = aorta_text_check(&text);
+    if (!status && arguments->html) {
+        status = aorta_trace_analysis_html(analysis, &page);
+        if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
+    }
     if (!status) fputs(text.data, stdout);
     aorta_text_free(&text);
+    aorta_text_free(&page);
     return status;
 }
 

@@ -172,5 +172,8 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
 /* ---- showing it ---- */
 void aorta_trace_analysis_text(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
 void aorta_trace_analysis_json(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
+/* One page that needs nothing but itself. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_analysis_html(const struct aorta_trace_analysis *analysis,
+                                                      struct aorta_text *out);
 
 #endif

@@ -372,8 +372,12 @@ static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown 
 }
 
 void aorta_trace_analysis_json(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+    aorta_trace_analysis_write(analysis, 2, out);
+}
+
+void aorta_trace_analysis_write(const struct aorta_trace_analysis *analysis, int indent, struct aorta_text *out) {
     struct aorta_json json;
-    aorta_json_begin(&json, out, 2);
+    aorta_json_begin(&json, out, indent);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
     begin_rows(&json, "ranks");

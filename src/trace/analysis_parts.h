@@ -88,4 +88,7 @@ AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank,
                                                   const struct aorta_trace_host *host, size_t keep);
 AORTA_MUST_USE aorta_status aorta_trace_judge(struct aorta_trace_analysis *analysis);
 
+/* aorta_trace_analysis_json with an indentation of your own (base/json.h). */
+void aorta_trace_analysis_write(const struct aorta_trace_analysis *analysis, int indent, struct aorta_text *out);
+
 #endif
