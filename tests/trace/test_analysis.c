@@ -104,6 +104,7 @@ static void check_reference(const struct reference *wanted, const char *folder, 
     assert_int_equal(rank->rank, wanted->rank);
     assert_int_equal(rank->work_count, wanted->work);
     assert_int_equal(rank->stream_count, wanted->streams);
+    assert_int_equal(rank->queue_count, wanted->queues);
     assert_int_equal(rank->figures.compute_ns, wanted->compute_ns);
     assert_int_equal(rank->figures.comm_ns, wanted->comm_ns);
     assert_int_equal(rank->figures.memcpy_ns, wanted->memcpy_ns);

@@ -1,0 +1,228 @@
+/* aorta trace analyze as a user runs it: keys of its JSON, the page, mistakes. */
+#include "check.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WHOLE TRACE_DATA "/whole"
+
+enum { OUTPUT_BYTES = 1 << 20 };
+
+static char *run(const char *words, int *exit_code) {
+    char command[4096];
+    snprintf(command, sizeof command, "%s trace analyze %s 2>&1", AORTA_PROGRAM, words);
+    FILE *pipe = popen(command, "r");
+    char *output = malloc(OUTPUT_BYTES);
+    assert_non_null(pipe);
+    assert_non_null(output);
+    output[fread(output, 1, OUTPUT_BYTES - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    *exit_code = WEXITSTATUS(status);
+    return output;
+}
+
+/* ---- what it prints ---- */
+
+static const struct {
+    const char *words;
+    int exit_code;
+    const char *output; /* a part of it */
+} calls[] = {
+    {"--help", 0, "Usage: aorta trace analyze FILE|DIR"},
+    {"", 2, "no trace is named; usage: aorta trace analyze"},
+    {"/nowhere.json", 2, "cannot open /nowhere.json: No such file"},
+    {TRACE_DATA "/../../lint", 2, "holds no trace"},
+    {WHOLE "/h100_qwen.json.gz --step 5", 2, "--step 5: no such step; there are 6 to 6"},
+    {WHOLE "/h100_qwen.json.gz --step six", 2, "--step six: a step's number or all"},
+    {WHOLE "/fsdp2_rank0.json.gz --step all", 2, "marks no steps"},
+    {WHOLE "/fsdp2_rank0.json.gz --comm-pattern '('", 2, "--comm-pattern: \"(\" is not a regular expression"},
+    {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank0.json.gz", 2, "are both of rank 0"},
+    {WHOLE "/fsdp2_rank0.json.gz --html /proc/x/page.html", 1, "/proc/x/page.html"},
+    {WHOLE "/fsdp2_rank0.json.gz --jsn", 2, "did you mean --json?"},
+    {WHOLE "/fsdp2_rank0.json.gz", 0, "0   439.774     14.904     10.231      4.242"},
+    {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "rank 0 came last"},
+    {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "Verdict: limited by late launches"},
+    {WHOLE "/h100_qwen.json.gz", 0, "Verdict: compute-bound: 90% of the step"},
+    {WHOLE "/h100_qwen.json.gz --comm-pattern flash_fwd", 0, "collective "},
+    {WHOLE "/rocprofv3_908.json.gz", 0, "why is not recorded"},
+};
+
+static void calls_answer(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        int exit_code;
+        char *output = run(calls[i].words, &exit_code);
+        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output))
+            fail_msg("%s: exit %d, expected %d with \"%s\", got:\n%.2000s", calls[i].words, exit_code,
+                     calls[i].exit_code, calls[i].output, output);
+        free(output);
+    }
+}
+
+/* Figures, tables and verdict fit a screen; the verdict has at most ten lines. */
+static void the_answer_is_short(void **state) {
+    (void)state;
+    int exit_code, lines = 0;
+    char *output = run(WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", &exit_code);
+    const char *verdict = strstr(output, "Verdict:");
+    assert_non_null(verdict);
+    for (const char *at = verdict; (at = strchr(at, '\n')); at++) lines++;
+    assert_true(lines <= 10);
+    for (const char *at = output; at < verdict && (at = strchr(at, '\n')); at++) lines++;
+    assert_true(lines <= 40);
+    free(output);
+}
+
+/* ---- JSON ---- */
+
+static json_t *run_json(const char *words) {
+    int exit_code;
+    char *output = run(words, &exit_code);
+    json_error_t error;
+    json_t *root = json_loads(output, 0, &error);
+    assert_int_equal(exit_code, 0);
+    if (!root) fail_msg("%s: %s at byte %d", words, error.text, error.position);
+    free(output);
+    return root;
+}
+
+static double number(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+static void rank_keys_are_there(void **state) {
+    (void)state;
+    static const char *const numbers[] = {
+        "rank",       "span_ms",         "busy_ms",       "compute_ms",           "comm_ms", "memcpy_ms", "idle_ms",
+        "overlap_ms", "exposed_comm_ms", "overlap_ratio", "compute_overlap_ratio"};
+    static const char *const arrays[] = {"kernels", "collectives", "streams", "queues"};
+    json_t *root = run_json("--json " WHOLE "/mi300_resnet.json.gz");
+    assert_int_equal(number(root, "schema_version"), 1);
+    const json_t *rank = json_array_get(json_object_get(root, "ranks"), 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) number(rank, numbers[i]);
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        assert_true(json_array_size(json_object_get(rank, arrays[i])) > 0);
+    const json_t *kernel = json_array_get(json_object_get(rank, "kernels"), 0);
+    static const char *const columns[] = {"count", "total_ms", "mean_ms", "p50_ms", "p95_ms", "share"};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) number(kernel, columns[i]);
+    size_t at;
+    const json_t *finding;
+    double total = 0;
+    json_array_foreach(json_object_get(root, "verdict"), at, finding) {
+        assert_true(json_is_string(json_object_get(finding, "cause")));
+        assert_true(json_string_length(json_object_get(finding, "evidence")) > 0);
+        assert_true(json_string_length(json_object_get(finding, "advice")) > 0);
+        total += number(finding, "cost_ms");
+    }
+    double judged = number(root, "judged_ms_mean");
+    assert_true(total > judged - 1e-6 && total < judged + 1e-6);
+    json_decref(root);
+}
+
+/* Where nothing communicates there is no ratio: null, and why. */
+static void what_is_not_known_is_null(void **state) {
+    (void)state;
+    json_t *root = run_json("--json " WHOLE "/h100_qwen.json.gz");
+    const json_t *rank = json_array_get(json_object_get(root, "ranks"), 0);
+    assert_true(json_is_null(json_object_get(rank, "overlap_ratio")));
+    assert_true(json_is_string(json_object_get(json_object_get(rank, "null_reasons"), "overlap_ratio")));
+    json_decref(root);
+}
+
+static void ranks_of_a_folder_are_found(void **state) {
+    (void)state;
+    char folder[] = "/tmp/aorta-analyze-XXXXXX", command[4096];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command,
+             "mkdir -p %s/rank10 %s/rank2 && cp " WHOLE "/fsdp2_rank0.json.gz %s/rank2/t.json.gz && cp " WHOLE
+             "/fsdp2_rank1.json.gz %s/rank10/t.json.gz && echo '{\"a\": 1}' > %s/other.json",
+             folder, folder, folder, folder, folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "--json %s", folder);
+    json_t *root = run_json(command);
+    assert_int_equal(json_array_size(json_object_get(root, "ranks")), 2);
+    assert_int_equal(json_array_size(json_object_get(root, "shared_collectives")), 81);
+    json_decref(root);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* A file cut in its middle is an error that says where; --recover takes what stands before. */
+static void broken_files_are_named_or_recovered(void **state) {
+    (void)state;
+    char path[] = "/tmp/aorta-analyze-XXXXXX", words[256];
+    int exit_code, file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    char command[1024];
+    snprintf(command, sizeof command, "gzip -dc " WHOLE "/h100_qwen.json.gz | head -c 300000 > %s", path);
+    assert_int_equal(system(command), 0);
+    char *output = run(path, &exit_code);
+    assert_int_equal(exit_code, 1);
+    assert_non_null(strstr(output, path));
+    assert_non_null(strstr(output, "byte"));
+    free(output);
+    snprintf(words, sizeof words, "--recover %s", path);
+    output = run(words, &exit_code);
+    assert_int_equal(exit_code, 0);
+    assert_non_null(strstr(output, "note: "));
+    assert_non_null(strstr(output, "ends in the middle"));
+    free(output);
+    remove(path);
+}
+
+/* ---- the page ---- */
+
+static char *read_all(const char *path) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = malloc(8 * OUTPUT_BYTES);
+    assert_non_null(text);
+    text[fread(text, 1, 8 * OUTPUT_BYTES - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+/* The page holds the figures as JSON and asks nobody for anything. */
+static void the_page_stands_alone(void **state) {
+    (void)state;
+    static const char mark[] = "id=\"analysis\">";
+    char path[] = "/tmp/aorta-analyze-XXXXXX", words[1024];
+    int exit_code, file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    snprintf(words, sizeof words, "--html %s " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", path);
+    free(run(words, &exit_code));
+    assert_int_equal(exit_code, 0);
+    char *page = read_all(path);
+    assert_null(strstr(page, "http"));
+    assert_null(strstr(page, "src="));
+    char *figures = strstr(page, mark);
+    assert_non_null(figures);
+    figures += strlen(mark);
+    *strstr(figures, "</script>") = '\0';
+    assert_null(strchr(figures, '<'));
+    json_t *root = json_loads(figures, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(root, "ranks")), 2);
+    json_decref(root);
+    free(page);
+    remove(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_answer),
+        cmocka_unit_test(the_answer_is_short),
+        cmocka_unit_test(rank_keys_are_there),
+        cmocka_unit_test(what_is_not_known_is_null),
+        cmocka_unit_test(ranks_of_a_folder_are_found),
+        cmocka_unit_test(broken_files_are_named_or_recovered),
+        cmocka_unit_test(the_page_stands_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
