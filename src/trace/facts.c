@@ -127,7 +127,7 @@ struct extents {
 /* Dimensions of input `index`; false when there is no such input, or they are no plain list of numbers. */
 static bool get_extents(struct aorta_json_value dims, int index, struct extents *extents) {
     struct aorta_json_cursor inputs = aorta_json_elements(dims);
-    struct aorta_json_value input, number;
+    struct aorta_json_value input = {0}, number;
     for (int i = 0; i <= index; i++)
         if (!aorta_json_next_element(&inputs, &input)) return false;
     struct aorta_json_cursor sizes = aorta_json_elements(input);

@@ -96,7 +96,7 @@ static aorta_status broken(struct aorta_json_stream *stream, const char *expecte
 
 static aorta_status grow(struct aorta_json_stream *stream) {
     size_t capacity = stream->capacity * 2;
-    stream->failed = capacity > MAX_WINDOW;
+    stream->failed = capacity > MAX_WINDOW || capacity < FIRST_WINDOW;
     if (stream->failed)
         return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %lld: a value that does not end within %zu MiB",
                            stream->name, (long long)aorta_json_stream_bytes(stream), stream->capacity >> 20);
@@ -262,7 +262,7 @@ static aorta_status pass(struct aorta_json_stream *stream, bool keep, size_t *le
 }
 
 aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct aorta_json_value *value) {
-    size_t length;
+    size_t length = 0;
     AORTA_TRY(pass(stream, true, &length));
     *value = (struct aorta_json_value){stream->window + stream->at, length};
     stream->at += length;

@@ -1,5 +1,6 @@
 #include "trace/kineto_parts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,9 +131,9 @@ static bool collect(const struct aorta_keys *keys, struct aorta_json_value objec
 
 static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_value value, const char *where,
                               int64_t offset) {
-    long long place = (long long)(offset + (where ? where - value.text : 0));
-    return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %lld, in the event that begins at byte %lld",
-                       aorta_json_stream_name(kineto->stream), place, (long long)offset);
+    int64_t place = offset + (where ? (int64_t)(where - value.text) : 0);
+    return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %" PRId64 ", in the event that begins at byte %" PRId64,
+                       aorta_json_stream_name(kineto->stream), place, offset);
 }
 
 static bool get_times(struct kineto_event *event) {

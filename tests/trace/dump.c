@@ -100,7 +100,7 @@ struct aorta_trace *read_text(const char *text) {
     struct aorta_trace_list list = {0};
     check_ok(read_memory(text, strlen(text), 0, false, &list));
     assert_int_equal(list.count, 1);
-    struct aorta_trace *trace = list.items[0];
+    struct aorta_trace *trace = list.items ? list.items[0] : NULL;
     free(list.items);
     return trace;
 }

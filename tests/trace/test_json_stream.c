@@ -55,14 +55,15 @@ static void pieces_do_not_matter(void **state) {
     (void)state;
     struct aorta_text whole = {0}, pieces = {0};
     check_ok(walk_pieces(document, sizeof document - 1, 0, &whole));
-    assert_non_null(strstr(whole.data, "meta:events:@"));
-    assert_non_null(strstr(whole.data, " {\"deep\":[[[[[[\"]]]]\"]]]]]]}\n"));
-    assert_non_null(strstr(whole.data, " -1.5e3\n"));
-    assert_non_null(strstr(whole.data, "last:3\n"));
+    const char *text = whole.data ? whole.data : "";
+    assert_non_null(strstr(text, "meta:events:@"));
+    assert_non_null(strstr(text, " {\"deep\":[[[[[[\"]]]]\"]]]]]]}\n"));
+    assert_non_null(strstr(text, " -1.5e3\n"));
+    assert_non_null(strstr(text, "last:3\n"));
     for (size_t piece = 1; piece < 80; piece++) {
         aorta_text_clear(&pieces);
         check_ok(walk_pieces(document, sizeof document - 1, piece, &pieces));
-        assert_string_equal(whole.data, pieces.data);
+        assert_string_equal(text, pieces.data);
     }
     aorta_text_free(&whole);
     aorta_text_free(&pieces);
