@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "cli/device_option.h"
 #include "cli/hwq.h"
+#include "device/gpu.h"
 #include "hwq/map.h"
 #include "report/gnuplot.h"
 #include "report/plot_matrix.h"
@@ -191,11 +192,20 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
     return status;
 }
 
-/* Collectives of this process alone: what is asked is where their stream is, not how fast they are. */
+/* Collectives of this process alone: what is asked is where their stream is, not how fast they are. On a GPU those of
+ * NCCL, or copies where it is not installed. */
 static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **comm) {
-    const struct aorta_comm_options options = {
-        .device = device, .backend = "auto", .ranks = {.world_size = 1, .local_world_size = 1}, .timeout_s = 60};
-    return aorta_annotate(aorta_comm_open(&options, comm), "--comm-streams (0 does without a communicator)");
+    struct aorta_comm_options options = {.device = device,
+                                         .backend = aorta_device_is_gpu(device) ? "nccl" : "local",
+                                         .ranks = {.world_size = 1, .local_world_size = 1},
+                                         .timeout_s = 60};
+    aorta_status status = aorta_comm_open(&options, comm);
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED) {
+        aorta_status_free(status);
+        options.backend = "local";
+        status = aorta_comm_open(&options, comm);
+    }
+    return aorta_annotate(status, "--comm-streams (0 does without a communicator)");
 }
 
 static aorta_status run(const struct map_arguments *arguments) {

@@ -173,6 +173,7 @@ aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta
     *map = (struct aorta_map){0};
     AORTA_TRY(check(options));
     map->count = options->compute_streams * options->priority_count + options->copy_streams + options->comm_streams;
+    map->comm_backend = options->comm_streams ? aorta_comm_backend(options->comm) : NULL;
     map->streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof *map->streams);
     struct probe probe = {
         .options = options, .map = map, .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};

@@ -56,13 +56,14 @@ struct aorta_map {
     struct aorta_map_pair *pairs; /* [holder × count + other]; the diagonal is not used */
     int group_count;
     enum aorta_map_blocking blocking;
-    int rounds;      /* all questions asked */
-    int pairs_alone; /* directed pairs that were asked alone */
-    int corrected;   /* pairs whose answer alone was another one */
-    int unsettled;   /* pairs that never gave the same answer often enough in a row: verdict by majority */
-    int one_sided;   /* pairs of which only one holds back the other: counted as apart */
-    bool transitive; /* whoever shares with one of a group shares with all of it */
-    int64_t hold_ns; /* how long the long kernel was in the end */
+    int rounds;               /* all questions asked */
+    int pairs_alone;          /* directed pairs that were asked alone */
+    int corrected;            /* pairs whose answer alone was another one */
+    int unsettled;            /* pairs that never gave the same answer often enough in a row: verdict by majority */
+    int one_sided;            /* pairs of which only one holds back the other: counted as apart */
+    bool transitive;          /* whoever shares with one of a group shares with all of it */
+    int64_t hold_ns;          /* how long the long kernel was in the end */
+    const char *comm_backend; /* of the communication streams: "nccl", "local"; NULL: there are none. Static */
 };
 
 /* ---- asking (a table, so that tests can answer) ---- */

@@ -209,6 +209,9 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
                       aorta_device_kind_name(device->kind), device->index, map->group_count, map->count);
     say_variables(text);
     for_each_part(map, say_part, text);
+    if (map->comm_backend)
+        aorta_text_printf(text, "  (collectives of one rank, by %s)\n",
+                          strcmp(map->comm_backend, "nccl") == 0 ? "NCCL or RCCL" : "copies: no NCCL was used");
     aorta_text_puts(text, "\n");
     say_groups(map, text);
     aorta_text_puts(text, "\n");
@@ -340,6 +343,7 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *
     aorta_json_array(json);
     for_each_part(map, write_part, json);
     aorta_json_array_end(json);
+    aorta_json_key_string(json, "comm_backend", map->comm_backend);
     aorta_json_key_string(json, "blocking", blocking_names[map->blocking]);
     aorta_json_key_bool(json, "stable", !map->unsettled && !map->corrected);
     aorta_json_key_int(json, "unsettled_pairs", map->unsettled);

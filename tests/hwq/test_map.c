@@ -265,6 +265,7 @@ static void communication_streams(void **state) {
     struct aorta_map map;
     check_ok(aorta_map_run(&options, &map));
     assert_string_equal(map.streams[2].name, "comm0");
+    assert_string_equal(map.comm_backend, "local");
     assert_int_equal(map.streams[2].role, AORTA_MAP_COMM);
     assert_int_equal(map.group_count, 3);
     aorta_map_free(&map);
