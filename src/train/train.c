@@ -152,7 +152,8 @@ static aorta_status open_tracer(struct trainer *t) {
     bool wanted = t->run->kernel_timing, useful = options_of(t)->profiling.enabled && gpu;
     if (!wanted && !useful) return NULL;
     aorta_status status = aorta_tracer_open(t->context.device, &t->tracer);
-    if (!status || wanted || aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    enum aorta_code code = status ? aorta_status_code(status) : AORTA_UNSUPPORTED;
+    if (!status || wanted || (code != AORTA_UNSUPPORTED && code != AORTA_DEVICE)) return status;
     if (t->context.ranks.rank == 0)
         aorta_log(t->run->log, AORTA_LOG_WARNING, "profiling: the traces will show ranges and not kernels: %s",
                   aorta_status_message(status));
