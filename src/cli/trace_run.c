@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "comm/mpirun.h"
 #include "trace/analysis.h"
+#include "trace/infer.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -39,6 +40,11 @@ static const struct aorta_cli_option rows[] = {
                .offset = AT(json),
                .fallback = "false",
                .help = "print the analysis as JSON on standard output; the program's own goes to standard error"}},
+    {.value = {.key = "whole",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(whole),
+               .fallback = "false",
+               .help = "judge the whole recording, start and end included, instead of its steps"}},
     {.value = {.key = "comm-pattern",
                .type = AORTA_OPTION_STRING_LIST,
                .offset = AT(comm_patterns),
@@ -111,8 +117,8 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .command = true,
-    .footer = "Steps are known where the program marks them with NVTX (--nvtx); record_function of PyTorch does so\n"
-              "under torch.autograd.profiler.emit_nvtx(). Else the whole recording is judged.\n"
+    .footer = "Only steps are judged: those that the program marks with NVTX (--nvtx), else those that show in the\n"
+              "repetition of its kernels. Where nothing repeats the whole recording is judged.\n"
               "Exit code: the program's own (128 + signal when a signal ended it).\n",
 };
 
@@ -186,14 +192,39 @@ static void empty_json(const char *reason, struct aorta_text *json) {
     aorta_text_puts(json, "\n");
 }
 
-static aorta_status judge(const struct aorta_trace_run_outcome *outcome, struct aorta_text *text,
+static bool has_steps(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return true;
+    return false;
+}
+
+/* Finds the steps and says what is judged. */
+static aorta_status choose_steps(const struct aorta_trace_run_arguments *arguments,
+                                 struct aorta_trace_run_outcome *outcome, bool *steps) {
+    struct aorta_trace_list *list = &outcome->traces;
+    *steps = false;
+    if (!list->count || arguments->whole) return NULL;
+    AORTA_TRY(aorta_trace_infer_steps(list));
+    *steps = has_steps(list);
+    if (!*steps)
+        aorta_text_puts(&outcome->words, "no steps are marked and none show in the order of the kernels: the figures "
+                                         "are those of the whole recording, start and end included\n");
+    else if (list->items[0]->steps_inferred)
+        aorta_text_printf(&outcome->words,
+                          "%zu steps show in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
+                          list->items[0]->step_count);
+    return NULL;
+}
+
+static aorta_status judge(const struct aorta_trace_run_outcome *outcome, bool steps, struct aorta_text *text,
                           struct aorta_text *json) {
     struct aorta_trace_analysis analysis;
+    const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
         empty_json(outcome->words.data ? outcome->words.data : "", json);
         return NULL;
     }
-    AORTA_TRY(aorta_trace_analyze(&outcome->traces, NULL, &analysis));
+    AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
     aorta_trace_analysis_text(&analysis, text);
     aorta_trace_analysis_json(&analysis, json);
     aorta_trace_analysis_free(&analysis);
@@ -209,12 +240,12 @@ static void put_lines(const char *lines) {
     }
 }
 
-static aorta_status show(const struct aorta_trace_run_arguments *arguments,
-                         const struct aorta_trace_run_outcome *outcome) {
+static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
-    fflush(stdout);
+    bool steps;
+    aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
-    aorta_status status = judge(outcome, &text, &json);
+    if (!status) status = judge(outcome, steps, &text, &json);
     if (!status && arguments->json) fputs(json.data, stdout);
     if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     if (!status && arguments->output) {

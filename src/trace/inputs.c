@@ -1,6 +1,7 @@
 #include "trace/inputs.h"
 
 #include "base/files.h"
+#include "trace/infer.h"
 #include "trace/source.h"
 #include "trace/spool.h"
 
@@ -128,13 +129,21 @@ static aorta_status add_input(struct paths *paths, const char *path) {
                        path);
 }
 
+/* Other recorders mark steps, or their user did not want any. */
+static bool only_spools(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->format != AORTA_TRACE_SPOOL) return false;
+    return true;
+}
+
 aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                      struct aorta_trace_list *list) {
     struct paths files = {0};
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
     if (!status) status = aorta_trace_open_many((const char *const *)files.items, files.count, options, list);
-    if (!status) aorta_spool_number_ranks(list);
     free_paths(&files);
-    return status;
+    if (status) return status;
+    aorta_spool_number_ranks(list);
+    return only_spools(list) ? aorta_trace_infer_steps(list) : NULL;
 }

@@ -182,6 +182,7 @@ struct aorta_trace {
     size_t annotation_count;
     struct aorta_trace_step *steps; /* ascending start */
     size_t step_count;
+    bool steps_inferred; /* the file marks none: infer.h found them */
     struct aorta_trace_stream *streams;
     size_t stream_count;
     struct aorta_trace_queue *queues;

@@ -113,10 +113,19 @@ static void mark(const char *name, uint32_t id, uint32_t flags, int64_t at_ns) {
     cupti->record(&activity);
 }
 
+/* Texts stay, as CUPTI's do. */
+static char *name_of(int number) {
+    static char **names;
+    static size_t count;
+    char **grown = realloc(names, (count + 1) * sizeof *names);
+    if (!grown || asprintf(&grown[count], "ProfilerStep#%d", number) < 0) exit(97);
+    names = grown;
+    return names[count++];
+}
+
 static void step(int number, uint32_t device) {
-    char *name = NULL;
-    int64_t at_ns = zero_ns + number * 1000000;
-    if (asprintf(&name, "ProfilerStep#%d", number) < 0) exit(97); /* kept: CUPTI's strings stay too */
+    const char *name = name_of(number);
+    int64_t at_ns = zero_ns + (int64_t)number * 1000000;
     mark(name, (uint32_t)number + 1, 2, at_ns);
     call(RUNTIME, GET_DEVICE, at_ns); /* of no interest */
     call(RUNTIME, LAUNCH_KERNEL, at_ns + 1000);
