@@ -302,3 +302,89 @@ aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *
     }
     return NULL;
 }
+
+/* ---- caches ---- */
+
+aorta_status aorta_hwq_sequence_fetch(struct aorta_hwq *hwq, const struct aorta_cache *cache, int64_t layer,
+                                      int64_t sequence, const float *keys, const float *values,
+                                      const int64_t *positions, struct aorta_hwq_sequence *copy) {
+    const int64_t count = cache->window * cache->heads * cache->head_dim;
+    const int64_t first = (layer * cache->batch + sequence) * count;
+    const size_t bytes = (size_t)count * sizeof(float);
+    void *memory = NULL;
+    AORTA_TRY(aorta_hwq_state(hwq, 2 * bytes, &memory));
+    copy->keys = memory;
+    copy->values = copy->keys + count;
+    AORTA_TRY(aorta_hwq_download(hwq, copy->keys, keys + first, bytes));
+    AORTA_TRY(aorta_hwq_download(hwq, copy->values, values + first, bytes));
+    return aorta_hwq_download(hwq, &copy->position, positions + sequence, sizeof copy->position);
+}
+
+/* Keys and values of one sequence, cached and new, as its queries see them. */
+struct seen {
+    const struct aorta_cache *cache;
+    const struct aorta_hwq_sequence *copy;
+    const float *qkv; /* on the host */
+    int64_t sequence, held;
+};
+
+static const float *row_of(const struct seen *seen, int64_t t, int64_t part) {
+    const struct aorta_cache *c = seen->cache;
+    const int64_t width = c->heads * c->head_dim;
+    if (t < seen->held) return (part == 1 ? seen->copy->keys : seen->copy->values) + t * width;
+    return seen->qkv + ((t - seen->held) * c->batch + seen->sequence) * 3 * width + part * width;
+}
+
+/* One element of the output of new position `own`. */
+static double attended(const struct seen *seen, int64_t own, int64_t column) {
+    const struct aorta_cache *c = seen->cache;
+    const int64_t head = column / c->head_dim * c->head_dim;
+    const float *q = seen->qkv + (own * c->batch + seen->sequence) * 3 * c->heads * c->head_dim + head;
+    double total = 0.0, value = 0.0, reference = 0.0;
+    for (int64_t t = 0; t < seen->held + own + 1; t++) {
+        const double score = dot(q, 1, row_of(seen, t, 1) + head, 1, c->head_dim).value / sqrt((double)c->head_dim);
+        if (t == 0) reference = score;
+        total += exp(score - reference);
+        value += exp(score - reference) * (double)row_of(seen, t, 2)[column];
+    }
+    return value / total;
+}
+
+aorta_status aorta_hwq_prove_attend(struct aorta_hwq_proof *proof, const char *what, const struct aorta_cache *cache,
+                                    int64_t first, int64_t queries, int64_t sequence,
+                                    const struct aorta_hwq_sequence *copy, const float *qkv, const float *out) {
+    enum { FEW = 5 }; /* each is a pass over all keys */
+    const int64_t width = cache->heads * cache->head_dim;
+    const int64_t held = copy->position < cache->window ? copy->position : cache->window;
+    struct seen seen = {.cache = cache, .copy = copy, .sequence = sequence, .held = held};
+    const float *got;
+    AORTA_TRY(aorta_hwq_fetch(proof, qkv, (first + queries) * cache->batch * 3 * width, &seen.qkv));
+    AORTA_TRY(aorta_hwq_fetch(proof, out, queries * cache->batch * width, &got));
+    for (int64_t query = 0; query < queries; query++)
+        for (int64_t i = 0; i < FEW; i++) {
+            const int64_t column = (width - 1) * i / (FEW - 1);
+            aorta_hwq_compare(proof->check, (double)got[(query * cache->batch + sequence) * width + column],
+                              attended(&seen, first + query, column), 1e-5, 1e-4, "%s, query %lld, column %lld", what,
+                              (long long)query, (long long)column);
+        }
+    return NULL;
+}
+
+aorta_status aorta_hwq_prove_append(struct aorta_hwq_proof *proof, const struct aorta_cache *cache, int64_t layer,
+                                    int64_t sequence, int64_t fresh, int64_t position, const float *qkv,
+                                    const float *keys, const float *values) {
+    const int64_t width = cache->heads * cache->head_dim;
+    const int64_t row = (layer * cache->fresh + fresh) * cache->batch + sequence;
+    const int64_t place = (layer * cache->batch + sequence) * cache->window + position % cache->window;
+    const float *from, *key, *value;
+    AORTA_TRY(aorta_hwq_fetch(proof, qkv + row * 3 * width, 3 * width, &from));
+    AORTA_TRY(aorta_hwq_fetch(proof, keys + place * width, width, &key));
+    AORTA_TRY(aorta_hwq_fetch(proof, values + place * width, width, &value));
+    for (int64_t i = 0; i < width; i++) {
+        aorta_hwq_compare(proof->check, (double)key[i], (double)from[width + i], 1e-30, 0,
+                          "cached key %lld of layer %lld", (long long)i, (long long)layer);
+        aorta_hwq_compare(proof->check, (double)value[i], (double)from[2 * width + i], 1e-30, 0,
+                          "cached value %lld of layer %lld", (long long)i, (long long)layer);
+    }
+    return NULL;
+}

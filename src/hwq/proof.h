@@ -76,4 +76,23 @@ AORTA_MUST_USE aorta_status aorta_hwq_prove_norm_backward(struct aorta_hwq_proof
 AORTA_MUST_USE aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *what,
                                                     struct aorta_softmax shape, const float *x, const float *p);
 
+/* One sequence's part of a cache as it was before the iteration, which writes to it: on the host, in the arena. */
+struct aorta_hwq_sequence {
+    float *keys, *values; /* [window, E] of one layer */
+    int64_t position;
+};
+AORTA_MUST_USE aorta_status aorta_hwq_sequence_fetch(struct aorta_hwq *hwq, const struct aorta_cache *cache,
+                                                     int64_t layer, int64_t sequence, const float *keys,
+                                                     const float *values, const int64_t *positions,
+                                                     struct aorta_hwq_sequence *copy);
+/* What aorta_cache_attend made of it: out [queries, batch, E] from qkv [fresh, batch, 3E]. */
+AORTA_MUST_USE aorta_status aorta_hwq_prove_attend(struct aorta_hwq_proof *proof, const char *what,
+                                                   const struct aorta_cache *cache, int64_t first, int64_t queries,
+                                                   int64_t sequence, const struct aorta_hwq_sequence *copy,
+                                                   const float *qkv, const float *out);
+/* What aorta_cache_append wrote of one new row. */
+AORTA_MUST_USE aorta_status aorta_hwq_prove_append(struct aorta_hwq_proof *proof, const struct aorta_cache *cache,
+                                                   int64_t layer, int64_t sequence, int64_t fresh, int64_t position,
+                                                   const float *qkv, const float *keys, const float *values);
+
 #endif

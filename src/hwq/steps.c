@@ -171,3 +171,21 @@ aorta_status aorta_hwq_embed(struct aorta_hwq *hwq, int s, int64_t rows, int64_t
         .dtype = AORTA_F32, .rows = rows, .features = 1, .vocab = vocab, .dim = width};
     STEP(AORTA_HWQ_KERNEL, "embed", aorta_embedding_forward(hwq->streams[s], shape, ids, table, y));
 }
+
+aorta_status aorta_hwq_attend(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache, int64_t first,
+                              int64_t queries, const float *qkv, const float *keys, const float *values,
+                              const int64_t *positions, float *out) {
+    STEP(AORTA_HWQ_KERNEL, "cache_attend",
+         aorta_cache_attend(hwq->streams[s], cache, first, queries, qkv, keys, values, positions, out));
+}
+
+aorta_status aorta_hwq_append(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache, const float *qkv,
+                              float *keys, float *values, const int64_t *positions, const int32_t *counts) {
+    STEP(AORTA_HWQ_KERNEL, "cache_append",
+         aorta_cache_append(hwq->streams[s], cache, qkv, keys, values, positions, counts));
+}
+
+aorta_status aorta_hwq_advance(struct aorta_hwq *hwq, int s, int64_t batch, int64_t *positions, const int32_t *counts,
+                               int64_t count) {
+    STEP(AORTA_HWQ_KERNEL, "cache_advance", aorta_cache_advance(hwq->streams[s], batch, positions, counts, count));
+}

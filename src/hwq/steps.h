@@ -90,4 +90,15 @@ AORTA_MUST_USE aorta_status aorta_hwq_copy(struct aorta_hwq *hwq, int s, void *t
 AORTA_MUST_USE aorta_status aorta_hwq_embed(struct aorta_hwq *hwq, int s, int64_t rows, int64_t vocab, int64_t width,
                                             const int64_t *ids, const float *table, float *y);
 
+/* Of the layer whose qkv, keys and values these are. */
+AORTA_MUST_USE aorta_status aorta_hwq_attend(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache,
+                                             int64_t first, int64_t queries, const float *qkv, const float *keys,
+                                             const float *values, const int64_t *positions, float *out);
+/* Of all layers. */
+AORTA_MUST_USE aorta_status aorta_hwq_append(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache,
+                                             const float *qkv, float *keys, float *values, const int64_t *positions,
+                                             const int32_t *counts);
+AORTA_MUST_USE aorta_status aorta_hwq_advance(struct aorta_hwq *hwq, int s, int64_t batch, int64_t *positions,
+                                              const int32_t *counts, int64_t count);
+
 #endif

@@ -13,6 +13,8 @@ static const struct small all[] = {
     {"grad_accum", {"micro", "4", "batch", "5", "in", "24", "hidden", "40", "classes", "10"}},
     {"moe", {"batch", "2", "positions", "37", "experts", "5", "width", "24", "hidden", "40", "capacity", "1.1"}},
     {"fsdp_tp", {"blocks", "3", "width", "24", "heads", "3", "mlp", "2", "batch", "5", "positions", "9"}},
+    {"continuous_batch",
+     {"layers", "3", "width", "24", "heads", "2", "positions", "11", "sequences", "5", "window", "19"}},
 };
 
 static const char *setting(const struct small *small, const struct aorta_option *option) {
@@ -157,9 +159,11 @@ TEST(graph_subgraphs)
 TEST(grad_accum)
 TEST(moe)
 TEST(fsdp_tp)
+TEST(continuous_batch)
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),
-                                       cmocka_unit_test(moe), cmocka_unit_test(fsdp_tp)};
+                                       cmocka_unit_test(moe), cmocka_unit_test(fsdp_tp),
+                                       cmocka_unit_test(continuous_batch)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }
