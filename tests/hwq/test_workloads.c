@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct small {
-    const char *name, *settings[12]; /* of options: key, value, …, NULL */
+    const char *name, *settings[20]; /* of options: key, value, …, NULL */
 };
 
 static const struct small all[] = {
@@ -15,10 +15,13 @@ static const struct small all[] = {
     {"fsdp_tp", {"blocks", "3", "width", "24", "heads", "3", "mlp", "2", "batch", "5", "positions", "9"}},
     {"continuous_batch",
      {"layers", "3", "width", "24", "heads", "2", "positions", "11", "sequences", "5", "window", "19"}},
+    {"speculative_decode",
+     {"draft_width", "8", "draft_layers", "2", "main_width", "24", "main_layers", "3", "head_width", "4", "context",
+      "11", "vocab", "50"}},
 };
 
 static const char *setting(const struct small *small, const struct aorta_option *option) {
-    for (int i = 0; i < 12 && small->settings[i]; i += 2)
+    for (int i = 0; i < 20 && small->settings[i]; i += 2)
         if (strcmp(small->settings[i], option->key) == 0) return small->settings[i + 1];
     return option->fallback;
 }
@@ -160,10 +163,11 @@ TEST(grad_accum)
 TEST(moe)
 TEST(fsdp_tp)
 TEST(continuous_batch)
+TEST(speculative_decode)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),
-                                       cmocka_unit_test(moe), cmocka_unit_test(fsdp_tp),
-                                       cmocka_unit_test(continuous_batch)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
+        cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }
