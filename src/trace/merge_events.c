@@ -125,9 +125,12 @@ static void put_id(struct merge_rank *rank, const char *key, struct aorta_json_v
     }
 }
 
+static uint64_t hash_of(struct aorta_json_value value) {
+    return value.length ? aorta_trace_hash(value.text, value.length) : 0;
+}
+
 static uint64_t thread_key(const struct event *event) {
-    uint64_t process = aorta_trace_hash(event->process.text, event->process.length);
-    return process * 31 + aorta_trace_hash(event->thread.text, event->thread.length);
+    return hash_of(event->process) * 31 + hash_of(event->thread);
 }
 
 /* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name. */

@@ -1,0 +1,81 @@
+/* Any bytes as a SQLite trace, and any statements in one: an error that names the file, or a trace whose rows are in
+ * order. The first byte says which: statements are a text that makes the database. */
+#include "trace/reader.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void write_bytes(const char *path, const uint8_t *data, size_t size) {
+    FILE *out = fopen(path, "wb");
+    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
+}
+
+/* So that a statement does not run for minutes. */
+static int enough(void *steps) {
+    return --*(int *)steps < 0;
+}
+
+/* Nothing of the statements reaches another file. */
+static int only_here(void *unused, int action, const char *a, const char *b, const char *c, const char *d) {
+    (void)unused;
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
+    return action == SQLITE_ATTACH || action == SQLITE_PRAGMA || action == SQLITE_FUNCTION ? SQLITE_DENY : SQLITE_OK;
+}
+
+static void make_database(const char *path, const uint8_t *data, size_t size) {
+    sqlite3 *db;
+    int steps = 50;
+    char *text = strndup((const char *)data, size);
+    unlink(path);
+    if (!text || sqlite3_open(path, &db) != SQLITE_OK) abort();
+    sqlite3_exec(db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL, NULL, NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 16);
+    sqlite3_progress_handler(db, 1000, enough, &steps);
+    sqlite3_set_authorizer(db, only_here, NULL);
+    sqlite3_exec(db, text, NULL, NULL, NULL);
+    sqlite3_close(db);
+    free(text);
+}
+
+static aorta_status read_it(const char *path, bool recover, struct aorta_trace_list *list) {
+    const struct aorta_trace_options options = {.recover = recover};
+    aorta_status status = aorta_trace_reader_rocpd.read(path, &options, list);
+    if (status && !strstr(aorta_status_message(status), path)) abort();
+    for (size_t i = 0; i < list->count; i++) {
+        const struct aorta_trace *trace = list->items[i];
+        for (size_t w = 0; w < trace->work_count; w++) {
+            const struct aorta_trace_work *work = &trace->work[w];
+            if (work->end_ns < work->start_ns || work->stream >= trace->stream_count) abort();
+            if (w && work->start_ns < trace->work[w - 1].start_ns) abort();
+        }
+    }
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[64];
+    if (!size) return 0;
+    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d.db", (int)getpid());
+    if (data[0] == 'S') {
+        write_bytes(path, data, size); /* "SQLite format 3": a database as it is */
+    } else {
+        make_database(path, data + 1, size - 1);
+    }
+    struct aorta_trace_list whole = {0}, kept = {0};
+    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &kept);
+    unlink(path);
+    if (!first && second) abort();
+    aorta_status_free(first);
+    aorta_status_free(second);
+    aorta_trace_list_free(&whole);
+    aorta_trace_list_free(&kept);
+    return 0;
+}
