@@ -54,3 +54,56 @@ struct aorta_summary aorta_summarise(const double *samples, size_t count) {
     free(sorted);
     return summary;
 }
+
+/* ---- Welch's test ---- */
+
+/* The continued fraction of the incomplete beta function, by Lentz's method (DLMF 8.17.22). */
+static double beta_fraction(double x, double a, double b) {
+    enum { TERMS = 500 };
+    const double tiny = 1e-300, enough = 1e-15;
+    double c = 1, d = 1 - (a + b) * x / (a + 1), result;
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    result = d;
+    for (int m = 1; m <= TERMS; m++) {
+        double terms[2] = {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                           -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))};
+        double change = 1;
+        for (int i = 0; i < 2; i++) {
+            d = 1 + terms[i] * d;
+            c = 1 + terms[i] / c;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            c = fabs(c) < tiny ? tiny : c;
+            change = c * d;
+            result *= change;
+        }
+        if (fabs(change - 1) < enough) break;
+    }
+    return result;
+}
+
+/* The regularised incomplete beta function I_x(a, b). */
+static double beta_regularised(double x, double a, double b) {
+    if (x <= 0) return 0;
+    if (x >= 1) return 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(x, a, b) / a;
+    return 1 - front * beta_fraction(1 - x, b, a) / b;
+}
+
+/* The mean, and the variance of that mean. */
+static double mean_of(const double *samples, size_t count, double *variance) {
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) mean += samples[i] / (double)count;
+    for (size_t i = 0; i < count; i++) squares += (samples[i] - mean) * (samples[i] - mean);
+    *variance = squares / (double)(count - 1) / (double)count;
+    return mean;
+}
+
+double aorta_welch_p(const double *first, size_t first_count, const double *second, size_t second_count) {
+    if (first_count < 2 || second_count < 2) return NAN;
+    double v1, v2, difference = mean_of(first, first_count, &v1) - mean_of(second, second_count, &v2);
+    if (v1 + v2 <= 0) return difference == 0 ? 1 : 0;
+    double t2 = difference * difference / (v1 + v2);
+    double freedom = (v1 + v2) * (v1 + v2) / (v1 * v1 / (double)(first_count - 1) + v2 * v2 / (double)(second_count - 1));
+    return beta_regularised(freedom / (freedom + t2), freedom / 2, 0.5);
+}

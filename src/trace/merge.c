@@ -138,7 +138,11 @@ static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank
         aorta_json_key_null(&json, "residual_ns");
     }
     aorta_json_key_int(&json, "shared_collectives", (int64_t)clock->shared);
-    if (rank->members.length) aorta_text_append(out, rank->members.data, rank->members.length);
+    if (rank->members.length) { /* each with a comma and a space before it */
+        aorta_text_puts(out, ", \"head\": {");
+        aorta_text_append(out, rank->members.data + 2, rank->members.length - 2);
+        aorta_text_puts(out, "}");
+    }
     aorta_json_object_end(&json);
 }
 
@@ -247,6 +251,7 @@ aorta_status aorta_trace_merge(const char *const *paths, size_t count, const cha
     for (size_t i = 0; i < m.count && m.written; i++) {
         free(m.written[i].threads.items);
         aorta_text_free(&m.written[i].members);
+        aorta_text_free(&m.written[i].scratch);
     }
     free(m.written);
     free(m.sources);

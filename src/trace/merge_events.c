@@ -94,7 +94,7 @@ void aorta_merge_id(struct merge_rank *rank, int64_t id) {
 
 /* What is written anew. Length 0: the event has none. */
 struct event {
-    struct aorta_json_value phase, name, process, thread, time, id, bound;
+    struct aorta_json_value phase, name, process, thread, time, id, bound, args;
 };
 
 static struct aorta_json_value *rewritten(struct event *event, struct aorta_json_value key) {
@@ -103,26 +103,32 @@ static struct aorta_json_value *rewritten(struct event *event, struct aorta_json
     if (aorta_json_key_is(key, "ts")) return &event->time;
     if (aorta_json_key_is(key, "id")) return &event->id;
     if (aorta_json_key_is(key, "bind_id")) return &event->bound;
+    if (aorta_json_key_is(key, "args")) return &event->args;
     return NULL;
 }
 
-static void puts_value(struct aorta_text *out, struct aorta_json_value value) {
-    aorta_text_append(out, value.text, value.length);
+/* A text's content without its quotes, as valid JSON; NULL when it is none. Good until the next call. */
+static const char *content_of(struct merge_rank *rank, struct aorta_json_value text) {
+    struct aorta_text *scratch = &rank->scratch;
+    aorta_text_clear(scratch);
+    if (!aorta_json_is_string(text) || !aorta_merge_copy(scratch, text) || scratch->failed) return NULL;
+    scratch->data[scratch->length - 1] = '\0';
+    return scratch->data + 1;
 }
 
-static void put_id(struct merge_rank *rank, const char *key, struct aorta_json_value value) {
+static bool put_id(struct merge_rank *rank, const char *key, struct aorta_json_value value) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     int64_t number;
-    if (!value.length) return;
+    if (!value.length) return true;
     aorta_text_printf(out, ", \"%s\": ", key);
-    if (!aorta_json_is_string(value) && aorta_json_get_int(value, &number)) {
-        aorta_merge_id(rank, number);
-    } else if (aorta_json_is_string(value)) {
-        aorta_text_printf(out, "\"%d:", rank->source->rank);
-        aorta_text_append(out, value.text + 1, value.length - 1);
-    } else {
-        puts_value(out, value);
+    if (aorta_json_is_string(value)) {
+        const char *id = content_of(rank, value);
+        aorta_text_printf(out, "\"%d:%s\"", rank->source->rank, id ? id : "");
+        return id != NULL;
     }
+    if (!aorta_json_get_int(value, &number)) return aorta_merge_copy(out, value);
+    aorta_merge_id(rank, number);
+    return true;
 }
 
 static uint64_t hash_of(struct aorta_json_value value) {
@@ -133,7 +139,7 @@ static uint64_t thread_key(const struct event *event) {
     return hash_of(event->process) * 31 + hash_of(event->thread);
 }
 
-/* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name. */
+/* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name: *name_it. */
 static aorta_status put_thread(struct merge_rank *rank, const struct event *event, bool *name_it, int64_t *number) {
     int64_t wanted = 0;
     bool numbered = !aorta_json_is_string(event->thread) && aorta_json_get_int(event->thread, &wanted), added;
@@ -145,17 +151,17 @@ static aorta_status put_thread(struct merge_rank *rank, const struct event *even
     return NULL;
 }
 
-static void put_time(struct merge_rank *rank, const struct event *event) {
+static bool put_time(struct merge_rank *rank, const struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     int64_t ns;
-    if (!event->time.length) return;
+    if (!event->time.length) return true;
     aorta_text_puts(out, ", \"ts\": ");
-    if (aorta_json_get_scaled(event->time, 3, &ns)) {
-        aorta_merge_time(rank, ns);
-    } else {
-        puts_value(out, event->time);
+    if (!aorta_json_get_scaled(event->time, 3, &ns)) {
         rank->odd++;
+        return aorta_merge_copy(out, event->time);
     }
+    aorta_merge_time(rank, ns);
+    return true;
 }
 
 static bool text_is(struct aorta_json_value value, const char *text) {
@@ -167,75 +173,73 @@ static bool is_metadata_of_process(const struct event *event) {
 }
 
 /* Names of streams on several devices: {"name": "stream 7"} becomes {"name": "GPU 1 stream 7"}. */
-static void put_thread_name(struct merge_rank *rank, const struct event *event, struct aorta_json_value args) {
+static bool put_args(struct merge_rank *rank, const struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
-    struct aorta_json_cursor cursor = aorta_json_members(args);
+    int64_t device;
+    if (!event->args.length) return true;
+    aorta_text_puts(out, ", \"args\": ");
+    bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
+    if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
+        return aorta_merge_copy(out, event->args);
+    struct aorta_json_cursor cursor = aorta_json_members(event->args);
     struct aorta_json_value key, value;
     while (aorta_json_next_member(&cursor, &key, &value)) {
-        if (!aorta_json_key_is(key, "name") || strncmp(value.text, "\"stream ", 8) != 0) continue;
-        aorta_text_puts(out, "{\"name\": \"GPU ");
-        puts_value(out, event->process);
-        aorta_text_puts(out, " ");
-        aorta_text_append(out, value.text + 1, value.length - 1);
-        aorta_text_puts(out, "}");
-        return;
+        const char *name = aorta_json_key_is(key, "name") ? content_of(rank, value) : NULL;
+        if (!name || strncmp(name, "stream ", 7) != 0) continue;
+        aorta_text_printf(out, "{\"name\": \"GPU %" PRId64 " %s\"}", device, name);
+        return true;
     }
-    puts_value(out, args);
+    return aorta_merge_copy(out, event->args);
 }
 
-/* Writes the event; false: its members cannot be read, and nothing was written. */
+/* The members that stay as they are, each with a comma behind it; the others go into *event. */
+static bool put_members(struct merge_rank *rank, struct aorta_json_value value, struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json_value key, member;
+    struct aorta_json_cursor cursor = aorta_json_members(value);
+    if (value.text[0] != '{') return false;
+    while (aorta_json_next_member(&cursor, &key, &member)) {
+        struct aorta_json_value *kept = rewritten(event, key);
+        if (kept) {
+            *kept = member;
+            continue;
+        }
+        if (aorta_json_key_is(key, "ph")) event->phase = member;
+        if (aorta_json_key_is(key, "name")) event->name = member;
+        if (!aorta_merge_copy_key(out, key)) return false;
+        aorta_text_puts(out, ": ");
+        if (!aorta_merge_copy(out, member)) return false;
+        aorta_text_puts(out, ", ");
+    }
+    return aorta_json_well_formed(&cursor);
+}
+
+/* *readable: it is an event; else nothing was written. */
 static aorta_status put_event(struct merge_rank *rank, struct aorta_json_value value, bool *readable) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     size_t mark = out->length;
-    bool was_first = *rank->first, name_it;
+    bool was_first = *rank->first, name_it = false;
+    int64_t thread = 0;
     struct event event = {0};
-    struct aorta_json_value key, member, args = {0};
-    struct aorta_json_cursor cursor = aorta_json_members(value);
     aorta_merge_event(rank);
     aorta_text_puts(out, "{");
-    while (aorta_json_next_member(&cursor, &key, &member)) {
-        struct aorta_json_value *kept = rewritten(&event, key);
-        if (kept) *kept = member;
-        if (kept) continue;
-        if (aorta_json_key_is(key, "ph")) event.phase = member;
-        if (aorta_json_key_is(key, "name")) event.name = member;
-        if (aorta_json_key_is(key, "args")) args = member;
-        if (args.text == member.text) continue;
-        aorta_text_puts(out, "\"");
-        puts_value(out, key);
-        aorta_text_puts(out, "\": ");
-        puts_value(out, member);
-        aorta_text_puts(out, ", ");
+    *readable = put_members(rank, value, &event);
+    bool wanted = *readable && !is_metadata_of_process(&event);
+    if (wanted) {
+        aorta_text_printf(out, "\"pid\": %d", rank->source->rank);
+        AORTA_TRY(put_thread(rank, &event, &name_it, &thread));
+        *readable = put_time(rank, &event) && put_id(rank, "id", event.id) && put_id(rank, "bind_id", event.bound) &&
+                    put_args(rank, &event);
+        aorta_text_puts(out, "}");
     }
-    *readable = aorta_json_well_formed(&cursor) && value.text[0] == '{';
-    if (!*readable || is_metadata_of_process(&event)) {
-        out->length = mark;
+    if (!wanted || !*readable) {
+        if (!out->failed) out->length = mark;
         *rank->first = was_first;
         return NULL;
     }
-    aorta_text_printf(out, "\"pid\": %d", rank->source->rank);
-    int64_t thread = 0;
-    AORTA_TRY(put_thread(rank, &event, &name_it, &thread));
-    put_time(rank, &event);
-    put_id(rank, "id", event.id);
-    put_id(rank, "bind_id", event.bound);
-    if (args.length) {
-        aorta_text_puts(out, ", \"args\": ");
-        bool names_thread = rank->several_devices && text_is(event.phase, "M") && text_is(event.name, "thread_name") &&
-                            !aorta_json_is_string(event.process);
-        if (names_thread) {
-            put_thread_name(rank, &event, args);
-        } else {
-            puts_value(out, args);
-        }
-    }
-    aorta_text_puts(out, "}");
     rank->events++;
-    if (name_it) {
-        char name[128];
-        snprintf(name, sizeof name, "%.*s", (int)event.thread.length - 2, event.thread.text + 1);
-        aorta_merge_thread_name(rank, thread, name);
-    }
+    const char *name = name_it ? content_of(rank, event.thread) : NULL;
+    if (name) aorta_merge_thread_name(rank, thread, name);
     return NULL;
 }
 
@@ -250,7 +254,7 @@ static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream
         if (!more) return NULL;
         AORTA_TRY(put_event(rank, value, &readable));
         if (!readable)
-            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no object of members", rank->source->path,
+            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object", rank->source->path,
                                (long long)aorta_json_stream_offset(stream));
         AORTA_TRY(aorta_merge_sink_flush(rank->sink));
     }
@@ -262,18 +266,21 @@ static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_strea
     struct aorta_json_value value;
     struct aorta_text *members = &rank->members;
     size_t mark = members->length;
-    aorta_text_printf(members, ", \"%.*s\": ", (int)key.length, key.text);
+    aorta_text_puts(members, ", ");
+    bool good = aorta_merge_copy_key(members, key);
+    aorta_text_puts(members, ": ");
     aorta_status status = aorta_json_stream_value(stream, &value);
-    if (status) {
-        if (!members->failed) members->length = mark;
-        return status;
-    }
-    if (value.length <= LONGEST_MEMBER) {
-        puts_value(members, value);
-    } else {
+    if (!status && value.length > LONGEST_MEMBER) {
         aorta_text_printf(members, "\"left out: %zu bytes\"", value.length);
+    } else if (!status) {
+        good = aorta_merge_copy(members, value) && good;
     }
-    return aorta_text_check(members);
+    if (!status && !good)
+        status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->path,
+                             (long long)aorta_json_stream_offset(stream));
+    if (!status) return aorta_text_check(members);
+    if (!members->failed) members->length = mark;
+    return status;
 }
 
 static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *stream) {

@@ -1,5 +1,5 @@
 /* Inside `aorta trace merge`: merge.c (the whole), merge_events.c (Kineto files, event by event), merge_model.c (other
- * traces), merge_sink.c (the file). */
+ * traces), merge_copy.c (values), merge_sink.c (the file). */
 #ifndef AORTA_TRACE_MERGE_PARTS_H
 #define AORTA_TRACE_MERGE_PARTS_H
 
@@ -33,6 +33,11 @@ struct merge_threads { /* zero-initialise; items ends with free */
 AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted,
                                                int64_t *number, bool *added);
 
+/* ---- values ----
+ * Copies a value as valid JSON (merge_copy.c). False: it is none, and what was written before it came out must go. */
+bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
+bool aorta_merge_copy_key(struct aorta_text *out, struct aorta_json_value key); /* as a stream or cursor hands it out */
+
 /* ---- one rank's events ---- */
 struct merge_rank {
     const struct aorta_merge_source *source;
@@ -43,6 +48,7 @@ struct merge_rank {
     bool *first; /* no event has been written yet: no comma before the next */
     struct merge_threads threads;
     struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
+    struct aorta_text scratch;
     int64_t events, odd, lost; /* written; without a readable time; not readable behind the break */
 };
 

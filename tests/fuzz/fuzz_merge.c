@@ -2,6 +2,7 @@
  * byte 0 lies between the two; the first byte says whether broken files are taken as far as they go. */
 #include "trace/merge.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,21 @@ static void check_output(const char *path) {
     aorta_trace_list_free(&list);
 }
 
+/* It is valid JSON to a stricter reader, but for what the files themselves have that jansson does not take: letters
+ * that are no UTF-8, halves of surrogate pairs, numbers beyond a double. */
+static void check_strictly(const char *path) {
+    json_error_t error;
+    json_t *document = json_load_file(path, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &error);
+    enum json_error_code code = document ? json_error_unknown : json_error_code(&error);
+    bool theirs = code == json_error_invalid_utf8 || code == json_error_numeric_overflow ||
+                  code == json_error_null_byte_in_key || strstr(error.text, "invalid Unicode");
+    if (!document && !theirs) {
+        fprintf(stderr, "line %d: %s\n", error.line, error.text);
+        abort();
+    }
+    json_decref(document);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char first[64], second[64], output[64];
     if (size < 2) return 0;
@@ -43,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool there = access(output, F_OK) == 0;
     if (there != !status) abort();
     if (!status) check_output(output);
+    if (!status) check_strictly(output);
     aorta_status_free(status);
     aorta_text_free(&report);
     unlink(first);
