@@ -104,6 +104,7 @@ double aorta_welch_p(const double *first, size_t first_count, const double *seco
     double v1, v2, difference = mean_of(first, first_count, &v1) - mean_of(second, second_count, &v2);
     if (v1 + v2 <= 0) return difference == 0 ? 1 : 0;
     double t2 = difference * difference / (v1 + v2);
-    double freedom = (v1 + v2) * (v1 + v2) / (v1 * v1 / (double)(first_count - 1) + v2 * v2 / (double)(second_count - 1));
+    double freedom =
+        (v1 + v2) * (v1 + v2) / (v1 * v1 / (double)(first_count - 1) + v2 * v2 / (double)(second_count - 1));
     return beta_regularised(freedom / (freedom + t2), freedom / 2, 0.5);
 }

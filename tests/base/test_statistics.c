@@ -70,12 +70,28 @@ static void test_percentile_ends(void **state) {
     assert_true(isinf(aorta_percentile_sorted(infinite, 2, 50)));
 }
 
+/* Numbers worked out apart, by integrating the density of Student's distribution. */
+static void test_welch(void **state) {
+    (void)state;
+    const double one[] = {1, 2, 3, 4}, two[] = {2, 4, 6, 9, 11}, same[] = {5, 5, 5};
+    assert_true(fabs(aorta_welch_p(one, 4, two, 5) - 0.074912745057) < 1e-9);
+    assert_true(fabs(aorta_welch_p(two, 5, one, 4) - 0.074912745057) < 1e-9);
+    const double near[] = {10.1, 10.2, 9.9, 10.0, 10.05}, far[] = {11.1, 11.3, 10.9, 11.0};
+    assert_true(fabs(aorta_welch_p(near, 5, far, 4) - 0.000149224936330) < 1e-9);
+    assert_true(fabs(aorta_welch_p(one, 4, one, 4) - 1) < 1e-12);
+    assert_true(isnan(aorta_welch_p(one, 1, two, 5)));
+    assert_true(aorta_welch_p(same, 3, same, 2) == 1);
+    const double other[] = {6, 6};
+    assert_true(aorta_welch_p(same, 3, other, 2) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_numpy),
         cmocka_unit_test(test_nothing_to_measure),
         cmocka_unit_test(test_nans_are_left_out),
         cmocka_unit_test(test_percentile_ends),
+        cmocka_unit_test(test_welch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
