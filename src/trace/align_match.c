@@ -16,8 +16,14 @@ int64_t aorta_align_median(int64_t *values, size_t count) {
     return low + (high - low) / 2;
 }
 
+/* Times that can be: further off than 70 years is a broken file, and its differences would not fit. */
+static bool sane(int64_t ns) {
+    const int64_t most = INT64_C(1) << 61;
+    return ns > -most && ns < most;
+}
+
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference) {
-    if (trace->base_ns == INT64_MIN || reference->base_ns == INT64_MIN) return 0;
+    if (!sane(trace->base_ns) || !sane(reference->base_ns)) return 0; /* INT64_MIN: not known */
     return reference->base_ns - trace->base_ns;
 }
 
@@ -77,6 +83,7 @@ static aorta_status collect(const struct aorta_align_rank *rank, uint32_t index,
     for (size_t i = 0; i < trace->work_count && !status; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
         if (work->device != rank->device || !aorta_trace_is_collective(work)) continue;
+        if (!sane(work->start_ns) || !sane(work->end_ns)) continue;
         size_t *place = work->collective == AORTA_TRACE_NONE ? NULL : &places[work->collective];
         if (place && *place) {
             struct align_op *known = &ops->items[*place - 1];

@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "trace/align_match.h"
 #include "trace/merge_parts.h"
 
 #include <inttypes.h>
@@ -190,9 +191,9 @@ static double us(int64_t ns) {
 
 /* The clock's error beyond what the times of day in the files say; the whole shift where they say nothing. */
 static int64_t clock_error(const struct merging *m, size_t rank) {
-    int64_t reference = m->ranks[0].trace->base_ns, own = m->ranks[rank].trace->base_ns;
     int64_t shift = m->alignment.clocks[rank].shift_ns;
-    return reference == INT64_MIN || own == INT64_MIN ? shift : shift + own - reference;
+    int64_t said = aorta_align_wall_shift(m->ranks[rank].trace, m->ranks[0].trace);
+    return shift - said;
 }
 
 static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out) {

@@ -74,7 +74,8 @@ void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char
 }
 
 void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
-    int64_t ns = own_ns - rank->source->clock->shift_ns;
+    int64_t ns;
+    if (__builtin_sub_overflow(own_ns, rank->source->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
     uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
     aorta_text_printf(aorta_merge_sink_text(rank->sink), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
                       (unsigned)(size % 1000));

@@ -40,9 +40,9 @@ static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {
 }
 
 static void put_range(struct writing *w, int64_t thread, int64_t start_ns, int64_t end_ns) {
-    int64_t length = end_ns - start_ns;
+    uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
     put_start(w, thread, start_ns);
-    aorta_text_printf(w->out, ",\"dur\":%" PRId64 ".%03d", length / 1000, (int)(length % 1000));
+    aorta_text_printf(w->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
 }
 
 static void put_flow(struct writing *w, const char *phase, int64_t thread, int64_t time_ns, uint64_t id) {
