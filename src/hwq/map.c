@@ -1,7 +1,9 @@
 /* The map of a device's streams: makes them, and asks by kernels that stamp themselves. */
 #include "hwq/map.h"
+#include "device/gpu.h"
 #include "ops/ops.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,9 @@ struct probe {
     const struct aorta_map_options *options;
     struct aorta_map *map;
     struct aorta_stream **streams;
-    int64_t (*stamps)[2];   /* pinned: start and end of the kernel that each stream ran last */
-    void *host, *memory[2]; /* pinned and device memory that is copied and reduced */
+    struct aorta_event **done; /* GPUs, streams that do not compute: behind what they did */
+    int64_t (*stamps)[2];      /* pinned: start and end of the kernel that each stream ran last */
+    void *host, *memory[2];    /* pinned and device memory that is copied and reduced */
     int64_t hold_ns;
 };
 
@@ -52,12 +55,33 @@ static aorta_status work(struct probe *probe, int index) {
     }
 }
 
-/* The same, with the time at which it ran in the stream's stamps. */
+/* The same, with the time at which it ran in the stream's stamps. On a GPU a copy is no kernel, and a kernel behind it
+ * that stamps would ask where kernels are held back, not copies: its end is seen by the host instead (see_ends). */
 static aorta_status touch(struct probe *probe, int index) {
     struct aorta_stream *stream = probe->streams[index];
     if (probe->map->streams[index].role == AORTA_MAP_COMPUTE) return aorta_spin(stream, 0, probe->stamps[index]);
     AORTA_TRY(work(probe, index));
+    if (probe->done[index]) return aorta_event_record(probe->done[index], stream);
     return aorta_timestamp(stream, &probe->stamps[index][0]);
+}
+
+/* Times at which the host sees that what has no stamps has ended: if it was held back, after the long kernel. */
+static void see_ends(struct probe *probe, const int *others, int count) {
+    for (int i = 0; i < count; i++)
+        if (probe->done[others[i]]) probe->stamps[others[i]][1] = 0;
+    for (bool missing = true; missing;) {
+        missing = false;
+        for (int i = 0; i < count; i++) {
+            struct aorta_event *done = probe->done[others[i]];
+            int64_t *stamps = probe->stamps[others[i]];
+            if (!done || stamps[1]) continue;
+            if (aorta_event_done(done))
+                stamps[0] = stamps[1] = aorta_device_now_ns(probe->options->device);
+            else
+                missing = true;
+        }
+        if (missing) sched_yield();
+    }
 }
 
 static aorta_status queue_round(struct probe *probe, int holder, bool behind, const int *others, int count) {
@@ -71,6 +95,7 @@ static aorta_status queue_round(struct probe *probe, int holder, bool behind, co
 static aorta_status try_round(struct probe *probe, int holder, bool behind, const int *others, int count, bool *valid) {
     AORTA_TRY(queue_round(probe, holder, behind, others, count));
     int64_t queued_ns = aorta_device_now_ns(probe->options->device);
+    see_ends(probe, others, count);
     AORTA_TRY(aorta_stream_synchronize(probe->streams[holder]));
     for (int i = 0; i < count; i++) AORTA_TRY(aorta_stream_synchronize(probe->streams[others[i]]));
     *valid = queued_ns < probe->stamps[holder][1] - probe->hold_ns / 3;
@@ -131,6 +156,8 @@ static aorta_status make_streams(struct probe *probe) {
     for (int i = 0; i < probe->map->count; i++) {
         const struct aorta_map_stream *stream = &probe->map->streams[i];
         AORTA_TRY(aorta_stream_create(probe->options->device, stream->name, stream->priority, &probe->streams[i]));
+        if (stream->role != AORTA_MAP_COMPUTE && aorta_device_is_gpu(probe->options->device))
+            AORTA_TRY(aorta_event_create_untimed(probe->options->device, &probe->done[i]));
         AORTA_TRY(touch(probe, i));
         AORTA_TRY(aorta_stream_synchronize(probe->streams[i]));
     }
@@ -154,6 +181,7 @@ static void end_probe(struct probe *probe) {
     struct aorta_device *device = probe->options->device;
     for (int i = probe->map->count; i-- > 0;) {
         if (probe->streams[i]) aorta_stream_destroy(probe->streams[i]);
+        if (probe->done[i]) aorta_event_destroy(probe->done[i]);
     }
     aorta_pinned_free(device, probe->stamps);
     aorta_pinned_free(device, probe->host);
@@ -178,8 +206,9 @@ aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta
     struct probe probe = {
         .options = options, .map = map, .hold_ns = first_hold_ns[aorta_device_get_info(options->device)->kind]};
     probe.streams = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_stream *));
+    probe.done = aorta_arena_alloc(&map->arena, (size_t)map->count * sizeof(struct aorta_event *));
     aorta_status status = NULL;
-    if (!map->streams || !probe.streams)
+    if (!map->streams || !probe.streams || !probe.done)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the map of %d streams", map->count);
     if (!status) {
         name_streams(options, map);
