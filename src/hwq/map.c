@@ -25,7 +25,7 @@ struct probe {
     struct aorta_stream **streams;
     struct aorta_event **done; /* GPUs, streams that do not compute: behind what they did */
     int64_t (*stamps)[2];      /* pinned: start and end of the kernel that each stream ran last */
-    void *host, *memory[2];    /* pinned and device memory that is copied and reduced */
+    void *host, *memory[2];    /* pinned, and device memory with a piece for each stream */
     int64_t hold_ns;
 };
 
@@ -44,12 +44,13 @@ const char *aorta_map_priority_name(enum aorta_priority priority) {
 /* What a stream of this role does, and nothing that stamps it. */
 static aorta_status work(struct probe *probe, int index) {
     struct aorta_stream *stream = probe->streams[index];
+    char *own[2]; /* pieces of memory: streams run side by side */
+    for (int i = 0; i < 2; i++) own[i] = (char *)probe->memory[i] + (size_t)index * TOUCH_BYTES;
     switch (probe->map->streams[index].role) {
     case AORTA_MAP_COPY:
-        return aorta_copy(stream, probe->memory[0], probe->host, TOUCH_BYTES);
+        return aorta_copy(stream, own[0], probe->host, TOUCH_BYTES);
     case AORTA_MAP_COMM:
-        return aorta_all_reduce(probe->options->comm, stream, probe->memory[0], probe->memory[1], TOUCH_FLOATS,
-                                AORTA_F32, AORTA_SUM);
+        return aorta_all_reduce(probe->options->comm, stream, own[0], own[1], TOUCH_FLOATS, AORTA_F32, AORTA_SUM);
     default:
         return aorta_spin(stream, 0, NULL);
     }
@@ -173,7 +174,7 @@ static aorta_status make_memory(struct probe *probe) {
     AORTA_TRY(aorta_pinned_alloc(device, TOUCH_BYTES, "bytes that are copied", &probe->host));
     memset(probe->host, 0, TOUCH_BYTES);
     for (int i = 0; i < 2; i++)
-        AORTA_TRY(aorta_device_alloc(device, TOUCH_BYTES, "bytes that are copied", &probe->memory[i]));
+        AORTA_TRY(aorta_device_alloc(device, count * TOUCH_BYTES, "bytes that are copied", &probe->memory[i]));
     return NULL;
 }
 
