@@ -106,7 +106,7 @@ static aorta_status series_make(struct series *series, const double *samples, si
     series->block = aorta_block_length(samples, count);
     series->sorted = malloc(count * sizeof *series->sorted);
     series->rank = malloc(count * sizeof *series->rank);
-    series->drawn = malloc(count * sizeof *series->drawn);
+    series->drawn = calloc(count, sizeof *series->drawn);
     if (!order || !series->sorted || !series->rank || !series->drawn) {
         free(order);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to draw %zu samples again", count);

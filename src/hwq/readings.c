@@ -89,10 +89,10 @@ static void add_setting(struct settings *settings, const char *key, const json_t
         items[settings->count++] = (struct aorta_hwq_setting){key_copy, value_copy};
 }
 
-static void collect(struct settings *settings, const char *prefix, const json_t *object, int depth) {
+static void collect(struct settings *settings, const char *prefix, json_t *object, int depth) {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach(object, key, value) {
         if (is_ignored(key)) continue;
         char path[256];
         snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
@@ -157,7 +157,7 @@ static aorta_status add_reading(struct reader *reader, const struct aorta_hwq_re
 }
 
 static aorta_status read_result(struct reader *reader, const json_t *object, const char *workload,
-                                const json_t *environment) {
+                                json_t *environment) {
     struct aorta_arena *arena = &reader->readings->arena;
     const char *name = json_string_value(json_object_get(object, "workload_name"));
     const json_t *streams = json_object_get(object, "stream_count"),
@@ -198,8 +198,7 @@ static bool is_result(const json_t *value) {
            (json_object_get(value, "stream_count") && json_object_get(value, "throughput"));
 }
 
-static aorta_status search(struct reader *reader, const json_t *value, const char *workload, const json_t *environment,
-                           int depth) {
+static aorta_status search(struct reader *reader, json_t *value, const char *workload, json_t *environment, int depth) {
     if (depth > MOST_DEPTH) return NULL;
     if (json_is_array(value)) {
         for (size_t i = 0; i < json_array_size(value); i++)
@@ -210,11 +209,11 @@ static aorta_status search(struct reader *reader, const json_t *value, const cha
     const char *named = json_string_value(json_object_get(value, "workload"));
     if (named) workload = named;
     if (is_result(value)) return read_result(reader, value, workload, environment);
-    const json_t *own = json_object_get(value, "environment");
+    json_t *own = json_object_get(value, "environment");
     if (json_is_object(own)) environment = own;
     const char *key;
     json_t *member;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member) {
+    json_object_foreach(value, key, member) {
         AORTA_TRY(search(reader, member, workload, environment, depth + 1));
     }
     return NULL;
