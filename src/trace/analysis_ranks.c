@@ -82,9 +82,26 @@ static int known_number(const struct aorta_trace *trace, size_t device_count) {
     return trace->rank >= 0 ? trace->rank : number_in_name(trace->path);
 }
 
+/* A run's folder may hold one recording twice, for two viewers. */
+static bool same_recording(const struct aorta_trace *a, const struct aorta_trace *b) {
+    if (a->format != b->format || a->rank != b->rank || a->base_ns != b->base_ns) return false;
+    if (a->work_count != b->work_count || a->call_count != b->call_count || !a->work_count) return false;
+    const struct aorta_trace_work *first = &a->work[0], *last = &a->work[a->work_count - 1];
+    return first->start_ns == b->work[0].start_ns && last->start_ns == b->work[b->work_count - 1].start_ns &&
+           last->end_ns == b->work[b->work_count - 1].end_ns && first->correlation == b->work[0].correlation;
+}
+
+static bool seen_before(const struct aorta_trace_list *list, size_t trace) {
+    for (size_t i = 0; i < trace; i++)
+        if (same_recording(list->items[i], list->items[trace])) return true;
+    return false;
+}
+
 static aorta_status two_of_one_rank(const struct aorta_trace_rank *a, const struct aorta_trace_rank *b) {
     return AORTA_ERROR(
-        AORTA_USAGE, "%s and %s are both of rank %d: give one file for each rank (two runs go to aorta trace compare)",
+        AORTA_USAGE,
+        "%s and %s are both of rank %d: give one file for each rank (two runs, or two cycles of one, go to "
+        "aorta trace compare)",
         a->trace->path, b->trace->path, a->rank);
 }
 
@@ -144,7 +161,8 @@ static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trac
 }
 
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < list->count; i++) AORTA_TRY(add_ranks(list->items[i], analysis));
+    for (size_t i = 0; i < list->count; i++)
+        if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], analysis));
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);
     qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, by_number);

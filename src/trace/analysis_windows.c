@@ -35,10 +35,11 @@ static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *r
         if (work->start_ns < reaches[step].first_start_ns) reaches[step].first_start_ns = work->start_ns;
         if (work->end_ns > reaches[step].last_end_ns) reaches[step].last_end_ns = work->end_ns;
     }
-    for (size_t i = 0; i < trace->step_count; i++) { /* launches unknown: what the file says of the device */
+    for (size_t i = 0; i < trace->step_count; i++) { /* what the file says of the device, where launches are unknown */
         const struct aorta_trace_step *step = &trace->steps[i];
-        if (reaches[i].first_start_ns == INT64_MAX && step->device_start_ns != INT64_MIN)
-            reaches[i] = (struct reach){step->device_start_ns, step->device_end_ns};
+        if (step->device_start_ns == INT64_MIN) continue;
+        if (reaches[i].first_start_ns == INT64_MAX) reaches[i].first_start_ns = step->device_start_ns;
+        if (reaches[i].last_end_ns < step->device_end_ns) reaches[i].last_end_ns = step->device_end_ns;
     }
 }
 

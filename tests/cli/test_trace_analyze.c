@@ -39,7 +39,7 @@ static const struct {
     {WHOLE "/h100_qwen.json.gz --step six", 2, "--step six: a step's number or all"},
     {WHOLE "/fsdp2_rank0.json.gz --step all", 2, "marks no steps"},
     {WHOLE "/fsdp2_rank0.json.gz --comm-pattern '('", 2, "--comm-pattern: \"(\" is not a regular expression"},
-    {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank0.json.gz", 2, "are both of rank 0"},
+    {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/mi300_resnet.json.gz", 2, "are both of rank 0"},
     {WHOLE "/fsdp2_rank0.json.gz --html /proc/x/page.html", 1, "/proc/x/page.html"},
     {WHOLE "/fsdp2_rank0.json.gz --jsn", 2, "did you mean --json?"},
     {WHOLE "/fsdp2_rank0.json.gz", 0, "0   439.774     14.904     10.231      4.242"},

@@ -195,12 +195,23 @@ static void steps_cut_the_time(void **state) {
     end(&one);
 }
 
+/* As in the folder of a run, which holds each trace for TensorBoard and for Perfetto. */
+static void one_recording_counts_once(void **state) {
+    (void)state;
+    struct read read;
+    const char *paths[] = {TEST_DATA "/whole/fsdp2_rank0.json.gz", TEST_DATA "/whole/fsdp2_rank0.json.gz"};
+    read_paths(paths, 2, NULL, &read);
+    assert_int_equal(read.analysis.rank_count, 1);
+    assert_int_equal(read.analysis.ranks[0].work_count, references[0].work);
+    end(&read);
+}
+
 static void mistakes_are_named(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
     const int64_t number = 3;
-    const char *twice[] = {TEST_DATA "/whole/fsdp2_rank0.json.gz", TEST_DATA "/whole/fsdp2_rank0.json.gz"};
+    const char *twice[] = {TEST_DATA "/whole/fsdp2_rank0.json.gz", TEST_DATA "/whole/mi300_resnet.json.gz"};
     check_ok(aorta_trace_open_inputs(twice, 2, NULL, &list));
     check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_USAGE, "are both of rank 0");
     aorta_trace_free(list.items[--list.count]);
@@ -390,6 +401,7 @@ int main(void) {
         cmocka_unit_test(whole_traces_have_the_reference_values),
         cmocka_unit_test(two_ranks_are_aligned_and_the_late_one_is_named),
         cmocka_unit_test(steps_cut_the_time),
+        cmocka_unit_test(one_recording_counts_once),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(random_traces_agree_with_counting),
     };
