@@ -56,13 +56,14 @@ parity: ## hold gradients and updates of `aorta train` against PyTorch, live
 	@$(MAKE) --no-print-directory build
 	@/usr/bin/python3 tests/parity/live.py --aorta build/release/aorta
 
-bench: ## compare the step time with PyTorch's, and training with and without recording
+bench: ## compare the step time with PyTorch's, training with and without recording, and the trace reader with Python
 	@scripts/bootstrap build parity
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --parallel $(JOBS)
 	@/usr/bin/python3 bench/step_time.py
 	@/usr/bin/python3 bench/recording_cost.py
 	@/usr/bin/python3 bench/gemm_share.py
+	@/usr/bin/python3 bench/trace_read.py --python-megabytes 256
 
 dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without installing anything
 	@scripts/bootstrap build check

@@ -5,7 +5,8 @@
 
 FILEs are traces of one run (default: the two fsdp2 traces of ../shared/traces, or those below AORTA_TRACES); they are
 read together. Then one generated trace (bench/generate_trace.py), then larger and larger ones, ours only. Both sides
-give the same figures or the benchmark fails. `analyze` is the whole command, from start to end, as a user runs it.
+give the same figures or the benchmark fails. Processor time says more than time on a busy machine. `analyze` is the
+whole command, from start to end, as a user runs it.
 Python needs some ten times a file's size in memory: --python-megabytes makes its generated file smaller (0: none).
 """
 import argparse
@@ -79,7 +80,7 @@ def plain_figures(path):
 # ---- running ----
 
 def measured(command):
-    """(seconds, peak MiB, output) of a command, by the kernel's account of the child."""
+    """(seconds, peak MiB, processor seconds, output) of a command, by the kernel's account of the child."""
     with tempfile.TemporaryFile("w+") as out:
         start = time.monotonic()
         child = subprocess.Popen(command, stdout=out, stdin=subprocess.DEVNULL)
@@ -89,7 +90,7 @@ def measured(command):
         if status != 0:
             sys.exit(f"{' '.join(command)} ended with status {status}")
         out.seek(0)
-        return seconds, usage.ru_maxrss / 1024, out.read()
+        return seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, out.read()
 
 
 def figures_of(output):
@@ -98,7 +99,7 @@ def figures_of(output):
 
 
 def medians(runs):
-    return median([run[0] for run in runs]), max(run[1] for run in runs)
+    return median([run[0] for run in runs]), max(run[1] for run in runs), median([run[2] for run in runs])
 
 
 def compare(files, rounds, python_rounds):
@@ -111,16 +112,18 @@ def compare(files, rounds, python_rounds):
             if side != "python" or number < python_rounds:
                 runs[side].append(measured(command))
     if runs["python"]:
-        ours, theirs = figures_of(runs["reader"][0][2]), figures_of(runs["python"][0][2])
+        ours, theirs = figures_of(runs["reader"][0][3]), figures_of(runs["python"][0][3])
         if ours != theirs:
             sys.exit(f"the sides disagree:\n  ours   {ours}\n  Python {theirs}")
     return {side: medians(done) for side, done in runs.items() if done}
 
 
 def line(what, side, other=None):
-    seconds, mib = side
-    ratio = f", Python takes {other[0] / seconds:.0f} times as long and {other[1] / mib:.0f} times the memory" if other else ""
-    print(f"  {what:8} {seconds * 1e3:9.1f} ms, {mib:6.0f} MiB peak{ratio}", flush=True)
+    seconds, mib, busy = side
+    print(f"  {what:8} {seconds * 1e3:9.1f} ms, {busy * 1e3:9.1f} ms of processors, {mib:6.0f} MiB peak", end="")
+    if other:
+        print(f"; Python: {other[0] / seconds:.0f} times as long, {other[1] / mib:.0f} times the memory", end="")
+    print(flush=True)
 
 
 def show(title, result):
@@ -159,7 +162,7 @@ def bench_generated(folder, megabytes, python_megabytes, rounds):
     result = compare([path], rounds, 1 if python_megabytes >= megabytes else 0)
     os.unlink(path)
     show(f"generated, {megabytes} MiB of plain JSON", result)
-    seconds, mib = result["analyze"]
+    seconds, mib, _ = result["analyze"]
     fast = aim(seconds <= AIMS["seconds"] * megabytes / 1024, f"{AIMS['seconds']:.0f} s for each GiB")
     return aim(mib <= AIMS["mib"] or megabytes > 1024, f"{AIMS['mib']} MiB for a GiB") and fast
 
@@ -169,12 +172,12 @@ def bench_linear(folder, sizes, rounds):
     print("time by size (reader)")
     for megabytes in sizes:
         path = generated(folder, megabytes)
-        seconds, mib = medians([measured([OURS, path]) for _ in range(rounds)])
+        seconds, mib, busy = medians([measured([OURS, path]) for _ in range(rounds)])
         os.unlink(path)
-        rates.append(seconds / megabytes)
-        print(f"  {megabytes:5} MiB {seconds * 1e3:9.1f} ms, {seconds * 1e6 / megabytes:5.0f} us per MiB, {mib:5.0f} MiB peak",
-              flush=True)
-    return aim(max(rates) <= 2 * min(rates), "linear: within a factor of 2 per byte") if len(rates) > 1 else True
+        rates.append(busy / megabytes)
+        print(f"  {megabytes:5} MiB {seconds * 1e3:9.1f} ms, {busy * 1e3:9.1f} ms of processors, "
+              f"{busy * 1e6 / megabytes:5.0f} us per MiB, {mib:5.0f} MiB peak", flush=True)
+    return len(rates) < 2 or aim(max(rates) <= 2 * min(rates), "linear: processor time per byte within a factor of 2")
 
 
 def main():
@@ -191,7 +194,8 @@ def main():
         return 0
     folder = os.environ.get("AORTA_TRACES", os.path.join(ROOT, "..", "shared", "traces"))
     files = arguments.files or sorted(glob.glob(os.path.join(folder, "fsdp2_default_rank*.json.gz")))
-    print(f"on {processor()}, {os.cpu_count()} cores, medians of {arguments.rounds} (Python on generated files: 1)")
+    print(f"on {processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+          f"medians of {arguments.rounds} (Python on generated files: 1)")
     met = bench_files(files, arguments.rounds) if files else True
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.megabytes:
