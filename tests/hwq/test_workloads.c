@@ -18,6 +18,10 @@ static const struct small all[] = {
     {"speculative_decode",
      {"draft_width", "8", "draft_layers", "2", "main_width", "24", "main_layers", "3", "head_width", "4", "context",
       "11", "vocab", "50"}},
+    {"activation_ckpt", {"blocks", "6", "width", "24", "hidden", "40", "batch", "3", "positions", "7"}},
+    {"rag_pipeline",
+     {"queries", "5", "documents", "30", "width", "24", "embedding", "8", "found", "7", "kept", "3", "layers", "2",
+      "heads", "3", "vocab", "50"}},
 };
 
 static const char *setting(const struct small *small, const struct aorta_option *option) {
@@ -164,10 +168,13 @@ TEST(moe)
 TEST(fsdp_tp)
 TEST(continuous_batch)
 TEST(speculative_decode)
+TEST(activation_ckpt)
+TEST(rag_pipeline)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
-        cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode)};
+        cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode),
+        cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }
