@@ -324,6 +324,9 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     const char *where;
     if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
     if (!is_letter(event.field[FIELD_PHASE], 'X')) {
+        /* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+        if (is_letter(event.field[FIELD_PHASE], 'B') && get_category(kineto, &event) <= CATEGORY_FILL)
+            bad_event(kineto, CATEGORY_KERNEL, event.offset);
         if (!is_letter(event.field[FIELD_PHASE], 'M')) return NULL;
         memset(event.argument, 0, sizeof event.argument);
         return read_metadata(kineto, &event);

@@ -341,7 +341,8 @@ static void odd_work_is_counted(void **state) {
         read_text("[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"negative\",\"ts\":9,\"dur\":-2,\"args\":{\"stream\":1,"
                   "\"correlation\":1}},"
                   "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"endless\",\"ts\":9,\"args\":{\"stream\":1}},"
-                  "{\"ph\":\"X\",\"cat\":\"kernel\",\"ts\":9,\"dur\":1},"
+                  "{\"ph\":\"X\",\"cat\":\"kernel\",\"ts\":9,\"dur\":1},{\"ph\":\"B\",\"cat\":\"kernel\",\"name\":"
+                  "\"half\",\"ts\":9},"
                   "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"late\",\"ts\":1e30,\"dur\":1},"
                   "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"same\",\"ts\":20,\"dur\":5,\"args\":{\"stream\":1,"
                   "\"correlation\":2}},"
@@ -353,12 +354,12 @@ static void odd_work_is_counted(void **state) {
                   "\"correlation\":3}},"
                   "{\"ph\":\"X\",\"cat\":\"gpu_something\",\"name\":\"?\",\"ts\":22,\"dur\":1},"
                   "{\"ph\":\"i\",\"cat\":\"kernel\",\"name\":\"mark\",\"ts\":22}, 7, \"text\", null, []]");
-    assert_int_equal(t->events, 14);
+    assert_int_equal(t->events, 15);
     assert_int_equal(t->work_count, 3);
     static const struct {
         enum aorta_trace_reason reason;
         int64_t count;
-    } rows[] = {{AORTA_REASON_NEGATIVE_DURATION, 1}, {AORTA_REASON_BAD_EVENT, 3},
+    } rows[] = {{AORTA_REASON_NEGATIVE_DURATION, 1}, {AORTA_REASON_BAD_EVENT, 4},
                 {AORTA_REASON_DUPLICATE, 1},         {AORTA_REASON_SAME_STREAM_OVERLAP, 1},
                 {AORTA_REASON_UNKNOWN_CATEGORY, 1},  {AORTA_REASON_ZERO_DURATION, 1},
                 {AORTA_REASON_LAUNCH_AFTER_START, 1}};
