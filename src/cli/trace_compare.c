@@ -1,0 +1,126 @@
+/* aorta trace compare: recordings side by side. */
+#include "cli/cli.h"
+#include "trace/compare.h"
+#include "trace/inputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct compare_arguments {
+    double threshold;
+    struct aorta_string_list patterns;
+    bool json, recover;
+};
+
+#define AT(field) offsetof(struct compare_arguments, field)
+static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
+static const struct aorta_cli_option rows[] = {
+    {.value = {.key = "threshold",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(threshold),
+               .fallback = "null",
+               .nullable = true,
+               .when_null = -1,
+               .limits = &positive,
+               .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%), and, "
+                       "where there are steps to tell by, not by chance (p < 0.05)"},
+     .argument = "X"},
+    {.value = {.key = "json",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(json),
+               .fallback = "false",
+               .help = "print all rows as JSON"}},
+    {.value = {.key = "recover",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(recover),
+               .fallback = "false",
+               .help = "of files that are cut off or broken, take the events before the break"}},
+    {.value = {.key = "comm-pattern",
+               .type = AORTA_OPTION_STRING_LIST,
+               .offset = AT(patterns),
+               .fallback = "null",
+               .nullable = true,
+               .help = "kernels whose name this extended regular expression finds are collectives too"},
+     .argument = "REGEX"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--json] [--recover]",
+    .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
+             "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
+             "a trace or a folder with the traces of all ranks.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .operands = true,
+};
+
+/* The recordings on the command line, read and analysed. */
+struct recordings {
+    struct aorta_trace_list *lists;
+    struct aorta_trace_analysis *analyses;
+    struct aorta_trace_compare_input *inputs;
+    size_t count; /* of those that are analysed */
+};
+
+static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
+    size_t i = r->count;
+    AORTA_TRY(aorta_trace_open_inputs(&path, 1, options, &r->lists[i]));
+    AORTA_TRY(aorta_annotate(aorta_trace_analyze(&r->lists[i], NULL, &r->analyses[i]), "%s", path));
+    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, &r->analyses[i]};
+    return NULL;
+}
+
+static aorta_status show(const struct compare_arguments *arguments, const struct recordings *r) {
+    double threshold = arguments->threshold < 0 ? NAN : arguments->threshold;
+    struct aorta_trace_comparison comparison;
+    struct aorta_text text = {0};
+    AORTA_TRY(aorta_trace_compare(r->inputs, r->count, &comparison));
+    if (arguments->json) {
+        aorta_trace_comparison_json(&comparison, threshold, &text);
+    } else {
+        aorta_trace_comparison_text(&comparison, threshold, &text);
+    }
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
+        if (aorta_trace_regressed(&comparison, i, threshold))
+            status = AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)",
+                                 r->inputs[i].label, comparison.rows[0].values[i].percent, r->inputs[0].label,
+                                 threshold * 100);
+    aorta_text_free(&text);
+    aorta_trace_comparison_free(&comparison);
+    return status;
+}
+
+static aorta_status compare(const struct compare_arguments *arguments, const struct aorta_cli_line *line) {
+    size_t count = (size_t)line->operand_count;
+    if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
+    struct recordings r = {calloc(count, sizeof *r.lists), calloc(count, sizeof *r.analyses),
+                           calloc(count, sizeof *r.inputs), 0};
+    struct aorta_kernel_patterns *patterns = NULL;
+    aorta_status status = NULL;
+    if (!r.lists || !r.analyses || !r.inputs) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
+    for (size_t i = 0; i < arguments->patterns.count && !status; i++)
+        status = aorta_kernel_patterns_add(&patterns, arguments->patterns.items[i]);
+    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
+    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
+    if (!status) status = show(arguments, &r);
+    for (size_t i = 0; i < r.count; i++) aorta_trace_analysis_free(&r.analyses[i]);
+    for (size_t i = 0; i < count && r.lists; i++) aorta_trace_list_free(&r.lists[i]);
+    free(r.lists);
+    free(r.analyses);
+    free(r.inputs);
+    aorta_kernel_patterns_free(patterns);
+    return status;
+}
+
+aorta_status aorta_cli_trace_compare(int argc, char **argv) {
+    struct compare_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : compare(&arguments, &line);
+    aorta_cli_free(&line);
+    return status;
+}
