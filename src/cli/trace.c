@@ -3,6 +3,8 @@
 
 static const struct aorta_command subcommands[] = {
     {"analyze", "figures of ranks, kernels, collectives and gaps, and the verdict", aorta_cli_trace_analyze},
+    {"compare", "recordings side by side: what takes longer or shorter, and whether it is sure",
+     aorta_cli_trace_compare},
     {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
      aorta_cli_trace_merge},
     {"run", "runs a program that nobody changed, records its GPUs, and judges it at its end", aorta_cli_trace_run},

@@ -86,9 +86,9 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     if (!status) fputs(text.data, stdout);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
-            status = AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)",
-                                 r->inputs[i].label, comparison.rows[0].values[i].percent, r->inputs[0].label,
-                                 threshold * 100);
+            status =
+                AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)", r->inputs[i].label,
+                            comparison.rows[0].values[i].percent, r->inputs[0].label, threshold * 100);
     aorta_text_free(&text);
     aorta_trace_comparison_free(&comparison);
     return status;

@@ -24,12 +24,12 @@ enum aorta_trace_section {
 const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "kernels", … */
 
 struct aorta_trace_compared {
-    bool there;        /* it occurs in this recording */
-    double ms, count;  /* per step and rank */
-    double mean_us;    /* of one; NaN where there is none or it is no thing that can be counted */
-    double change_ms;  /* from the first recording's */
-    double percent;    /* of the first recording's; NaN where that is 0 */
-    double p;          /* NaN: see aorta_trace_comparison.unsure */
+    bool there;       /* it occurs in this recording */
+    double ms, count; /* per step and rank */
+    double mean_us;   /* of one; NaN where there is none or it is no thing that can be counted */
+    double change_ms; /* from the first recording's */
+    double percent;   /* of the first recording's; NaN where that is 0 */
+    double p;         /* NaN: see aorta_trace_comparison.unsure */
 };
 
 struct aorta_trace_compare_row {
@@ -45,7 +45,7 @@ struct aorta_trace_comparison {
     size_t input_count; /* the first is the base */
     size_t *steps;      /* of each input; 1 where recordings are compared as a whole */
     bool stepped;
-    const char *unsure; /* why no p is given; NULL: it is */
+    const char *unsure;                   /* why no p is given; NULL: it is */
     struct aorta_trace_compare_row *rows; /* by section; the timeline in its own order, else the largest change first */
     size_t row_count;
 };

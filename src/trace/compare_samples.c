@@ -1,6 +1,7 @@
 #include "trace/compare_samples.h"
 #include "trace/texts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,8 +130,8 @@ static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *tra
         const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
         char name[512];
         size_t row;
-        snprintf(name, sizeof name, "%s %s %s", aorta_trace_text(trace, shape->op), aorta_trace_text(trace, shape->dims),
-                 aorta_trace_text(trace, shape->types));
+        snprintf(name, sizeof name, "%s %s %s", aorta_trace_text(trace, shape->op),
+                 aorta_trace_text(trace, shape->dims), aorta_trace_text(trace, shape->types));
         AORTA_TRY(find_row(c->samples, AORTA_SECTION_GEMM, name, &row));
         *known = (uint32_t)row + 1;
     }

@@ -3,6 +3,7 @@
 #include "trace/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_ROWS = 12, NAME_WIDTH = 46 };
@@ -26,7 +27,8 @@ static void put_value(const struct aorta_trace_compared *value, bool base, struc
     char share[24] = "new", chance[24] = "";
     if (!isnan(value->percent)) snprintf(share, sizeof share, "%+.1f%%", value->percent);
     if (isnan(value->percent) && value->change_ms == 0) share[0] = '\0';
-    if (!isnan(value->p)) snprintf(chance, sizeof chance, value->p < 0.001 ? "p<0.001" : "p=%.3f", value->p);
+    if (!isnan(value->p)) snprintf(chance, sizeof chance, "p=%.3f", value->p);
+    if (value->p < 0.001) snprintf(chance, sizeof chance, "p<0.001");
     aorta_text_printf(out, " %+11.3f %8s %8s", value->change_ms, share, chance);
 }
 
@@ -60,7 +62,8 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, struct aorta_text *out) {
     for (size_t i = 0; i < c->input_count; i++) {
         size_t ranks = c->inputs[i].analysis->rank_count;
-        aorta_text_printf(out, "%s%s: %zu rank%s", i ? "test " : "base ", c->inputs[i].label, ranks, ranks == 1 ? "" : "s");
+        aorta_text_printf(out, "%s%s: %zu rank%s", i ? "test " : "base ", c->inputs[i].label, ranks,
+                          ranks == 1 ? "" : "s");
         if (c->stepped) aorta_text_printf(out, ", %zu step%s", c->steps[i], c->steps[i] == 1 ? "" : "s");
         aorta_text_puts(out, "\n");
     }
@@ -69,12 +72,13 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
     aorta_text_printf(out, "\n%-*s %11s", NAME_WIDTH + 2, "", "base");
     for (size_t i = 1; i < c->input_count; i++) aorta_text_printf(out, " %11s %11s %8s %8s", "test", "change", "", "");
     aorta_text_puts(out, "\n");
-    for (int section = 0; section < AORTA_SECTION_COUNT; section++) put_section(c, (enum aorta_trace_section)section, out);
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
+        put_section(c, (enum aorta_trace_section)section, out);
     for (size_t i = 1; i < c->input_count && !isnan(threshold); i++)
-        aorta_text_printf(out, "%s: the %s %s %.3g%% longer than the base's\n", c->inputs[i].label,
-                          c->stepped ? "step" : "recording",
-                          aorta_trace_regressed(c, i, threshold) ? "REGRESSED: it takes more than" : "takes no more than",
-                          threshold * 100);
+        aorta_text_printf(
+            out, "%s: the %s %s %.3g%% longer than the base's\n", c->inputs[i].label, c->stepped ? "step" : "recording",
+            aorta_trace_regressed(c, i, threshold) ? "REGRESSED: it takes more than" : "takes no more than",
+            threshold * 100);
 }
 
 /* ---- JSON ---- */
