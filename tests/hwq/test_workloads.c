@@ -22,6 +22,9 @@ static const struct small all[] = {
     {"rag_pipeline",
      {"queries", "5", "documents", "30", "width", "24", "embedding", "8", "found", "7", "kept", "3", "layers", "2",
       "heads", "3", "vocab", "50"}},
+    {"torch_compile", {"width", "24", "mlp", "2", "batch", "3", "positions", "7"}},
+    {"zero_offload", {"layers", "5", "width", "24", "batch", "3"}},
+    {"async_dataload", {"images", "5", "pixels", "16", "channels", "4", "classes", "10", "chunk", "2"}},
 };
 
 static const char *setting(const struct small *small, const struct aorta_option *option) {
@@ -170,11 +173,15 @@ TEST(continuous_batch)
 TEST(speculative_decode)
 TEST(activation_ckpt)
 TEST(rag_pipeline)
+TEST(torch_compile)
+TEST(zero_offload)
+TEST(async_dataload)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
         cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode),
-        cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline)};
+        cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline),     cmocka_unit_test(torch_compile),
+        cmocka_unit_test(zero_offload),    cmocka_unit_test(async_dataload)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }
