@@ -266,7 +266,7 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
                            int *fastest) {
     const struct aorta_blas_product *p = &plan->key.product;
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     struct trial trial = {
         .blas = blas, .plan = plan, .stream = stream, .operands = *operands, .workspace = workspace.memory};
     void *own = NULL;
@@ -370,7 +370,7 @@ static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, con
     AORTA_TRY(find_plan(blas, stream, product, operands, &plan));
     if (!plan->possible) return NULL;
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     int code = 0;
     if (operands->bias)
         code = blas->api.description_set(plan->description, blas->vendor->bias_pointer, &operands->bias,
@@ -417,7 +417,7 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     struct aorta_device *device = aorta_stream_device(stream);
     if (!aorta_device_is_gpu(device)) return NULL;
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     struct blas *blas;
     AORTA_TRY(find_blas(device, &blas));
     AORTA_TRY(aorta_gpu_make_current(device));

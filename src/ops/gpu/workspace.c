@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAST_BYTES = 1 << 20 }; /* so that most operations find one there */
+
 /* One per stream and, when a stream needed more, per size: graphs may still use the smaller one. */
 struct piece {
     const struct aorta_stream *stream;
@@ -87,8 +89,7 @@ aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes, stru
         aorta_device_attachment(aorta_stream_device(stream), &key, workspaces_create, workspaces_destroy, &state));
     struct workspaces *workspaces = state;
     pthread_mutex_lock(&workspaces->lock);
-    aorta_status status =
-        find_or_create(workspaces, stream, bytes < AORTA_WORKSPACE_BYTES ? AORTA_WORKSPACE_BYTES : bytes, workspace);
+    aorta_status status = find_or_create(workspaces, stream, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
     pthread_mutex_unlock(&workspaces->lock);
     return status;
 }

@@ -7,7 +7,7 @@
 #include "device/gpu.h"
 #include "ops/kernels/arguments.h"
 
-#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20)
+#define AORTA_WORKSPACE_BYTES ((size_t)32 << 20) /* what products by the library are given */
 
 struct aorta_ops_workspace {
     void *memory;
@@ -15,7 +15,7 @@ struct aorta_ops_workspace {
     struct aorta_gpu_fault *fault; /* pinned: where kernels say what they met */
 };
 
-/* The stream's workspace, of at least `bytes` and at least AORTA_WORKSPACE_BYTES. Inside a capture it must exist
+/* The stream's workspace, of at least `bytes`. Inside a capture it must exist
  * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
                                                 struct aorta_ops_workspace *workspace);
