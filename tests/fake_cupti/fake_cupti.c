@@ -3,6 +3,7 @@
 #include "fake_cupti/fake_cupti.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,16 +77,21 @@ uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint32_t, ui
     (void)user;
     if (refusal_of(__func__)) return refusal_of(__func__);
     if (!callback) return INVALID_PARAMETER;
-    if (cupti.subscribers) return MULTIPLE_SUBSCRIBERS;
-    cupti.subscribers++;
+    pthread_mutex_lock(&cupti.lock);
+    bool taken = cupti.subscribers > 0;
+    cupti.subscribers += !taken;
+    pthread_mutex_unlock(&cupti.lock);
+    if (taken) return MULTIPLE_SUBSCRIBERS;
     *subscriber = &cupti;
     return SUCCESS;
 }
 
 uint32_t cuptiUnsubscribe(void *subscriber) {
-    if (subscriber != &cupti || !cupti.subscribers) return INVALID_PARAMETER;
-    cupti.subscribers--;
-    return SUCCESS;
+    pthread_mutex_lock(&cupti.lock);
+    bool there = subscriber == &cupti && cupti.subscribers > 0;
+    cupti.subscribers -= there;
+    pthread_mutex_unlock(&cupti.lock);
+    return there ? SUCCESS : INVALID_PARAMETER;
 }
 
 uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete) {

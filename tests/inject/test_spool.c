@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-static aorta_status read_bytes(const uint8_t *bytes, size_t length, bool recover, struct aorta_spool_facts *facts,
+static aorta_status read_bytes(uint8_t *bytes, size_t length, bool recover, struct aorta_spool_facts *facts,
                                struct aorta_trace **trace) {
     const struct aorta_trace_options options = {.recover = recover};
     *facts = (struct aorta_spool_facts){0};
-    FILE *file = fmemopen((void *)(uintptr_t)bytes, length ? length : 1, "rb");
+    FILE *file = fmemopen(bytes, length ? length : 1, "rb");
     assert_non_null(file);
     if (!length) fgetc(file);
     aorta_status status = aorta_spool_read(file, "a.spool", &options, facts, trace);

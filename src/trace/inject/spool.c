@@ -169,9 +169,9 @@ void aorta_spool_put_texts(struct aorta_spool *spool, enum aorta_spool_type type
 }
 
 void aorta_spool_note(struct aorta_spool *spool, int64_t time_ns, const char *format, ...) {
-    char text[2048];
     va_list arguments;
     va_start(arguments, format);
+    char text[2048];
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (length < 0) return;
