@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Step time, overlap and memory of `aorta train` on GPUs beside PyTorch on the same model, in one visit.
 
-    gpu_step_time.py [--aorta PROGRAM] [-n GPUS] [--steps 60] [default] [large]
+    gpu_step_time.py [--aorta PROGRAM] [-n GPUS] [--steps 60] [--ways "fsdp, captured" ...] [--configs default large]
 
 Medians over the steps after warm-up of rank 0; ratios are to PyTorch FSDP2 and DDP, the better of synchronised and
 pipelined steps each. Then what recording and tracing cost, what prefetch and overlap are worth, and whether the view by
@@ -86,7 +86,7 @@ def show(name, lines, others):
     return step
 
 
-def measure(program, name, gpus, steps):
+def measure(program, name, gpus, steps, ways):
     config = os.path.join(ROOT, "config", f"{name}.yaml")
     others = []
     print(f"{name}.yaml on {gpus} GPUs")
@@ -99,6 +99,8 @@ def measure(program, name, gpus, steps):
         print(f"  PyTorch {side['torch']} {mode:4} synchronised {side['step_ms']:.2f}, pipelined "
               f"{side['pipelined_ms']:.2f} ms, peak {side['peak_gib']:.2f} GiB", flush=True)
     for way, overrides, flags in WAYS:
+        if ways and way not in ways:
+            continue
         side = aorta_side(program, config, gpus, steps, overrides, flags)
         if side is None:
             continue
@@ -112,10 +114,11 @@ def main():
     parser.add_argument("--aorta", default=os.path.join(ROOT, "build", "release", "aorta"))
     parser.add_argument("-n", type=int, default=1, dest="gpus")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("configs", nargs="*", default=["default", "large"])
+    parser.add_argument("--ways", nargs="+", choices=[way[0] for way in WAYS], help="these only")
+    parser.add_argument("--configs", nargs="+", default=["default", "large"])
     arguments = parser.parse_args()
     for name in arguments.configs:
-        measure(arguments.aorta, name, arguments.gpus, arguments.steps)
+        measure(arguments.aorta, name, arguments.gpus, arguments.steps, arguments.ways)
 
 
 if __name__ == "__main__":
