@@ -18,7 +18,7 @@ static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
                                 const struct aorta_trace_analysis_options *options) {
     size_t found = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
-    if (found) return NULL;
+    if (found || !(options->all_steps || options->step_count)) return NULL;
     int64_t low = INT64_MAX, high = INT64_MIN;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;

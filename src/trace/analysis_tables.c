@@ -86,7 +86,7 @@ static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
 aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
     size_t names = aorta_trace_text_count(rank->trace), used = 0;
     size_t *first = calloc(names + 2, sizeof *first);
-    int64_t *durations = malloc((rank->work_count + 1) * sizeof *durations);
+    int64_t *durations = calloc(rank->work_count + 1, sizeof *durations);
     aorta_status status = NULL;
     if (!first || !durations)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
@@ -179,7 +179,7 @@ static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, 
     size_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += i == 0 || runs[i].shape != runs[i - 1].shape || runs[i].name != runs[i - 1].name;
-    int64_t *scratch = malloc((count + 1) * sizeof *scratch);
+    int64_t *scratch = calloc(count + 1, sizeof *scratch);
     rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
     if (!scratch || !rank->gemms) {
         free(scratch);

@@ -72,7 +72,7 @@ static void place_windows(struct aorta_trace_rank *rank, const struct reach *rea
 
 static aorta_status cut(struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
-    struct reach *reaches = malloc((trace->step_count + 1) * sizeof *reaches);
+    struct reach *reaches = calloc(trace->step_count + 1, sizeof *reaches);
     rank->windows = calloc(trace->step_count + 3, sizeof *rank->windows);
     if (!reaches || !rank->windows) {
         free(reaches);

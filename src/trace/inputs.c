@@ -49,7 +49,8 @@ static aorta_status holds_trace(const char *path, bool *holds) {
     static const char *const keys[] = {"\"traceEvents\"", "\"rocprofiler-sdk-tool\"", "\"deviceProperties\""};
     char *head = malloc(HEAD_BYTES);
     struct aorta_source *source = NULL;
-    aorta_status status = head ? aorta_source_open(path, &source) : AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    if (!head) return AORTA_ERROR(AORTA_MEMORY, "no memory for the first bytes of %s", path);
+    aorta_status status = aorta_source_open(path, &source);
     size_t length = 0, got = 1;
     while (!status && got && length < HEAD_BYTES) {
         status = aorta_source_read(source, head + length, HEAD_BYTES - length, &got);
