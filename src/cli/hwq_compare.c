@@ -4,7 +4,7 @@
 
 struct compare_arguments {
     const char *baseline, *test;
-    double threshold, confidence;
+    double threshold, between_runs, confidence;
     int64_t resamples, seed;
     bool json;
 };
@@ -40,6 +40,13 @@ static const struct aorta_cli_option rows[] = {
                .fallback = "0.05",
                .limits = &threshold_limits,
                .help = "smallest change of the median iteration time that matters, as a fraction"}},
+    {.value = {.key = "between-runs",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(between_runs),
+               .fallback = "0.005",
+               .limits = &threshold_limits,
+               .help = "how much runs of the same thing differ anyway, as a relative standard deviation: intervals are "
+                       "wider by that; several runs on a side make it count less"}},
     {.value = {.key = "confidence",
                .type = AORTA_OPTION_DOUBLE,
                .offset = AT(confidence),
@@ -99,6 +106,7 @@ static aorta_status judge(const struct aorta_hwq_comparison *comparison) {
 
 static aorta_status compare(const struct compare_arguments *arguments) {
     const struct aorta_hwq_comparison_options options = {.threshold = arguments->threshold,
+                                                         .between_runs = arguments->between_runs,
                                                          .bootstrap = {.resamples = (int)arguments->resamples,
                                                                        .confidence = arguments->confidence,
                                                                        .seed = (uint64_t)arguments->seed}};

@@ -22,15 +22,45 @@ enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, doubl
     return ratio->low >= faster && ratio->high <= slower ? AORTA_HWQ_UNCHANGED : AORTA_HWQ_UNCERTAIN;
 }
 
+/* How many standard deviations to either side hold this share of a normal distribution. */
+static double normal_reach(double confidence) {
+    double low = 0, high = 10;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (erf(middle / M_SQRT2) < confidence)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static double half_width_between(const struct aorta_hwq_comparison_options *options, int baseline_runs, int test_runs) {
+    return normal_reach(options->bootstrap.confidence) * options->between_runs *
+           sqrt(1.0 / baseline_runs + 1.0 / test_runs);
+}
+
+struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,
+                                   int baseline_runs, int test_runs) {
+    double half = ratio.value * half_width_between(options, baseline_runs, test_runs);
+    ratio.low = ratio.value - hypot(ratio.value - ratio.low, half);
+    ratio.high = ratio.value + hypot(ratio.high - ratio.value, half);
+    return ratio;
+}
+
 /* Intervals shrink with the root of the number: how many iterations until this one reaches over no edge? 0: so near an
- * edge that it cannot be told. */
-static size_t iterations_wanted(const struct aorta_hwq_compared *pair, double threshold) {
+ * edge that it cannot be told, or that more runs are needed and not longer ones. */
+static size_t iterations_wanted(const struct aorta_hwq_compared *pair,
+                                const struct aorta_hwq_comparison_options *options) {
     const struct aorta_ratio *ratio = &pair->ratios.p50;
+    double half = ratio->value * half_width_between(options, pair->baseline->runs, pair->test->runs);
     double up = ratio->high - ratio->value, down = ratio->value - ratio->low, worst = 0;
-    const double edges[] = {1 + threshold, 1 / (1 + threshold)};
+    const double edges[] = {1 + options->threshold, 1 / (1 + options->threshold)};
     for (int i = 0; i < 2; i++) {
         double distance = edges[i] - ratio->value, reach = distance > 0 ? up : down;
-        worst = fmax(worst, reach / fmax(fabs(distance), 1e-9));
+        double room = distance * distance - half * half;
+        if (room <= 0) return 0;
+        worst = fmax(worst, reach / sqrt(room));
     }
     size_t fewer = pair->baseline->count < pair->test->count ? pair->baseline->count : pair->test->count;
     return worst > 10 ? 0 : (size_t)ceil((double)fewer * pow(1.1 * worst, 2));
@@ -49,6 +79,7 @@ static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, 
     bootstrap.stream = stream;
     AORTA_TRY(aorta_bootstrap_ratios(&bootstrap, sides[0]->times_ms, sides[0]->count, sides[1]->times_ms,
                                      sides[1]->count, &pair->ratios));
+    pair->judged = aorta_hwq_widen(pair->ratios.p50, &comparison->options, sides[0]->runs, sides[1]->runs);
     if (sides[0]->count < FEWEST || sides[1]->count < FEWEST) {
         pair->change = AORTA_HWQ_UNCERTAIN;
         pair->wanted = 30;
@@ -56,9 +87,11 @@ static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, 
         return NULL;
     }
     double threshold = comparison->options.threshold;
-    pair->change = aorta_hwq_change_of(&pair->ratios.p50, threshold);
-    pair->slower_tail = pair->change != AORTA_HWQ_REGRESSION && pair->ratios.p95.low > 1 + threshold;
-    if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, threshold);
+    const struct aorta_ratio tail =
+        aorta_hwq_widen(pair->ratios.p95, &comparison->options, sides[0]->runs, sides[1]->runs);
+    pair->change = aorta_hwq_change_of(&pair->judged, threshold);
+    pair->slower_tail = pair->change != AORTA_HWQ_REGRESSION && tail.low > 1 + threshold;
+    if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, &comparison->options);
     return NULL;
 }
 

@@ -58,6 +58,7 @@ struct aorta_hwq_compared {
     const struct aorta_hwq_reading *baseline, *test; /* borrowed */
     double p50_ms[2], mean_ms[2], p95_ms[2];
     struct aorta_ratios ratios; /* test / baseline; above 1 is slower */
+    struct aorta_ratio judged;  /* ratios.p50 with the interval widened by what runs differ in among each other */
     enum aorta_hwq_change change;
     bool slower_tail;   /* the 95th percentile is surely beyond the threshold, and the median is no regression */
     size_t wanted;      /* UNCERTAIN: iterations that would probably settle it; 0: cannot be told */
@@ -66,6 +67,10 @@ struct aorta_hwq_compared {
 
 struct aorta_hwq_comparison_options {
     double threshold; /* 0.05 */
+    /* Runs of the same thing differ in ways that no iteration of one of them shows: where memory and threads come to
+     * lie, clocks, temperature. This is the relative standard deviation of their medians that is taken for granted,
+     * 0.005. */
+    double between_runs;
     struct aorta_bootstrap bootstrap;
 };
 
@@ -89,6 +94,10 @@ void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
+
+/* `ratio`, its interval wider by runs that differ by `between_runs`, of which there are so many on each side. */
+struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,
+                                   int baseline_runs, int test_runs);
 
 /* What the intervals mean. */
 enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, double threshold);

@@ -10,14 +10,17 @@ static double percent(double ratio) {
 
 static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
     static const char *const words[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
-    const struct aorta_ratio *ratio = &pair->ratios.p50;
+    const struct aorta_ratio *ratio = &pair->judged;
     char interval[48];
     snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio->low), percent(ratio->high));
     aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
                       (long long)pair->baseline->streams, pair->p50_ms[0], pair->p50_ms[1], percent(ratio->value),
                       interval, words[pair->change]);
     if (pair->reason) aorta_text_printf(text, ": %s", pair->reason);
-    if (pair->wanted) aorta_text_printf(text, "; try --iterations %zu", pair->wanted);
+    if (pair->wanted)
+        aorta_text_printf(text, "; try --iterations %zu", pair->wanted);
+    else if (pair->change == AORTA_HWQ_UNCERTAIN)
+        aorta_text_puts(text, "; repeat both runs, and compare the directories");
     if (pair->slower_tail)
         aorta_text_printf(text, "; slower tail: p95 %+.1f%% [%+.1f, %+.1f]", percent(pair->ratios.p95.value),
                           percent(pair->ratios.p95.low), percent(pair->ratios.p95.high));
@@ -39,14 +42,14 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
     for (size_t i = 0; i < comparison->warning_count; i++)
         aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
     const size_t *changes = comparison->changes;
-    aorta_text_printf(
-        text,
-        "%zu compared: %zu regression%s, %zu improvement%s, %zu unchanged, %zu uncertain (threshold %g%%, "
-        "%g%% intervals of %d block resamples)\n",
-        comparison->pair_count, changes[AORTA_HWQ_REGRESSION], changes[AORTA_HWQ_REGRESSION] == 1 ? "" : "s",
-        changes[AORTA_HWQ_IMPROVEMENT], changes[AORTA_HWQ_IMPROVEMENT] == 1 ? "" : "s", changes[AORTA_HWQ_UNCHANGED],
-        changes[AORTA_HWQ_UNCERTAIN], 100 * comparison->options.threshold,
-        100 * comparison->options.bootstrap.confidence, comparison->options.bootstrap.resamples);
+    aorta_text_printf(text, "%zu compared: %zu regression%s, %zu improvement%s, %zu unchanged, %zu uncertain ",
+                      comparison->pair_count, changes[AORTA_HWQ_REGRESSION],
+                      changes[AORTA_HWQ_REGRESSION] == 1 ? "" : "s", changes[AORTA_HWQ_IMPROVEMENT],
+                      changes[AORTA_HWQ_IMPROVEMENT] == 1 ? "" : "s", changes[AORTA_HWQ_UNCHANGED],
+                      changes[AORTA_HWQ_UNCERTAIN]);
+    aorta_text_printf(text, "(threshold %g%%, %g%% intervals of %d block resamples, runs may differ by %g%%)\n",
+                      100 * comparison->options.threshold, 100 * comparison->options.bootstrap.confidence,
+                      comparison->options.bootstrap.resamples, 100 * comparison->options.between_runs);
 }
 
 /* ---- JSON ---- */
@@ -87,6 +90,7 @@ static void write_pair(struct aorta_json *json, const struct aorta_hwq_compared 
     else
         aorta_json_null(json);
     aorta_json_key_bool(json, "slower_tail", pair->slower_tail);
+    write_ratio(json, "judged", &pair->judged);
     write_ratio(json, "p50", &pair->ratios.p50);
     write_ratio(json, "mean", &pair->ratios.mean);
     write_ratio(json, "p95", &pair->ratios.p95);
@@ -102,6 +106,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_string(json, "baseline", comparison->baseline->path);
     aorta_json_key_string(json, "test", comparison->test->path);
     aorta_json_key_double(json, "threshold", comparison->options.threshold);
+    aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
     aorta_json_key_double(json, "confidence", comparison->options.bootstrap.confidence);
     aorta_json_key_int(json, "resamples", comparison->options.bootstrap.resamples);
     aorta_json_key_int(json, "seed", (int64_t)comparison->options.bootstrap.seed);

@@ -2,7 +2,7 @@
 # One visit to a GPU for what hardware queues do: maps under several CUDA_DEVICE_MAX_CONNECTIONS, three times each;
 # copies beside products in all directions; comparisons of real runs; gaps against the recording. About a minute.
 #   tests/gpu/queue_map.sh DIRECTORY [DEVICE]
-# DIRECTORY holds bin/ (aorta) and lib/ (libraries it needs that the machine lacks). Everything it writes is in
+# DIRECTORY holds bin/ (aorta, libaorta_inject.so) and lib/ (libraries it needs that the machine lacks). Everything it writes is in
 # ${OUT:-/tmp}/queue-map/. Exit status 1 when something is not as it has to be.
 set -u
 bin=$1/bin

@@ -51,6 +51,9 @@ static void make_series(const struct noise *noise, uint64_t seed, double level, 
 
 static const struct aorta_bootstrap usual = {.resamples = 2000, .confidence = 0.95};
 
+static const struct aorta_hwq_comparison_options defaults = {
+    .threshold = 0.05, .between_runs = 0.005, .bootstrap = {.resamples = 2000, .confidence = 0.95}};
+
 static struct aorta_ratios ratios_of(const struct noise *noise, uint64_t seed, double slowdown, size_t count) {
     struct aorta_bootstrap bootstrap = usual;
     if (count > 100) bootstrap.resamples = 400;
@@ -70,6 +73,8 @@ static void ten_percent_is_found_ten_of_ten(void **state) {
         for (uint64_t seed = 0; seed < 10; seed++) {
             struct aorta_ratios slower = ratios_of(&noises[i], 100 * i + seed, 1.10, 100);
             struct aorta_ratios faster = ratios_of(&noises[i], 100 * i + seed, 1 / 1.10, 100);
+            slower.p50 = aorta_hwq_widen(slower.p50, &defaults, 1, 1);
+            faster.p50 = aorta_hwq_widen(faster.p50, &defaults, 1, 1);
             if (aorta_hwq_change_of(&slower.p50, 0.05) != AORTA_HWQ_REGRESSION)
                 fail_msg("noise %zu, seed %d: %.3f [%.3f, %.3f]", i, (int)seed, slower.p50.value, slower.p50.low,
                          slower.p50.high);
@@ -157,6 +162,37 @@ static void verdicts(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(aorta_hwq_change_of(&cases[i].ratio, 0.05), cases[i].change);
+}
+
+/* Between runs nothing is known but what is taken for granted; several runs on a side say more. */
+static void runs_that_differ(void **state) {
+    (void)state;
+    struct aorta_hwq_comparison_options options = {.bootstrap = {.confidence = 0.95}};
+    const struct aorta_ratio ratio = {1.10, 1.09, 1.12};
+    struct aorta_ratio wide = aorta_hwq_widen(ratio, &options, 1, 1);
+    assert_true(fabs(wide.low - 1.09) < 1e-12 && fabs(wide.high - 1.12) < 1e-12);
+    options.between_runs = 0.01;
+    wide = aorta_hwq_widen(ratio, &options, 1, 1);
+    assert_true(fabs(wide.low - (1.10 - hypot(0.01, 1.10 * 1.959964 * 0.01 * sqrt(2)))) < 1e-6);
+    assert_true(fabs(wide.high - (1.10 + hypot(0.02, 1.10 * 1.959964 * 0.01 * sqrt(2)))) < 1e-6);
+    assert_true(aorta_hwq_widen(ratio, &options, 10, 10).low > wide.low);
+    assert_int_equal(aorta_hwq_change_of(&wide, 0.05), AORTA_HWQ_REGRESSION);
+}
+
+/* Levels that differ by 2% from run to run: ten of ten stay silent, and 10% are found in most. */
+static void unsteady_runs(void **state) {
+    (void)state;
+    static const struct noise unsteady = {.sd = 0.02, .correlation = 0.5, .between = 0.02};
+    int found = 0;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct aorta_ratio same = ratios_of(&unsteady, 7000 + seed, 1, 100).p50;
+        same = aorta_hwq_widen(same, &defaults, 1, 1);
+        assert_int_not_equal(aorta_hwq_change_of(&same, 0.05), AORTA_HWQ_REGRESSION);
+        struct aorta_ratio slower = ratios_of(&unsteady, 8000 + seed, 1.1, 100).p50;
+        slower = aorta_hwq_widen(slower, &defaults, 1, 1);
+        found += aorta_hwq_change_of(&slower, 0.05) == AORTA_HWQ_REGRESSION;
+    }
+    assert_true(found >= 24);
 }
 
 /* ---- files ---- */
@@ -254,8 +290,8 @@ struct sides {
 };
 
 static void compare(struct sides *sides, const char *baseline, const char *test) {
-    static const struct aorta_hwq_comparison_options options = {.threshold = 0.05,
-                                                                .bootstrap = {.resamples = 1000, .confidence = 0.95}};
+    static const struct aorta_hwq_comparison_options options = {
+        .threshold = 0.05, .between_runs = 0.005, .bootstrap = {.resamples = 1000, .confidence = 0.95}};
     sides->text = (struct aorta_text){0};
     check_ok(aorta_hwq_readings_open(baseline, &sides->baseline));
     check_ok(aorta_hwq_readings_open(test, &sides->test));
@@ -450,6 +486,8 @@ int main(void) {
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(ten_percent_is_found_ten_of_ten),
         cmocka_unit_test(the_same_stays_silent),
+        cmocka_unit_test(runs_that_differ),
+        cmocka_unit_test(unsteady_runs),
         cmocka_unit_test(runs_and_settings),
         cmocka_unit_test(sweeps_are_paired_by_streams),
         cmocka_unit_test(partners_that_are_missing),
