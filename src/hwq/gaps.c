@@ -1,0 +1,91 @@
+#include "hwq/gaps.h"
+
+#include "base/statistics.h"
+
+#include <stdlib.h>
+
+aorta_status aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value) {
+    if (samples->count == samples->capacity) {
+        const size_t capacity = samples->capacity ? 2 * samples->capacity : 1024;
+        double *items = realloc(samples->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu samples", capacity);
+        samples->items = items;
+        samples->capacity = capacity;
+    }
+    samples->items[samples->count++] = value;
+    return NULL;
+}
+
+void aorta_hwq_samples_free(struct aorta_hwq_samples *samples) {
+    free(samples->items);
+    *samples = (struct aorta_hwq_samples){0};
+}
+
+double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples) {
+    return aorta_summarise(samples->items, samples->count).p50;
+}
+
+void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps) {
+    aorta_hwq_samples_free(&gaps->inter);
+    aorta_hwq_samples_free(&gaps->intra);
+}
+
+/* ---- one iteration ---- */
+
+static int by_start(const void *x, const void *y) {
+    const struct aorta_hwq_span *const *a = x, *const *b = y;
+    if ((*a)->start_ns != (*b)->start_ns) return (*a)->start_ns < (*b)->start_ns ? -1 : 1;
+    return (*a)->end_ns < (*b)->end_ns ? -1 : (*a)->end_ns > (*b)->end_ns;
+}
+
+static int by_end(const void *x, const void *y) {
+    const struct aorta_hwq_span *const *a = x, *const *b = y;
+    if ((*a)->end_ns != (*b)->end_ns) return (*a)->end_ns < (*b)->end_ns ? -1 : 1;
+    return (*a)->start_ns < (*b)->start_ns ? -1 : (*a)->start_ns > (*b)->start_ns;
+}
+
+static aorta_status add_intra(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_span *const *starts, size_t count) {
+    const struct aorta_hwq_span *before[AORTA_HWQ_MAX_STREAMS] = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_hwq_span *span = starts[i], *last = before[span->stream];
+        if (last) AORTA_TRY(aorta_hwq_samples_add(&gaps->intra, (double)(span->start_ns - last->end_ns)));
+        before[span->stream] = span;
+    }
+    return NULL;
+}
+
+/* Ends are passed in their order while starts are, so that the one passed last is the latest before a start. A span
+ * too short for the clock may have passed itself. */
+static aorta_status add_inter(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_span *const *starts,
+                              const struct aorta_hwq_span *const *ends, size_t count) {
+    size_t passed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_hwq_span *span = starts[i];
+        while (passed < count && ends[passed]->end_ns <= span->start_ns) passed++;
+        size_t last = passed;
+        if (last && ends[last - 1] == span) last--;
+        if (!last || ends[last - 1]->stream == span->stream) continue;
+        AORTA_TRY(aorta_hwq_samples_add(&gaps->inter, (double)(span->start_ns - ends[last - 1]->end_ns)));
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+    const struct aorta_hwq_span **starts = malloc((spans->count + 1) * sizeof *starts);
+    const struct aorta_hwq_span **ends = malloc((spans->count + 1) * sizeof *ends);
+    size_t count = 0;
+    aorta_status status = NULL;
+    if (starts && ends) {
+        for (size_t i = 0; i < spans->count; i++)
+            if (spans->items[i].kind != AORTA_HWQ_HOST) starts[count] = ends[count] = &spans->items[i], count++;
+        qsort(starts, count, sizeof *starts, by_start);
+        qsort(ends, count, sizeof *ends, by_end);
+        status = add_intra(gaps, starts, count);
+        if (!status) status = add_inter(gaps, starts, ends, count);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no host memory to order %zu stamps", spans->count);
+    }
+    free(starts);
+    free(ends);
+    return status;
+}

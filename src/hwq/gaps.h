@@ -1,0 +1,28 @@
+/* Gaps between kernels. Definitions (docs/hwq.md):
+ *
+ *   intra  from the end of a kernel to the start of the next one on the same stream
+ *   inter  from the end of the kernel that was the last on the device to end before this one started, where that was on
+ *          another stream: what the device takes to go over from one stream to another
+ *
+ * Both within one iteration. Host calls are no kernels and are left out. */
+#ifndef AORTA_HWQ_GAPS_H
+#define AORTA_HWQ_GAPS_H
+
+#include "hwq/stamps.h"
+
+struct aorta_hwq_samples { /* zero-initialise */
+    double *items;
+    size_t count, capacity;
+};
+AORTA_MUST_USE aorta_status aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value);
+void aorta_hwq_samples_free(struct aorta_hwq_samples *samples);
+double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples); /* NaN for none */
+
+struct aorta_hwq_gaps { /* zero-initialise; ns */
+    struct aorta_hwq_samples inter, intra;
+};
+/* Adds the gaps of one iteration. */
+AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
+void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps);
+
+#endif

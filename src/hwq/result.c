@@ -1,0 +1,92 @@
+/* Filling a result. */
+#include "hwq/result.h"
+
+#include <math.h>
+#include <string.h>
+
+void aorta_hwq_result_free(struct aorta_hwq_result *result) {
+    aorta_arena_free(&result->arena);
+    *result = (struct aorta_hwq_result){0};
+}
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
+}
+
+/* Room for one more item; the old ones stay in the arena until it ends. */
+static aorta_status grow(struct aorta_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity) return NULL;
+    const size_t wanted = *capacity ? 2 * *capacity : 32;
+    void *grown = aorta_arena_alloc(arena, wanted * size);
+    if (!grown) return no_memory();
+    if (count) memcpy(grown, *items, count * size);
+    *items = grown;
+    *capacity = wanted;
+    return NULL;
+}
+
+aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
+                                     const char *reason) {
+    struct aorta_arena *arena = &result->arena;
+    void *items = result->figures;
+    if (isnan(value) && !reason) return AORTA_ERROR(AORTA_INTERNAL, "figure %s has neither a value nor a reason", name);
+    AORTA_TRY(grow(arena, &items, result->figure_count, &result->figure_capacity, sizeof *result->figures));
+    result->figures = items;
+    struct aorta_hwq_figure figure = {.name = aorta_arena_strdup(arena, name),
+                                      .unit = aorta_arena_strdup(arena, unit),
+                                      .value = value,
+                                      .reason = isnan(value) ? aorta_arena_strdup(arena, reason) : NULL};
+    if (!figure.name || !figure.unit || (isnan(value) && !figure.reason)) return no_memory();
+    result->figures[result->figure_count++] = figure;
+    return NULL;
+}
+
+const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name) {
+    for (size_t i = 0; i < result->figure_count; i++)
+        if (!strcmp(result->figures[i].name, name)) return &result->figures[i];
+    return NULL;
+}
+
+static aorta_status add_fact(struct aorta_hwq_result *result, const char *section, const char *key,
+                             const struct aorta_text *json) {
+    struct aorta_arena *arena = &result->arena;
+    void *items = result->facts;
+    AORTA_TRY(aorta_text_check(json));
+    AORTA_TRY(grow(arena, &items, result->fact_count, &result->fact_capacity, sizeof *result->facts));
+    result->facts = items;
+    struct aorta_hwq_fact fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
+                                  aorta_arena_strdup(arena, json->data)};
+    if (!fact.section || !fact.key || !fact.json) return no_memory();
+    result->facts[result->fact_count++] = fact;
+    return NULL;
+}
+
+aorta_status aorta_hwq_fact_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                                   const char *value) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_string(&json, value);
+    aorta_status status = add_fact(result, section, key, &text);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status aorta_hwq_fact_number(struct aorta_hwq_result *result, const char *section, const char *key,
+                                   double value) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_double(&json, value);
+    aorta_status status = add_fact(result, section, key, &text);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status aorta_hwq_fact_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, value ? "true" : "false");
+    aorta_status status = add_fact(result, section, key, &text);
+    aorta_text_free(&text);
+    return status;
+}
