@@ -67,8 +67,12 @@ static aorta_status run_stamped(struct aorta_hwq_frame *frame, struct aorta_hwq_
                                 void *user) {
     struct aorta_hwq_stamps *stamps = frame->hwq->stamps;
     int64_t host_ns;
+    struct aorta_hwq_barrier *gate = frame->gate;
+    frame->gate = NULL; /* room for stamps is made in this iteration, which waits for the device */
     AORTA_TRY(aorta_hwq_stamps_clear(stamps, false));
-    AORTA_TRY(aorta_hwq_frame_run(frame, -1, &host_ns));
+    aorta_status first = aorta_hwq_frame_run(frame, -1, &host_ns);
+    frame->gate = gate;
+    if (first) return first;
     if (frame->plan->graph) {
         AORTA_TRY(aorta_hwq_stamps_clear(stamps, false));
         AORTA_TRY(aorta_hwq_frame_capture(frame));

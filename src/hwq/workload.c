@@ -29,16 +29,29 @@ const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level) {
     return names[level];
 }
 
-enum { MOST_WORKLOADS = 64 };
+/* From the word to the name, or to as much of its beginning as was typed. */
+static size_t distance_of(const char *word, const char *name) {
+    char beginning[64];
+    const size_t whole = aorta_edit_distance(word, name), length = strlen(word);
+    if (length >= sizeof beginning || length >= strlen(name)) return whole;
+    memcpy(beginning, name, length);
+    beginning[length] = '\0';
+    const size_t begun = aorta_edit_distance(word, beginning);
+    return begun < whole ? begun : whole;
+}
 
-static aorta_status unknown(const char *name) {
-    const char *names[MOST_WORKLOADS] = {0};
-    size_t count = 0;
-    for (; aorta_hwq_workloads[count] && count < MOST_WORKLOADS; count++)
-        names[count] = aorta_hwq_workloads[count]->name;
-    const char *nearest = aorta_nearest(name, names, count);
-    if (nearest) return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"; did you mean \"%s\"?", name, nearest);
-    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"; aorta hwq list shows them", name);
+/* However far off the word is: there are few names, and one of them is meant. */
+static aorta_status unknown(const char *word) {
+    const char *nearest = aorta_hwq_workloads[0]->name;
+    size_t least = distance_of(word, nearest);
+    for (size_t i = 1; aorta_hwq_workloads[i]; i++) {
+        const size_t distance = distance_of(word, aorta_hwq_workloads[i]->name);
+        if (distance >= least) continue;
+        least = distance;
+        nearest = aorta_hwq_workloads[i]->name;
+    }
+    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"; did you mean \"%s\"? aorta hwq list shows them all", word,
+                       nearest);
 }
 
 aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload) {

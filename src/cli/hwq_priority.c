@@ -1,0 +1,100 @@
+/* aorta hwq run-priority: all workloads of a group, each for itself. */
+#include "base/files.h"
+#include "cli/hwq.h"
+#include "cli/hwq_workload.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static aorta_status find_group(const char *word, int *group) {
+    const char *names[AORTA_HWQ_GROUP_COUNT + 1];
+    for (*group = 0; *group < AORTA_HWQ_GROUP_COUNT; ++*group) {
+        names[*group] = aorta_hwq_group_name((enum aorta_hwq_group) * group);
+        if (!strcasecmp(names[*group], word)) return NULL;
+    }
+    names[AORTA_HWQ_GROUP_COUNT] = "all";
+    if (!strcasecmp(word, "all")) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: \"%s\" is no group; they are P0, P1, P2, P3 and all",
+                       word);
+}
+
+/* Streams that a workload can run on: those asked for, held within its range. */
+static int64_t streams_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
+    if (!values->streams.items || !values->streams.count) return w->recommended_streams;
+    const int64_t wanted = values->streams.items[0];
+    return wanted < w->min_streams ? w->min_streams : wanted > w->max_streams ? w->max_streams : wanted;
+}
+
+static aorta_status write_result(const struct hwq_values *values, const struct aorta_hwq_result *result) {
+    char name[96];
+    if (!values->output) return NULL;
+    snprintf(name, sizeof name, "%s_streams%d.json", result->workload_name, result->stream_count);
+    char *path = aorta_path_join(values->output, name);
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
+    aorta_status status = aorta_hwq_result_write(result, path);
+    free(path);
+    return status;
+}
+
+static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
+                            const struct aorta_hwq_workload *w) {
+    struct aorta_arena arena = {0};
+    struct aorta_hwq_result result = {0};
+    aorta_status status = hwq_values_default(w, values, &arena);
+    if (!status) status = hwq_run_one(session, values, w, streams_for(values, w), &result);
+    if (!status && session->ranks.rank == 0) status = write_result(values, &result);
+    aorta_hwq_result_free(&result);
+    aorta_arena_free(&arena);
+    return status;
+}
+
+/* A workload that fails does not keep the next ones from running. */
+static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
+    size_t ran = 0, failed = 0;
+    char names[512] = "";
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
+        const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
+        if (group < AORTA_HWQ_GROUP_COUNT && (int)w->group != group) continue;
+        ran++;
+        aorta_status status = run_one(session, values, w);
+        if (!status) continue;
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", failed++ ? ", " : "", w->name);
+        aorta_log(&session->log, AORTA_LOG_ERROR, "%s; going on with the next workload", aorta_status_message(status));
+        aorta_status_free(status);
+    }
+    if (!values->quiet && session->ranks.rank == 0) printf("%zu of %zu workloads ran well\n", ran - failed, ran);
+    if (!failed) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", failed, ran, names);
+}
+
+aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
+    struct hwq_values values;
+    struct aorta_cli_line line;
+    struct hwq_session session;
+    int group = AORTA_HWQ_GROUP_COUNT;
+    const bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    if (!help) {
+        if (argc < 2 || argv[1][0] == '-')
+            return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");
+        AORTA_TRY(find_group(argv[1], &group));
+    }
+    AORTA_TRY(hwq_values_parse("run-priority P0|P1|P2|P3|all",
+                               "Runs the workloads of a group at their default sizes, goes on after a failure and says "
+                               "which ones failed. --streams is held within each workload's range.",
+                               NULL, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
+    aorta_status status = NULL;
+    if (!line.help) {
+        if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
+            status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
+        if (!status && values.output) status = aorta_directory_make(values.output);
+        if (!status) status = hwq_session_open(&values, &session);
+        if (!status) {
+            status = run_group(&session, &values, group);
+            hwq_session_close(&session, true);
+        }
+    }
+    aorta_cli_free(&line);
+    return status;
+}

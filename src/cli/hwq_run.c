@@ -1,0 +1,206 @@
+/* aorta hwq list, run, sweep, run-priority. */
+#include "base/files.h"
+#include "cli/hwq.h"
+#include "cli/hwq_workload.h"
+#include "hwq/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- list ---- */
+
+static const struct aorta_cli_option list_rows[] = {{.value = {.key = "json",
+                                                               .type = AORTA_OPTION_BOOL,
+                                                               .fallback = "false",
+                                                               .help = "print one JSON array instead of the table"}}};
+static const struct aorta_cli_syntax list_syntax = {
+    .usage = "aorta hwq list [--json]",
+    .about = "The workloads: what they are, on how many streams they run, and how much the cost of switching queues "
+             "shows in them.",
+    .options = list_rows,
+    .option_count = 1,
+    .footer = "aorta hwq run WORKLOAD --help shows a workload's own options.\n",
+};
+
+static void list_json(struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_begin(&json, text, 2);
+    aorta_json_array(&json);
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
+        const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
+        aorta_json_object(&json);
+        aorta_json_key_string(&json, "name", w->name);
+        aorta_json_key_string(&json, "group", aorta_hwq_group_name(w->group));
+        aorta_json_key_string(&json, "category", aorta_hwq_category_name(w->category));
+        aorta_json_key_string(&json, "sensitivity", aorta_hwq_sensitivity_name(w->sensitivity));
+        aorta_json_key_int(&json, "min_streams", w->min_streams);
+        aorta_json_key_int(&json, "max_streams", w->max_streams);
+        aorta_json_key_int(&json, "recommended_streams", w->recommended_streams);
+        aorta_json_key_string(&json, "unit", w->unit);
+        aorta_json_key_string(&json, "summary", w->summary);
+        aorta_json_object_end(&json);
+    }
+    aorta_json_array_end(&json);
+    aorta_text_puts(text, "\n");
+}
+
+static void list_table(struct aorta_text *text) {
+    aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", "workload", "group", "category", "streams",
+                      "sensitivity", "unit");
+    for (int group = 0; group < AORTA_HWQ_GROUP_COUNT; group++)
+        for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
+            const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
+            char streams[32];
+            if ((int)w->group != group) continue;
+            snprintf(streams, sizeof streams, "%d-%d (%d)", w->min_streams, w->max_streams, w->recommended_streams);
+            aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", w->name, aorta_hwq_group_name(w->group),
+                              aorta_hwq_category_name(w->category), streams, aorta_hwq_sensitivity_name(w->sensitivity),
+                              w->unit);
+        }
+}
+
+aorta_status aorta_cli_hwq_list(int argc, char **argv) {
+    bool json = false;
+    struct aorta_cli_line line;
+    struct aorta_text text = {0};
+    AORTA_TRY(aorta_cli_parse(&list_syntax, argc, argv, &json, &line));
+    const bool help = line.help;
+    aorta_cli_free(&line);
+    if (help) return NULL;
+    if (json)
+        list_json(&text);
+    else
+        list_table(&text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* ---- run and sweep ---- */
+
+static aorta_status name_first(const char *command) {
+    return AORTA_ERROR(AORTA_USAGE,
+                       "aorta hwq %s: the workload comes first (aorta hwq %s WORKLOAD [OPTIONS]); aorta hwq list shows "
+                       "them",
+                       command, command);
+}
+
+static aorta_status write_sweep(const char *path, const struct aorta_hwq_result *results, size_t count,
+                                const struct aorta_hwq_scaling *scaling) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_hwq_sweep_json(results, count, scaling, &json);
+    aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count,
+                             bool sweep) {
+    struct aorta_hwq_scaling scaling;
+    struct aorta_text text = {0};
+    if (!sweep) return values->output ? aorta_hwq_result_write(results, values->output) : NULL;
+    AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
+    aorta_hwq_sweep_text(results, count, &scaling, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status && !values->quiet) fputs(text.data, stdout);
+    if (!status && values->output) status = write_sweep(values->output, results, count, &scaling);
+    aorta_text_free(&text);
+    aorta_hwq_scaling_free(&scaling);
+    return status;
+}
+
+static int compare_counts(const void *x, const void *y) {
+    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Powers of two within the workload's range, and its two ends. */
+static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS]) {
+    size_t count = 0;
+    counts[count++] = w->min_streams;
+    for (int64_t n = 1; n < w->max_streams; n *= 2)
+        if (n > w->min_streams) counts[count++] = n;
+    if (w->max_streams > w->min_streams) counts[count++] = w->max_streams;
+    return count;
+}
+
+static aorta_status check_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
+                                 const int64_t *counts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_hwq_run run = {
+            .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
+        AORTA_TRY(aorta_hwq_run_check(&run));
+    }
+    return hwq_check_output(values);
+}
+
+static aorta_status run_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
+                               const int64_t *counts, size_t count, bool sweep) {
+    struct hwq_session session;
+    struct aorta_hwq_result *results = calloc(count, sizeof *results);
+    if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", count);
+    aorta_status status = hwq_session_open(values, &session);
+    size_t done = 0;
+    while (!status && done < count) {
+        status = hwq_run_one(&session, values, w, counts[done], &results[done]);
+        done++;
+    }
+    if (!status && session.ranks.rank == 0) status = conclude(values, results, count, sweep);
+    for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
+    free(results);
+    if (session.device && status) {
+        /* Where ranks wait for each other the others have to be ended: the message must be out before. */
+        if (session.world && session.ranks.world_size > 1) fprintf(stderr, "aorta: %s\n", aorta_status_message(status));
+    }
+    hwq_session_close(&session, !status);
+    return status;
+}
+
+static aorta_status run_command(int argc, char **argv, bool sweep) {
+    const char *command = sweep ? "sweep" : "run";
+    const struct aorta_hwq_workload *workload = NULL;
+    struct hwq_values values;
+    struct aorta_cli_line line;
+    char usage[128];
+    const bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    if (!help) {
+        if (argc < 2 || argv[1][0] == '-') return name_first(command);
+        AORTA_TRY(aorta_hwq_find(argv[1], &workload));
+    }
+    snprintf(usage, sizeof usage, "%s %s", command, workload ? workload->name : "WORKLOAD");
+    const char *about = workload ? workload->summary
+                        : sweep  ? "Runs a workload on several numbers of streams and shows how it scales."
+                                 : "Runs a workload, measures it and says what the figures mean.";
+    AORTA_TRY(hwq_values_parse(usage, about, workload, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
+    aorta_status status = NULL;
+    if (!line.help) {
+        int64_t counts[AORTA_HWQ_MAX_STREAMS] = {workload->recommended_streams};
+        size_t count = sweep ? usual_counts(workload, counts) : 1;
+        if (values.streams.items && (values.streams.count == 0 || values.streams.count > AORTA_HWQ_MAX_STREAMS))
+            status = AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
+        if (!status && values.streams.items) {
+            count = values.streams.count;
+            memcpy(counts, values.streams.items, count * sizeof *counts);
+            qsort(counts, count, sizeof *counts, compare_counts);
+        }
+        if (!status && !sweep && count > 1)
+            status = AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run takes one number; aorta hwq sweep a list");
+        if (!status) status = check_counts(&values, workload, counts, count);
+        if (!status) status = run_counts(&values, workload, counts, count, sweep);
+    }
+    aorta_cli_free(&line);
+    return status;
+}
+
+aorta_status aorta_cli_hwq_run(int argc, char **argv) {
+    return run_command(argc, argv, false);
+}
+
+aorta_status aorta_cli_hwq_sweep(int argc, char **argv) {
+    return run_command(argc, argv, true);
+}

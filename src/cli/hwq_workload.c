@@ -1,0 +1,241 @@
+#include "cli/hwq_workload.h"
+#include "base/files.h"
+#include "base/progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(struct hwq_values, field)
+static const struct aorta_range_limits stream_limits = {.min = 1, .max = 1000000};
+static const struct aorta_range_limits iteration_limits = {.min = 1, .max = 1000000};
+static const struct aorta_range_limits warmup_limits = {.min = 0, .max = 1000000};
+static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
+static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400};
+static const struct aorta_choice sync_modes[] = {
+    {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
+static const struct aorta_cli_option common[] = {
+    {.value = {.key = "streams",
+               .type = AORTA_OPTION_INT_LIST,
+               .offset = AT(streams),
+               .fallback = "null",
+               .nullable = true,
+               .limits = &stream_limits,
+               .help = "number of streams, for sweep a list; default: what is recommended for the workload"},
+     .argument = "N[,N…]"},
+    {.value = {.key = "iterations",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(iterations),
+               .fallback = "100",
+               .limits = &iteration_limits,
+               .help = "measured iterations"}},
+    {.value = {.key = "warmup",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(warmup),
+               .fallback = "10",
+               .limits = &warmup_limits,
+               .help = "iterations before them"}},
+    {.value = {.key = "sync-mode",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(sync),
+               .fallback = "per_iteration",
+               .choices = sync_modes,
+               .help = "what the host waits for: each iteration, the last one; none: streams are not joined between "
+                       "iterations either, where they exchange nothing"},
+     .argument = "per_iteration|end_only|none"},
+    {.value = {.key = "graph",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(graph),
+               .fallback = "false",
+               .help = "capture an iteration once and replay it"}},
+    {.value = {.key = "gate",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(gate),
+               .fallback = "false",
+               .help = "hold the device until an iteration is queued, so that only the device is timed"}},
+    {.value = {.key = "verify",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(verify),
+               .fallback = "false",
+               .help = "compare the results with naive ones in double precision; exit code 1 when they differ"}},
+    {.value = {.key = "seed",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(seed),
+               .fallback = "0",
+               .limits = &seed_limits,
+               .help = "of the inputs"}},
+    {.value = {.key = "output",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(output),
+               .fallback = "null",
+               .nullable = true,
+               .help = "file for the result as JSON (run-priority: a directory)"},
+     .letter = 'o',
+     .argument = "FILE"},
+    {.value = {.key = "device",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(device),
+               .fallback = "auto",
+               .help = AORTA_CLI_DEVICE_HELP},
+     .argument = "DEVICE"},
+    {.value = {.key = "backend",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(backend),
+               .fallback = "auto",
+               .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"}},
+    {.value = {.key = "timeout-s",
+               .type = AORTA_OPTION_DOUBLE,
+               .offset = AT(timeout_s),
+               .fallback = "180",
+               .limits = &timeout_limits,
+               .help = "longest that a collective may wait for the other ranks"}},
+    {.value = {.key = "quiet",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(quiet),
+               .fallback = "false",
+               .help = "print nothing but errors"},
+     .letter = 'q'},
+};
+#undef AT
+enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };
+
+/* An option's name on the command line has dashes where its key has underscores. */
+static aorta_status take_own(const struct aorta_hwq_workload *w, struct aorta_cli_option *rows,
+                             struct aorta_arena *arena) {
+    if (w->option_count > MOST_OWN || w->option_bytes > AORTA_HWQ_OPTION_BYTES)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s has too many options", w->name);
+    for (size_t i = 0; i < w->option_count; i++) {
+        char *key = aorta_arena_strdup(arena, w->options[i].key);
+        if (!key) return AORTA_ERROR(AORTA_MEMORY, "no host memory for options");
+        for (char *at = key; *at; at++)
+            if (*at == '_') *at = '-';
+        rows[i] = (struct aorta_cli_option){.value = w->options[i]};
+        rows[i].value.key = key;
+        rows[i].value.offset += offsetof(struct hwq_values, own);
+    }
+    return NULL;
+}
+
+aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
+                              int argc, char **argv, struct hwq_values *values, struct aorta_cli_line *line) {
+    struct aorta_cli_option rows[COMMON + MOST_OWN] = {0};
+    struct aorta_arena names = {0};
+    const size_t own = workload ? workload->option_count : 0;
+    char usage[256];
+    snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
+    memcpy(rows, common, sizeof common);
+    memset(values, 0, sizeof *values);
+    aorta_status status = workload ? take_own(workload, rows + COMMON, &names) : NULL;
+    const struct aorta_cli_syntax syntax = {
+        .usage = usage,
+        .about = about,
+        .options = rows,
+        .option_count = COMMON + own,
+        .footer = "Exit codes: 0 success, 1 a run or a verification failed, 2 wrong arguments.",
+    };
+    if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);
+    aorta_arena_free(&names);
+    return status;
+}
+
+aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
+                                struct aorta_arena *arena) {
+    memset(values->own, 0, sizeof values->own);
+    for (size_t i = 0; i < workload->option_count; i++)
+        AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, arena));
+    return NULL;
+}
+
+aorta_status hwq_check_output(const struct hwq_values *values) {
+    if (!values->output) return NULL;
+    char *copy = strdup(values->output), *slash = copy ? strrchr(copy, '/') : NULL;
+    if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
+    if (slash) *slash = '\0';
+    aorta_status status = aorta_directory_check_writable(!slash ? "." : copy[0] ? copy : "/", "--output");
+    free(copy);
+    return status;
+}
+
+/* ---- device and ranks ---- */
+
+aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
+    struct aorta_device_warning warning = {""};
+    *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1}};
+    AORTA_TRY(aorta_ranks_detect(&session->ranks));
+    if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
+    AORTA_TRY(aorta_cli_open_device(values->device, session->ranks.local_rank, &session->device, &warning));
+    if (warning.text[0]) aorta_log(&session->log, AORTA_LOG_WARNING, "%s", warning.text);
+    return NULL;
+}
+
+void hwq_session_close(struct hwq_session *session, bool well) {
+    if (!well && session->world && session->ranks.world_size > 1) aorta_comm_abort(session->world, 1);
+    aorta_comm_close(session->world);
+    aorta_device_close(session->device);
+    if (well) aorta_comm_shutdown();
+}
+
+static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,
+                               const struct aorta_hwq_workload *workload) {
+    if (!workload->collectives) {
+        if (strcmp(values->backend, "auto") != 0)
+            return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, workload->name);
+        return NULL;
+    }
+    if (session->world) return NULL;
+    const struct aorta_comm_options options = {
+        .device = session->device, .backend = values->backend, .ranks = session->ranks, .timeout_s = values->timeout_s};
+    AORTA_TRY(aorta_comm_open(&options, &session->world));
+    const char *note = aorta_comm_note(session->world);
+    if (note) aorta_log(&session->log, AORTA_LOG_INFO, "%s", note);
+    return NULL;
+}
+
+/* ---- one run ---- */
+
+static void tell(void *user, int64_t done) {
+    aorta_progress_update(user, done, NULL);
+}
+
+static aorta_status print_run(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
+    struct aorta_text text = {0};
+    aorta_hwq_run_text(run, result, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) fputs(text.data, stdout);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
+                         const struct aorta_hwq_workload *workload, int64_t streams, struct aorta_hwq_result *result) {
+    struct aorta_progress progress;
+    struct aorta_hwq_run run = {.workload = workload,
+                                .options = values->own,
+                                .device = session->device,
+                                .ranks = session->ranks,
+                                .log = &session->log,
+                                .streams = streams,
+                                .iterations = values->iterations,
+                                .warmup = values->warmup,
+                                .sync = (enum aorta_hwq_sync)values->sync,
+                                .graph = values->graph,
+                                .gate = values->gate,
+                                .verify = values->verify,
+                                .seed = (uint64_t)values->seed};
+    const bool show = !values->quiet && session->ranks.rank == 0;
+    *result = (struct aorta_hwq_result){0};
+    AORTA_TRY(aorta_hwq_run_check(&run));
+    AORTA_TRY(open_world(session, values, workload));
+    run.world = workload->collectives ? session->world : NULL;
+    if (show) {
+        aorta_progress_begin(&progress, stderr, workload->name, "iterations", values->iterations);
+        run.tell = tell;
+        run.user = &progress;
+    }
+    aorta_status status = aorta_hwq_run_execute(&run, result);
+    if (show) aorta_progress_end(&progress);
+    if (!status && show) status = print_run(&run, result);
+    if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
+    return AORTA_ERROR(AORTA_DEVICE, "%s: the results are wrong: --verify failed", workload->name);
+}

@@ -1,0 +1,42 @@
+/* What the commands that run workloads share: their options, and the device and ranks they run on. */
+#ifndef AORTA_CLI_HWQ_WORKLOAD_H
+#define AORTA_CLI_HWQ_WORKLOAD_H
+
+#include "cli/cli.h"
+#include "cli/device_option.h"
+#include "hwq/run.h"
+
+struct hwq_values {
+    struct aorta_int_list streams; /* items NULL: as many as are recommended */
+    int64_t iterations, warmup, seed;
+    int sync;
+    bool graph, gate, verify, quiet;
+    const char *output, *device, *backend;
+    double timeout_s;
+    _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
+};
+
+struct hwq_session {
+    struct aorta_device *device;
+    struct aorta_ranks ranks;
+    struct aorta_comm *world; /* opened when the first workload wants it */
+    struct aorta_log log;
+};
+
+/* Reads the words behind the workload's name; `workload` NULL: without options of its own. Free *line. */
+AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
+                                             const struct aorta_hwq_workload *workload, int argc, char **argv,
+                                             struct hwq_values *values, struct aorta_cli_line *line);
+/* The workload's options as nobody has set them. */
+AORTA_MUST_USE aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
+                                               struct aorta_arena *arena);
+AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
+void hwq_session_close(struct hwq_session *session, bool well);
+/* Runs one workload on `streams` streams (0: recommended), and says on stdout what came out, unless quiet. Free *result
+ * in any case. AORTA_DEVICE when a verification failed. */
+AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
+                                        const struct aorta_hwq_workload *workload, int64_t streams,
+                                        struct aorta_hwq_result *result);
+AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
+
+#endif

@@ -1,0 +1,284 @@
+#include "hwq/run.h"
+#include "hwq/frame.h"
+#include "hwq/gaps.h"
+#include "hwq/kept.h"
+#include "hwq/probe.h"
+#include "ops/ops.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { STAMPED_ITERATIONS = 20 }; /* at most: each is waited for and read */
+
+const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync) {
+    static const char *const names[] = {"per_iteration", "end_only", "none"};
+    return names[sync];
+}
+
+static int stream_count(const struct aorta_hwq_run *run) {
+    return run->streams ? (int)run->streams : run->workload->recommended_streams;
+}
+
+aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
+    const struct aorta_hwq_workload *w = run->workload;
+    if (run->streams && (run->streams < w->min_streams || run->streams > w->max_streams))
+        return AORTA_ERROR(AORTA_USAGE, "--streams %" PRId64 ": %s runs on %d to %d streams (%d recommended)",
+                           run->streams, w->name, w->min_streams, w->max_streams, w->recommended_streams);
+    if (run->gate && run->sync != AORTA_HWQ_PER_ITERATION)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--gate holds one iteration at a time: it goes with --sync-mode per_iteration "
+                           "only, not with %s",
+                           aorta_hwq_sync_name(run->sync));
+    return NULL;
+}
+
+/* ---- the streams ---- */
+
+static aorta_status open_streams(struct aorta_hwq *hwq, const struct aorta_hwq_workload *w) {
+    const int wanted = hwq->stream_count;
+    for (int s = 0; s < wanted; s++) {
+        char name[32];
+        snprintf(name, sizeof name, "hwq %d", s);
+        hwq->stream_count = s;
+        AORTA_TRY(aorta_stream_create(hwq->device, name, w->priority ? w->priority(hwq, s) : AORTA_PRIORITY_NORMAL,
+                                      &hwq->streams[s]));
+    }
+    hwq->stream_count = wanted;
+    return NULL;
+}
+
+static void close_streams(struct aorta_hwq *hwq) {
+    for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_stream_destroy(hwq->streams[s]);
+}
+
+static aorta_status wait_for_all(struct aorta_hwq *hwq) {
+    aorta_status status = NULL;
+    for (int s = 0; s < hwq->stream_count; s++)
+        status = aorta_status_join(status, aorta_stream_synchronize(hwq->streams[s]));
+    return status;
+}
+
+/* ---- passes ---- */
+
+static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
+    if (run->workload->start) AORTA_TRY(run->workload->start(hwq, state));
+    return wait_for_all(hwq);
+}
+
+/* Counters of the workload begin with the measured iterations: the warm-up is a pass of its own. */
+static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan) {
+    struct aorta_hwq_plan warmup = *plan;
+    struct aorta_hwq_times times;
+    if (plan->warmup < 1) return NULL;
+    warmup.iterations = plan->warmup;
+    warmup.warmup = 0;
+    warmup.graph = warmup.gate = false;
+    warmup.tell = NULL;
+    AORTA_TRY(aorta_hwq_pass_time(hwq, &warmup, &times));
+    aorta_hwq_times_free(&times);
+    return NULL;
+}
+
+static aorta_status keep_times(struct aorta_hwq_result *result, const struct aorta_hwq_times *times, int64_t count) {
+    const size_t bytes = (size_t)count * sizeof(double);
+    result->iteration_times_ms = aorta_arena_alloc(&result->arena, bytes);
+    result->host_launch_ms = aorta_arena_alloc(&result->arena, bytes);
+    if (!result->iteration_times_ms || !result->host_launch_ms)
+        return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
+    memcpy(result->iteration_times_ms, times->iteration_ms, bytes);
+    memcpy(result->host_launch_ms, times->host_ms, bytes);
+    result->iteration_count = (size_t)count;
+    result->latency_ms = aorta_summarise(times->iteration_ms, (size_t)count);
+    for (int64_t i = 0; i < count; i++) result->total_time_ms += times->iteration_ms[i];
+    return NULL;
+}
+
+static aorta_status add_rates(struct aorta_hwq_result *result, const struct aorta_hwq_times *times) {
+    const double per_iteration = (double)times->queued, mean_s = result->latency_ms.mean * 1e-3;
+    const struct aorta_summary host = aorta_summarise(result->host_launch_ms, result->iteration_count);
+    AORTA_TRY(aorta_hwq_result_figure(result, "launches_per_iteration", "launches", per_iteration, NULL));
+    AORTA_TRY(aorta_hwq_result_figure(result, "launches_per_second", "1/s", per_iteration / mean_s,
+                                      "iterations took no time"));
+    AORTA_TRY(aorta_hwq_result_figure(result, "host_launch_p50", "ms", host.p50, "no iterations"));
+    AORTA_TRY(aorta_hwq_result_figure(result, "host_us_per_launch", "us", 1e3 * host.p50 / per_iteration,
+                                      "nothing was launched"));
+    return aorta_hwq_result_figure(result, "wall_iteration", "ms", times->wall_ms / (double)result->iteration_count,
+                                   "no iterations");
+}
+
+static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                              struct aorta_hwq_result *result) {
+    struct aorta_hwq_times times;
+    struct aorta_hwq_plan timed = *plan;
+    double amount;
+    AORTA_TRY(warm_up(hwq, plan));
+    AORTA_TRY(start(run, hwq, plan->state));
+    aorta_device_reset_peak(hwq->device);
+    timed.warmup = 0;
+    AORTA_TRY(aorta_hwq_pass_time(hwq, &timed, &times));
+    aorta_status status = keep_times(result, &times, plan->iterations);
+    if (!status) status = add_rates(result, &times);
+    aorta_hwq_times_free(&times);
+    if (status) return status;
+    /* A graph's own warm-up ran as well: what it did is in the counters. */
+    const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
+    AORTA_TRY(run->workload->work(hwq, plan->state, ran, &amount));
+    const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
+    result->throughput = amount / seconds;
+    const struct aorta_memory_info memory = aorta_device_memory(hwq->device);
+    result->memory = (struct aorta_hwq_memory){memory.peak, memory.allocated, memory.reserved};
+    return NULL;
+}
+
+struct seen {
+    struct aorta_hwq_gaps gaps;
+    size_t unstamped;
+};
+
+static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
+    struct seen *seen = user;
+    seen->unstamped += spans->unstamped;
+    return aorta_hwq_gaps_add(&seen->gaps, spans);
+}
+
+static void take_gap(const struct aorta_hwq_samples *samples, double probe_ns, size_t probe_samples, double *ms,
+                     size_t *count, const char **source) {
+    const bool own = samples->count > 0;
+    *ms = (own ? aorta_hwq_samples_median(samples) : probe_ns) * 1e-6;
+    *count = own ? samples->count : probe_samples;
+    *source = *count ? own ? "workload" : "probe" : NULL;
+}
+
+static aorta_status stamp_pass(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                               struct aorta_hwq_result *result) {
+    struct aorta_hwq_plan stamped = *plan;
+    struct aorta_hwq_switch *found = &result->switch_latency;
+    struct aorta_hwq_probe probe = {.stay_ns = NAN, .go_ns = NAN};
+    struct seen seen = {0};
+    stamped.tell = NULL;
+    if (stamped.iterations > STAMPED_ITERATIONS) stamped.iterations = STAMPED_ITERATIONS;
+    aorta_status status = aorta_hwq_pass_stamp(hwq, &stamped, see, &seen);
+    if (!status) {
+        aorta_status failed = aorta_hwq_probe_run(hwq, &probe);
+        if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
+        aorta_status_free(failed); /* told by the reason: the rest of the result stands */
+        status = wait_for_all(hwq);
+    }
+    take_gap(&seen.gaps.inter, probe.go_ns, probe.samples, &found->inter_gap_ms, &found->inter_samples,
+             &found->inter_source);
+    take_gap(&seen.gaps.intra, probe.stay_ns, probe.samples, &found->intra_gap_ms, &found->intra_samples,
+             &found->intra_source);
+    found->probe_inter_ms = probe.go_ns * 1e-6;
+    found->probe_intra_ms = probe.stay_ns * 1e-6;
+    found->probe_samples = probe.samples;
+    found->overhead_ms = found->probe_inter_ms - found->probe_intra_ms;
+    found->clock = "kernel";
+    if (seen.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
+    aorta_hwq_gaps_free(&seen.gaps);
+    return status;
+}
+
+/* One iteration from the state that `start` makes: with --graph the replay is what is checked. */
+static aorta_status iterate_once(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
+    const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = run->workload->iterate, .state = state};
+    struct aorta_hwq_frame frame;
+    int64_t host_ns;
+    AORTA_TRY(aorta_hwq_frame_open(hwq, &plan, &frame));
+    aorta_status status = run->graph ? aorta_hwq_frame_capture(&frame) : NULL;
+    if (!status) status = start(run, hwq, state);
+    if (!status) status = aorta_hwq_frame_run(&frame, -1, &host_ns);
+    if (!status) status = aorta_hwq_frame_wait(&frame);
+    aorta_hwq_frame_close(&frame);
+    return status;
+}
+
+static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
+                           struct aorta_hwq_result *result) {
+    struct aorta_hwq_check check = {.worst = 0};
+    AORTA_TRY(iterate_once(run, hwq, state));
+    AORTA_TRY(run->workload->verify(hwq, state, &check));
+    const bool good = check.compared > 0 && check.worst <= 1.0;
+    result->verified = good ? "passed" : "failed";
+    AORTA_TRY(aorta_hwq_result_figure(result, "verified_values", "values", (double)check.compared, NULL));
+    AORTA_TRY(aorta_hwq_result_figure(result, "verified_worst", "of the allowed error",
+                                      isfinite(check.worst) ? check.worst : NAN, "a value is not finite"));
+    AORTA_TRY(aorta_hwq_fact_string(result, "verification", "worst_at", check.what));
+    AORTA_TRY(aorta_hwq_fact_number(result, "verification", "worst_got", check.got));
+    return aorta_hwq_fact_number(result, "verification", "worst_expected", check.expected);
+}
+
+/* ---- the whole ---- */
+
+static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
+    char stamp[64];
+    struct timespec now;
+    struct tm local;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    const size_t length = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &local);
+    snprintf(stamp + length, sizeof stamp - length, ".%06ld", now.tv_nsec / 1000);
+    result->workload_name = run->workload->name;
+    result->throughput_unit = run->workload->unit;
+    result->stream_count = stream_count(run);
+    result->simulated = run->world && aorta_comm_simulated(run->world);
+    result->timestamp = aorta_arena_strdup(&result->arena, stamp);
+    return result->timestamp ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
+}
+
+static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
+                            struct aorta_hwq_result *result) {
+    const struct aorta_hwq_plan plan = {.sync = run->sync,
+                                        .graph = run->graph,
+                                        .gate = run->gate,
+                                        .independent = run->workload->independent,
+                                        .warmup = run->warmup,
+                                        .iterations = run->iterations,
+                                        .iterate = run->workload->iterate,
+                                        .state = state,
+                                        .tell = run->tell,
+                                        .user = run->user};
+    AORTA_TRY(time_pass(run, hwq, &plan, result));
+    AORTA_TRY(stamp_pass(hwq, &plan, result));
+    if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
+    if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
+    return aorta_hwq_facts(run, hwq, result);
+}
+
+static aorta_status run_workload(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
+                                 struct aorta_hwq_result *result) {
+    const struct aorta_hwq_workload *w = run->workload;
+    void *state = NULL;
+    AORTA_TRY(open_streams(hwq, w));
+    for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_ops_prepare(hwq->streams[s]));
+    AORTA_TRY(aorta_hwq_kept_create(hwq));
+    aorta_status status = w->setup(hwq, &state);
+    if (!status) status = wait_for_all(hwq);
+    if (!status) status = measure(run, hwq, state, result);
+    status = aorta_status_join(status, wait_for_all(hwq));
+    if (w->teardown && state) w->teardown(hwq, state);
+    return status;
+}
+
+aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
+    struct aorta_arena arena = {0};
+    struct aorta_hwq hwq = {.device = run->device,
+                            .stream_count = stream_count(run),
+                            .options = run->options,
+                            .ranks = run->ranks,
+                            .world = run->world,
+                            .seed = run->seed,
+                            .log = run->log,
+                            .arena = &arena};
+    *result = (struct aorta_hwq_result){.throughput = NAN};
+    aorta_status status = aorta_hwq_run_check(run);
+    if (!status && run->workload->check) status = run->workload->check(&hwq);
+    if (!status) status = set_name(run, result);
+    if (!status) status = run_workload(run, &hwq, result);
+    aorta_hwq_kept_destroy(&hwq);
+    close_streams(&hwq);
+    aorta_arena_free(&arena);
+    return aorta_annotate(status, "%s", run->workload->name);
+}

@@ -1,0 +1,100 @@
+#include "hwq/sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAR = 40 };
+static const double inflection = 0.8;
+
+aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
+                                    struct aorta_hwq_scaling *scaling) {
+    *scaling = (struct aorta_hwq_scaling){.efficiencies = malloc(count * sizeof(double))};
+    if (!scaling->efficiencies) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu efficiencies", count);
+    double first = NAN, before = NAN, peak = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        const double throughput = results[i].throughput, each = throughput / results[i].stream_count;
+        const bool known = isfinite(throughput) && throughput > 0.0;
+        if (known && isnan(first)) first = each;
+        scaling->efficiencies[i] = known ? each / first : NAN;
+        if (!known) continue;
+        if (!scaling->inflection_point && scaling->efficiencies[i] <= inflection * before)
+            scaling->inflection_point = results[i].stream_count;
+        before = scaling->efficiencies[i];
+        if (throughput <= peak) continue;
+        peak = throughput;
+        scaling->peak_streams = results[i].stream_count;
+    }
+    return NULL;
+}
+
+void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling) {
+    free(scaling->efficiencies);
+    *scaling = (struct aorta_hwq_scaling){0};
+}
+
+static double peak_of(const struct aorta_hwq_result *results, size_t count) {
+    double peak = 0.0;
+    for (size_t i = 0; i < count; i++) peak = fmax(peak, results[i].throughput);
+    return peak;
+}
+
+static void say_row(const struct aorta_hwq_result *result, double efficiency, double peak, struct aorta_text *out) {
+    char bar[BAR + 1];
+    const double share = result->throughput / peak;
+    const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
+    memset(bar, '#', (size_t)filled);
+    bar[filled] = '\0';
+    aorta_text_printf(out, "%7d %12.5g %10.4f %10.4f %9.0f%% %11.3f  %s\n", result->stream_count, result->throughput,
+                      result->latency_ms.p50, result->latency_ms.p99, 100 * efficiency,
+                      1e3 * result->switch_latency.overhead_ms, bar);
+}
+
+void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_text *out) {
+    const double peak = peak_of(results, count);
+    aorta_text_printf(out, "%7s %12s %10s %10s %10s %11s  throughput\n", "streams", results[0].throughput_unit,
+                      "p50 ms", "p99 ms", "efficiency", "switch us");
+    for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
+    aorta_text_printf(out, "Highest throughput with %d stream%s. ", scaling->peak_streams,
+                      scaling->peak_streams == 1 ? "" : "s");
+    if (scaling->inflection_point)
+        aorta_text_printf(out, "From %d streams on each one is worth a fifth less than before, or worse.\n",
+                          scaling->inflection_point);
+    else
+        aorta_text_puts(out, "No count where a stream is suddenly worth a fifth less.\n");
+}
+
+void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
+    aorta_json_key_string(json, "timestamp", results[count - 1].timestamp);
+    aorta_json_key_string(json, "workload", results[0].workload_name);
+    aorta_json_key(json, "results");
+    aorta_json_array(json);
+    for (size_t i = 0; i < count; i++) aorta_hwq_result_json(&results[i], json);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "analysis");
+    aorta_json_object(json);
+    aorta_json_key(json, "stream_counts");
+    aorta_json_array(json);
+    for (size_t i = 0; i < count; i++) aorta_json_int(json, results[i].stream_count);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "throughputs");
+    aorta_json_array(json);
+    for (size_t i = 0; i < count; i++) aorta_json_double(json, results[i].throughput);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "efficiencies");
+    aorta_json_array(json);
+    for (size_t i = 0; i < count; i++) aorta_json_double(json, scaling->efficiencies[i]);
+    aorta_json_array_end(json);
+    aorta_json_key(json, "inflection_point");
+    if (scaling->inflection_point)
+        aorta_json_int(json, scaling->inflection_point);
+    else
+        aorta_json_null(json);
+    aorta_json_key_int(json, "peak_stream_count", scaling->peak_streams);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}

@@ -1,0 +1,22 @@
+/* What several stream counts say together. */
+#ifndef AORTA_HWQ_SWEEP_H
+#define AORTA_HWQ_SWEEP_H
+
+#include "hwq/result.h"
+
+struct aorta_hwq_scaling {
+    double *efficiencies; /* per-stream throughput over that of the first count; owned */
+    int inflection_point; /* first count whose efficiency is 20% or more below the one before; 0: none */
+    int peak_streams;     /* with the highest throughput */
+};
+/* `results` in the order of their stream counts, at least one. A throughput that is no positive number has efficiency
+ * NaN and no say in the rest. */
+AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
+                                                   struct aorta_hwq_scaling *scaling);
+void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);
+void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_text *out);
+void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_json *json);
+
+#endif
