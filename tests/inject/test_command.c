@@ -79,6 +79,23 @@ static void steps_are_those_of_nvtx(void **state) {
     shell_expect(shell, 0, "", "over 10 steps of 1 rank");
 }
 
+static void steps_that_nobody_marked_are_found(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run --json -o rec -- $P layers 20");
+    shell_expect(shell, 0, "{", "19 steps show in the repetition of the kernels");
+    json_t *analysis = parse(shell->output);
+    const json_t *rank = json_array_get(json_object_get(analysis, "ranks"), 0);
+    assert_true(number(rank, "compute_ms") == 13.3); /* the start, and the step that nothing ends, left out */
+    json_decref(analysis);
+    shell_run(shell, "$A trace analyze --step all rec");
+    shell_expect(shell, 0, "over 19 steps of 1 rank", "");
+    shell_run(shell, "$A trace run --json --whole -- $P layers 20");
+    analysis = parse(shell->output);
+    rank = json_array_get(json_object_get(analysis, "ranks"), 0);
+    assert_true(number(rank, "compute_ms") == 16.0);
+    json_decref(analysis);
+}
+
 static void merged_it_is_a_trace_for_viewers(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o rec -- $P ranks 2 && $A trace merge rec/*.spool -o all.json");
@@ -204,6 +221,7 @@ int main(void) {
         SHELL_TEST(a_directory_keeps_everything),
         SHELL_TEST(nothing_is_left_behind_without_one),
         SHELL_TEST(steps_are_those_of_nvtx),
+        SHELL_TEST(steps_that_nobody_marked_are_found),
         SHELL_TEST(merged_it_is_a_trace_for_viewers),
         SHELL_TEST(an_end_by_signal_is_told_and_kept),
         SHELL_TEST(signals_reach_the_program),

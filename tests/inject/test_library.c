@@ -171,6 +171,17 @@ static void an_end_without_handlers_leaves_what_was_there(void **state) {
     recording_close(&r);
 }
 
+static void a_process_that_is_left_behind_is_said_to_go_on(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "left-behind", 2, NULL);
+    assert_int_equal(r.result.exit_code, 2);
+    check_steps(r.record.traces.items[0], STEPS);
+    expect_words(&r, "still runs: what it does from now on is not in these figures");
+    recording_close(&r);
+}
+
 /* ---- others who want CUPTI ---- */
 
 static void a_profiler_that_was_there_first_is_left_alone(void **state) {
@@ -340,6 +351,7 @@ int main(void) {
         cmocka_unit_test(two_processes_of_one_rank_are_kept_apart),
         cmocka_unit_test(signals_leave_what_was_there),
         cmocka_unit_test(an_end_without_handlers_leaves_what_was_there),
+        cmocka_unit_test(a_process_that_is_left_behind_is_said_to_go_on),
         cmocka_unit_test(a_profiler_that_was_there_first_is_left_alone),
         cmocka_unit_test(a_profiler_that_comes_later_gets_cupti),
         cmocka_unit_test(a_refusal_of_cupti_is_told_with_its_mend),

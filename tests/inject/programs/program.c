@@ -323,6 +323,37 @@ static int profiled_later(int number) {
     return failed ? failed : number;
 }
 
+/* Training of NUMBER steps that repeat themselves, 5 ms apart, behind a start of another kind. */
+static int layers(int number) {
+    static const char *const names[] = {"norm", "gemm", "gelu", "gemm_2", "loss", "gemm_backward", "FusedAdam"};
+    start_all();
+    for (int i = 0; i < 20; i++) {
+        call(RUNTIME, LAUNCH_KERNEL, zero_ns + i * 1000000);
+        kernel(i % 3 ? "fill" : "normal_", 7, 0, zero_ns + i * 1000000 + 10000);
+    }
+    for (int i = 0; i < number; i++) {
+        for (int j = 0; j < 7; j++) {
+            int64_t at_ns = zero_ns + 30000000 + i * 5000000LL + j * 200000;
+            call(RUNTIME, LAUNCH_KERNEL, at_ns);
+            kernel(names[j], 7, 0, at_ns + 10000);
+        }
+    }
+    return 0;
+}
+
+/* Leaves a child behind that goes on using the GPU. */
+static int left_behind(int number) {
+    if (fork() == 0) {
+        setsid();
+        start_all();
+        train(0, STEPS, 0);
+        nap(2500);
+        exit(0);
+    }
+    nap(800);
+    return number;
+}
+
 /* Many records, fast: the buffers are bounded. */
 static int flood(int number) {
     start_all();
@@ -357,6 +388,8 @@ static const struct {
     {"profiled-later", profiled_later},
     {"flood", flood},
     {"limited", limited},
+    {"layers", layers},
+    {"left-behind", left_behind},
 };
 
 int main(int argc, char **argv) {
