@@ -1,7 +1,6 @@
 /* Which ranks there are: one for each device of each trace. */
 #include "trace/analysis_parts.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,20 +65,9 @@ static aorta_status take_work(struct aorta_trace_rank *rank) {
 
 /* ---- numbers ---- */
 
-/* "…/rank_3/x.json", "job-rank3.json.gz": the number behind the last "rank", or UNNUMBERED. */
-static int number_in_name(const char *path) {
-    int number = UNNUMBERED;
-    for (const char *at = path; (at = strcasestr(at, "rank")); at++) {
-        const char *digits = at + strlen("rank");
-        if (*digits == '_' || *digits == '-' || *digits == '=') digits++;
-        if (isdigit((unsigned char)*digits) && strspn(digits, "0123456789") < 8) number = atoi(digits);
-    }
-    return number;
-}
-
 static int known_number(const struct aorta_trace *trace, size_t device_count) {
     if (device_count != 1) return UNNUMBERED;
-    return trace->rank >= 0 ? trace->rank : number_in_name(trace->path);
+    return trace->rank >= 0 ? trace->rank : aorta_trace_rank_in_path(trace->path);
 }
 
 /* A run's folder may hold one recording twice, for two viewers. */

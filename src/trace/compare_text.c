@@ -34,10 +34,10 @@ static void put_value(const struct aorta_trace_compared *value, bool base, struc
 
 static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                     struct aorta_text *out) {
-    /* Names are cut by letters of their beginning; JSON has them whole. */
-    int length = (int)strnlen(row->name, NAME_WIDTH);
-    while (length > 0 && row->name[length] && ((unsigned char)row->name[length] & 0xc0) == 0x80) length--;
-    aorta_text_printf(out, "  %-*.*s", NAME_WIDTH, length, row->name);
+    char name[NAME_WIDTH + 1];
+    bool kernel = row->section == AORTA_SECTION_KERNEL;
+    if (kernel) aorta_kernel_short_name(row->name, name, sizeof name);
+    aorta_text_printf(out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH, kernel ? name : row->name);
     for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
     aorta_text_puts(out, "\n");
 }

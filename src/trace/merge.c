@@ -49,17 +49,25 @@ static bool taken(const struct merging *m, size_t count, int rank) {
     return false;
 }
 
-/* Traces that know their rank have it; the others get the lowest numbers that are free, in their order. */
+static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
+    size_t first = 0;
+    while (m->ranks[first].rank != m->ranks[second].rank) first++;
+    return AORTA_ERROR(AORTA_USAGE, "%s and %s are both of rank %d; give one file of each rank",
+                       m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
+}
+
+/* A trace's rank is what it says itself, else what its path says, else the lowest number free. The traces of one file
+ * (several devices of a process) are ranks of their own. */
 static aorta_status number_ranks(struct merging *m) {
     for (size_t i = 0; i < m->count; i++) {
         bool several;
         const struct aorta_trace *trace = m->list.items[i];
-        m->ranks[i] = (struct aorta_align_rank){trace->rank, trace, main_device(trace, &several)};
-        if (trace->rank < 0 || !taken(m, i, trace->rank)) continue;
-        size_t other = 0;
-        while (m->ranks[other].rank != trace->rank) other++;
-        return AORTA_ERROR(AORTA_USAGE, "%s and %s are both of rank %d; give one file of each rank",
-                           m->ranks[other].trace->path, trace->path, (int)trace->rank);
+        bool alone = (i == 0 || strcmp(m->list.items[i - 1]->path, trace->path) != 0) &&
+                     (i + 1 == m->count || strcmp(m->list.items[i + 1]->path, trace->path) != 0);
+        int rank = trace->rank >= 0 ? trace->rank : alone ? aorta_trace_rank_in_path(trace->path) : -1;
+        bool known = rank >= 0 && taken(m, i, rank);
+        m->ranks[i] = (struct aorta_align_rank){rank, trace, main_device(trace, &several)};
+        if (known) return two_of_one_rank(m, i);
     }
     int next = 0;
     for (size_t i = 0; i < m->count; i++) {

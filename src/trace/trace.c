@@ -3,6 +3,7 @@
 #include "trace/texts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
     [AORTA_TRACE_KINETO] = "Kineto",
@@ -56,6 +57,17 @@ const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {
 
 size_t aorta_trace_text_count(const struct aorta_trace *trace) {
     return trace->texts->count;
+}
+
+int aorta_trace_rank_in_path(const char *path) {
+    int number = -1;
+    for (const char *at = path; (at = strcasestr(at, "rank")); at++) {
+        const char *digits = at + strlen("rank");
+        if (*digits == '_' || *digits == '-' || *digits == '=') digits++;
+        size_t length = strspn(digits, "0123456789");
+        if (length > 0 && length < 8) number = atoi(digits);
+    }
+    return number;
 }
 
 void aorta_trace_free(struct aorta_trace *trace) {

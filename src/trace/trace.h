@@ -213,6 +213,10 @@ static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work
 
 void aorta_trace_free(struct aorta_trace *trace); /* NULL is fine */
 
+/* For traces that do not know their rank: "…/rank_3/x.json", "job-rank3.json.gz": the number behind the last "rank", or
+ * -1. */
+int aorta_trace_rank_in_path(const char *path);
+
 /* ---- reading ---- */
 struct aorta_trace_options {
     bool recover;                                 /* keep what stands before the place where a file breaks */

@@ -330,8 +330,10 @@ static void refused(void **state) {
 static void ranks_nobody_knows(void **state) {
     (void)state;
     const char *const paths[] = {write_rank("a.json", -1, 0, 0), write_rank("b.json", 0, 0, 10),
-                                 write_rank("c.json", -1, 0, 20)};
-    char *report = merge(paths, 3, in_folder("merged.json"), false);
+                                 write_rank("c.json", -1, 0, 20), write_rank("x_rank_7.json", -1, 0, 30)};
+    char *report = merge(paths, 4, in_folder("merged.json"), false);
+    assert_non_null(strstr(report, "x_rank_7.json\n"));
+    assert_non_null(strstr(report, "rank 7: "));
     assert_non_null(strstr(report, "b.json\nrank 1:"));
     assert_non_null(strstr(report, "a.json\nrank 2:"));
     free(report);

@@ -1,0 +1,60 @@
+/* aorta trace merge and compare as a user runs them. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ZERO TRACE_DATA "/whole/fsdp2_rank0.json.gz "
+#define ONE TRACE_DATA "/whole/fsdp2_rank1.json.gz "
+
+static const struct {
+    const char *words;
+    int exit_code;
+    const char *output; /* a part of it; $OUT: a file that is not there yet */
+} calls[] = {
+    {"merge --help", 0, "-o, --output FILE"},
+    {"merge " ZERO ONE "-o $OUT.json.gz", 0, "2 ranks on one clock, residual 1.015 us"},
+    {"merge " ZERO ONE "--output=$OUT.json", 0, "rank 0 came last to 81 of 81 shared collectives"},
+    {"merge " ZERO ONE, 2, "--output"},
+    {"merge -o $OUT.json", 2, "no files to merge; give the trace of each rank"},
+    {"merge " ZERO ZERO "-o $OUT.json", 2, "are both of rank 0; give one file of each rank"},
+    {"merge /nowhere.json -o $OUT.json", 1, "/nowhere.json"},
+    {"merge " ZERO "-o /proc/x/y.json", 1, "/proc/x/y.json"},
+    {"merge " ZERO "--comm-pattern '(' -o $OUT.json", 2, "is not a regular expression"},
+    {"compare --help", 0, "--threshold X"},
+    {"compare " ZERO ZERO, 0, "+0.000"},
+    {"compare " ZERO ONE "--json", 0, "\"schema_version\": 1"},
+    {"compare " ZERO ONE "--threshold 0.005", 1, "takes 0.8% longer than"},
+    {"compare " ZERO ONE "--threshold 0.05", 0, "the recording takes no more than 5% longer than the base's"},
+    {"compare " ZERO ONE "--threshold -1", 2, "--threshold: found \"-1\""},
+    {"compare " ZERO, 2, "give a base and at least one test to compare with it"},
+    {"compare " ZERO "/nowhere", 2, "/nowhere"},
+};
+
+static void calls_end_as_they_should(void **state) {
+    (void)state;
+    char folder[] = "/tmp/aorta_cli_XXXXXX", output[1 << 16], command[2048];
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        snprintf(command, sizeof command, "OUT=%s/%zu; %s trace %s 2>&1", folder, i, AORTA_PROGRAM, calls[i].words);
+        FILE *pipe = popen(command, "r");
+        assert_non_null(pipe);
+        output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+        while (fread(command, 1, sizeof command, pipe)) {
+        } /* more than is looked at */
+        int status = pclose(pipe);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != calls[i].exit_code || !strstr(output, calls[i].output))
+            print_error("aorta trace %s\nended with %d, expected %d and \"%s\":\n%s\n", calls[i].words,
+                        WEXITSTATUS(status), calls[i].exit_code, calls[i].output, output);
+        assert_int_equal(WEXITSTATUS(status), calls[i].exit_code);
+        assert_non_null(strstr(output, calls[i].output));
+    }
+    snprintf(command, sizeof command, "ls %s | wc -l | grep -qx 2 && rm -r %s", folder, folder);
+    assert_int_equal(system(command), 0); /* the two that were merged, and nothing of those that failed */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
