@@ -195,6 +195,24 @@ static void steps_cut_the_time(void **state) {
     end(&one);
 }
 
+static void steps_apart_leave_out_what_is_between(void **state) {
+    (void)state;
+    struct read apart, steps;
+    const char *path[] = {TEST_DATA "/whole/mi300_resnet.json.gz"};
+    const int64_t numbers[] = {17, 15};
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.all_steps = true}, &steps);
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.steps = numbers, .step_count = 2}, &apart);
+    const struct aorta_trace_rank *rank = &apart.analysis.ranks[0];
+    const struct aorta_trace_window *all = steps.analysis.ranks[0].windows;
+    assert_int_equal(rank->window_count, 2);
+    assert_int_equal(rank->figures.busy_ns, all[0].overlap.busy_ns + all[2].overlap.busy_ns);
+    assert_int_equal(rank->figures.idle_ns, all[0].overlap.idle_ns + all[2].overlap.idle_ns);
+    assert_int_equal(rank->figures.span_ns, all[0].overlap.span_ns + all[2].overlap.span_ns);
+    check_sums(rank);
+    end(&apart);
+    end(&steps);
+}
+
 /* As in the folder of a run, which holds each trace for TensorBoard and for Perfetto. */
 static void one_recording_counts_once(void **state) {
     (void)state;
@@ -401,6 +419,7 @@ int main(void) {
         cmocka_unit_test(whole_traces_have_the_reference_values),
         cmocka_unit_test(two_ranks_are_aligned_and_the_late_one_is_named),
         cmocka_unit_test(steps_cut_the_time),
+        cmocka_unit_test(steps_apart_leave_out_what_is_between),
         cmocka_unit_test(one_recording_counts_once),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(random_traces_agree_with_counting),

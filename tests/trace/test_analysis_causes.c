@@ -236,11 +236,50 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     end(&made);
 }
 
+/* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
+static void each_device_is_a_rank(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, -1);
+    for (int64_t i = 0; i < 6; i++) {
+        bool stamp = i >= 4;
+        int64_t device = 3 + 4 * (i % 2);
+        const struct aorta_trace_work work = {
+            .start_ns = 1000 + i * 100,
+            .end_ns = 1050 + i * 100,
+            .bytes = -1,
+            .name = text(&made, stamp ? "aorta_stamp" : "relu"),
+            .stream = aorta_trace_builder_stream(made.builder, device, -1, 1),
+            .queue = aorta_trace_builder_queue(made.builder, device, 9, AORTA_TRACE_NONE),
+            .device = (int32_t)device,
+            .kind = AORTA_TRACE_KERNEL,
+        };
+        aorta_trace_builder_work(made.builder, &work, -1, NULL, -1);
+    }
+    add(&made);
+    analyze(&made);
+    assert_int_equal(made.analysis.rank_count, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_trace_rank *rank = &made.analysis.ranks[i];
+        assert_int_equal(rank->rank, i);
+        assert_int_equal(rank->device, 3 + 4 * i);
+        assert_int_equal(rank->work_count, 2);
+        assert_int_equal(rank->figures.busy_ns, 100);
+        assert_int_equal(rank->figures.span_ns, 250);
+        assert_int_equal(rank->stamps, 1);
+        assert_int_equal(rank->stamps_ns, 50);
+        assert_int_equal(rank->stream_count, 1);
+        assert_int_equal(rank->queue_count, 1);
+    }
+    end(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_takes_the_gap),      cmocka_unit_test(a_short_wait_takes_its_length),
         cmocka_unit_test(waiting_for_data_is_told_apart), cmocka_unit_test(products_slow_down_beside_collectives),
         cmocka_unit_test(the_last_rank_is_named),         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
+        cmocka_unit_test(each_device_is_a_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
