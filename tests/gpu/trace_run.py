@@ -5,7 +5,7 @@
 
 Each round runs the job three times: as it is, under `aorta trace run`, and with PyTorch's profiler around its last three
 steps (recording CUDA's side only, so that the host is not slowed down more than need be). CUPTI serves one client, so
-the two can never see the very same steps; they see steps of the same kind, and medians over all steps are compared.
+the two can never see the very same steps; they see steps of the same kind, and the medians of each rank are compared.
 Steps are cut at the ends of the optimizer's kernels, in both recordings by the same code, which reads the spools itself.
 
 Compared, within --tolerance (1%): kernels per step (exactly), time of compute, copies, transfer of collectives (without
@@ -172,17 +172,24 @@ def transfer(pieces_of_ranks):
 
 
 def collect(ranks, steps, keep):
-    """Samples of each figure over ranks and the last `keep` steps."""
+    """Samples of each figure, {(figure, rank): [last `keep` steps]}; ranks differ in what runs on them."""
     pieces = {rank: cut(work, steps)[-keep:] for rank, work in ranks.items()}
     samples = collections.defaultdict(list)
-    for piece in (p for rank in pieces.values() for p in rank):
-        for name, value in figures_of(piece).items():
-            samples[name].append(value)
+    for rank, own in pieces.items():
+        for name, value in (item for piece in own for item in figures_of(piece).items()):
+            samples[name, rank].append(value)
     for i in range(keep):
-        value = transfer([rank[i] for rank in pieces.values()])
-        if value is not None:
-            samples["transfer"].append(value)
+        value = transfer([own[i] for own in pieces.values()])
+        if value is None:
+            raise RuntimeError("the ranks of a step have different numbers of collectives")
+        samples["transfer", 0].append(value)
     return samples
+
+
+def middle(samples, name):
+    """The mean over ranks of their medians; None without samples."""
+    medians = [statistics.median(values) for (figure, _), values in samples.items() if figure == name]
+    return statistics.mean(medians) if medians else None
 
 
 # ---- running ----
@@ -220,10 +227,10 @@ def one_round(options, number, times, ours, theirs):
         print(output)
     times["profiled"].append(run(command(options, kineto), os.path.join(folder, "profiled.log"))[:2])
     samples = collect(read_spools(spools), WARMUP_STEPS + 2 * options.steps, options.steps)
-    for name, values in samples.items():
-        ours[name] += values
-    for name, values in collect(read_kinetos(kineto), PROFILED_STEPS, PROFILED_STEPS).items():
-        theirs[name] += values
+    for key, values in samples.items():
+        ours[key] += values
+    for key, values in collect(read_kinetos(kineto), PROFILED_STEPS, PROFILED_STEPS).items():
+        theirs[key] += values
 
 
 def both_at_once(options):
@@ -271,9 +278,7 @@ def compare(options):
         one_round(options, number, times, ours, theirs)
     print(f"{'per step, medians':22} {'aorta trace run':>16} {'torch.profiler':>16} {'ratio':>8}")
     for name in ("kernels", "compute", "transfer", "comm", "copy", "overlap", "span"):
-        if not ours[name] or not theirs[name]:
-            continue
-        a, b = statistics.median(ours[name]), statistics.median(theirs[name])
+        a, b = middle(ours, name), middle(theirs, name)
         scale, unit = (1, "") if name in ("kernels", "overlap") else (1e6, " ms")
         ratio = a / b if b else float("nan")
         print(f"{name + unit:22} {a / scale:16.4f} {b / scale:16.4f} {ratio:8.4f}")
