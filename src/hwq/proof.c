@@ -65,7 +65,7 @@ aorta_status aorta_hwq_fetch(struct aorta_hwq_proof *proof, const float *memory,
     return NULL;
 }
 
-static void release(struct aorta_hwq_proof *proof) {
+void aorta_hwq_proof_end(struct aorta_hwq_proof *proof) {
     while (proof->last) {
         struct aorta_hwq_fetched *fetched = proof->last;
         proof->last = fetched->before;
@@ -80,7 +80,7 @@ aorta_status aorta_hwq_prove(struct aorta_hwq *hwq, struct aorta_hwq_check *chec
     struct aorta_hwq_proof proof = {.hwq = hwq, .check = check};
     aorta_status status = iterate_anew(hwq, results, state, iterate);
     if (!status) status = compare(&proof, state);
-    release(&proof);
+    aorta_hwq_proof_end(&proof);
     return status;
 }
 

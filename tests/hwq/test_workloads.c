@@ -1,7 +1,9 @@
 /* Workloads at small sizes: set up, run several times, verified. AORTA_TEST_DEVICE chooses the device. */
 #include "check.h"
 #include "hwq/kept.h"
+#include "hwq/proof.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 struct small {
@@ -60,8 +62,8 @@ struct bench {
     _Alignas(16) unsigned char options[AORTA_HWQ_OPTION_BYTES];
 };
 
-static void bench_open(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,
-                       int streams) {
+static void bench_begin(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,
+                        int streams) {
     *b = (struct bench){0};
     check_ok(aorta_device_open(kind_wanted(), 0, &b->device));
     fill_options(small, workload, b->options, &b->arena);
@@ -83,6 +85,11 @@ static void bench_open(struct bench *b, const struct small *small, const struct 
         check_ok(aorta_comm_open(&options, &b->hwq.world));
     }
     check_ok(aorta_hwq_kept_create(&b->hwq));
+}
+
+static void bench_open(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,
+                       int streams) {
+    bench_begin(b, small, workload, streams);
     if (workload->check) check_ok(workload->check(&b->hwq));
     check_ok(workload->setup(&b->hwq, &b->state));
     if (workload->start) check_ok(workload->start(&b->hwq, b->state));
@@ -102,9 +109,8 @@ static void iterate_joined(struct bench *b, const struct aorta_hwq_workload *wor
     }
 }
 
-static void bench_close(struct bench *b, const struct aorta_hwq_workload *workload) {
+static void bench_end(struct bench *b) {
     wait_all(b);
-    if (workload->teardown) workload->teardown(&b->hwq, b->state);
     aorta_hwq_kept_destroy(&b->hwq);
     aorta_comm_close(b->hwq.world);
     for (int s = 0; s < b->hwq.stream_count; s++) {
@@ -113,6 +119,12 @@ static void bench_close(struct bench *b, const struct aorta_hwq_workload *worklo
     }
     aorta_device_close(b->device);
     aorta_arena_free(&b->arena);
+}
+
+static void bench_close(struct bench *b, const struct aorta_hwq_workload *workload) {
+    wait_all(b);
+    if (workload->teardown) workload->teardown(&b->hwq, b->state);
+    bench_end(b);
 }
 
 static void verify(struct bench *b, const struct aorta_hwq_workload *workload, int streams) {
@@ -158,6 +170,7 @@ static void check_workload(const char *name) {
     check_ok(aorta_hwq_find(name, &workload));
     run(find_small(name), workload->min_streams);
     run(find_small(name), workload->recommended_streams + 1);
+    run(find_small(name), workload->max_streams);
 }
 
 #define TEST(name)                                                                                                     \
@@ -177,11 +190,78 @@ TEST(torch_compile)
 TEST(zero_offload)
 TEST(async_dataload)
 
+/* Options that do not go together: each names what is wrong, before anything is made. */
+static void impossible_options(void **state) {
+    (void)state;
+    static const struct {
+        struct small small;
+        const char *message;
+    } cases[] = {
+        {{"moe", {"experts", "3", "top", "5"}}, "moe: top is 5, but there are only 3 experts"},
+        {{"fsdp_tp", {"width", "64", "heads", "5"}}, "fsdp_tp: 5 heads do not divide a width of 64"},
+        {{"fsdp_tp", {"tensor", "2"}}, "tensor is 2, which does not divide 1 ranks"},
+        {{"continuous_batch", {"width", "64", "heads", "5"}}, "5 heads of a width of 64"},
+        {{"continuous_batch", {"positions", "65", "window", "64"}}, "65 positions do not fit a window of 64"},
+        {{"speculative_decode", {"head_width", "60"}},
+         "heads of 60 do not divide widths of 256 (draft) and 1024 (main)"},
+        {{"speculative_decode", {"context", "4"}}, "4 drafted tokens do not fit a context of 4"},
+        {{"activation_ckpt", {"blocks", "7"}}, "7 blocks cannot be cut into segments of 2"},
+        {{"rag_pipeline", {"found", "5", "kept", "6"}}, "6 kept of 5 found of 100 documents"},
+        {{"rag_pipeline", {"heads", "7"}}, "7 heads of a width of 768"},
+        {{"async_dataload", {"pixels", "100"}}, "100 pixels cannot be halved 3 times"},
+        {{"async_dataload", {"images", "1024", "chunk", "1"}}, "2048 chunks of images; at most 1024"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct aorta_hwq_workload *workload;
+        struct bench b;
+        check_ok(aorta_hwq_find(cases[i].small.name, &workload));
+        bench_begin(&b, &cases[i].small, workload, 1);
+        check_fails(workload->check(&b.hwq), AORTA_USAGE, cases[i].message);
+        bench_end(&b);
+    }
+}
+
+/* A verification that cannot fail would prove nothing: one wrong element in a thousand is found where it is sampled,
+ * and so is what was not made. */
+static void wrong_results(void **state) {
+    (void)state;
+    const struct small *small = find_small("graph_subgraphs");
+    const struct aorta_hwq_workload *workload;
+    struct bench b;
+    check_ok(aorta_hwq_find(small->name, &workload));
+    bench_begin(&b, small, workload, 1);
+    enum { ROWS = 5, IN = 8, OUT = 6 };
+    struct aorta_hwq_layer layer;
+    struct aorta_hwq_check check = {0};
+    struct aorta_hwq_proof proof = {.hwq = &b.hwq, .check = &check};
+    float *x, *y, value;
+    check_ok(aorta_hwq_layer_make(&b.hwq, 1, IN, OUT, false, &layer));
+    check_ok(aorta_hwq_input(&b.hwq, 9, ROWS * IN, 1.0f, "x", &x));
+    check_ok(aorta_hwq_input(&b.hwq, 10, ROWS * OUT, 1.0f, "y", &y));
+    check_ok(aorta_hwq_linear(&b.hwq, 0, &layer, ROWS, x, y));
+    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    assert_int_equal(check.compared, ROWS * OUT);
+    assert_true(check.worst <= 1.0);
+    check_ok(aorta_hwq_download(&b.hwq, &value, y + 7, sizeof value));
+    value += 1e-3f;
+    check_ok(aorta_hwq_upload(&b.hwq, y + 7, &value, sizeof value));
+    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    assert_true(check.worst > 10.0);
+    assert_string_equal(check.what, "y[1, 1]");
+    check = (struct aorta_hwq_check){0};
+    check_ok(aorta_fill_bytes(b.hwq.streams[0], y, 0xFF, ROWS * OUT * sizeof *y));
+    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    assert_true(isinf(check.worst));
+    aorta_hwq_proof_end(&proof);
+    bench_end(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
         cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode),
         cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline),     cmocka_unit_test(torch_compile),
-        cmocka_unit_test(zero_offload),    cmocka_unit_test(async_dataload)};
+        cmocka_unit_test(zero_offload),    cmocka_unit_test(async_dataload),   cmocka_unit_test(impossible_options),
+        cmocka_unit_test(wrong_results)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }

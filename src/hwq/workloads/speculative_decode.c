@@ -306,6 +306,20 @@ static aorta_status prove_model(struct aorta_hwq_proof *proof, const struct stat
                                   AORTA_HWQ_FP32);
 }
 
+/* What a model was given are the rows of its table that the proposed tokens name. */
+static aorta_status prove_input(struct aorta_hwq_proof *proof, const struct model *m, const struct thoughts *t,
+                                const int64_t *tokens, int64_t fresh) {
+    const float *x, *row;
+    AORTA_TRY(aorta_hwq_fetch(proof, t->x, fresh * m->width, &x));
+    for (int64_t j = 1; j < fresh; j++) { /* the first has been replaced by the token drawn last */
+        AORTA_TRY(aorta_hwq_fetch(proof, m->table + tokens[j] * m->width, m->width, &row));
+        for (int64_t i = 0; i < m->width; i++)
+            aorta_hwq_compare(proof->check, (double)x[j * m->width + i], (double)row[i], 1e-30, 0,
+                              "vector of token %lld, element %lld", (long long)j, (long long)i);
+    }
+    return NULL;
+}
+
 static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t step) {
     const struct aorta_philox counter = {{(uint32_t)(index / 4), 0, site, (uint32_t)step}};
     return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
@@ -315,6 +329,14 @@ static double logsum_of(const float *x, int64_t count) {
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++) sum += exp((double)x[i]);
     return log(sum);
+}
+
+/* The last row that was kept, and the first. */
+static aorta_status prove_cache(struct aorta_hwq_proof *proof, const struct thoughts *t, int64_t accepted) {
+    const int64_t layer = t->cache.layers - 1;
+    AORTA_TRY(aorta_hwq_prove_append(proof, &t->cache, layer, 0, 0, t->before.position, t->qkv, t->keys, t->values));
+    return aorta_hwq_prove_append(proof, &t->cache, layer, 0, accepted, t->before.position + accepted, t->qkv, t->keys,
+                                  t->values);
 }
 
 /* That each proposed token has the best score, and that as many were accepted as the random numbers allow. */
@@ -356,7 +378,10 @@ static aorta_status prove_tokens(struct aorta_hwq_proof *proof, const struct sta
         aorta_hwq_compare(proof->check, accepted > j, !decided, 0.5, 0, "acceptance of proposal %lld", (long long)j);
     }
     aorta_hwq_compare(proof->check, (double)counts, (double)accepted + 1.0, 0.5, 0, "tokens to keep");
-    return NULL;
+    AORTA_TRY(prove_input(proof, &state->draft, &r->draft, tokens, state->fresh));
+    AORTA_TRY(prove_input(proof, &state->main, &r->main, tokens, state->fresh));
+    AORTA_TRY(prove_cache(proof, &r->draft, accepted));
+    return prove_cache(proof, &r->main, accepted);
 }
 
 static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
@@ -367,10 +392,6 @@ static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
         AORTA_TRY(prove_model(proof, state, &state->draft, &r->draft, o->drafted));
         AORTA_TRY(prove_model(proof, state, &state->main, &r->main, state->fresh));
         AORTA_TRY(prove_tokens(proof, state, r));
-        AORTA_TRY(aorta_hwq_prove_append(proof, &r->main.cache, o->main_layers - 1, 0, 0, r->main.before.position,
-                                         r->main.qkv, r->main.keys, r->main.values));
-        AORTA_TRY(aorta_hwq_prove_append(proof, &r->draft.cache, o->draft_layers - 1, 0, 0, r->draft.before.position,
-                                         r->draft.qkv, r->draft.keys, r->draft.values));
     }
     return NULL;
 }
