@@ -43,7 +43,7 @@ static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *wor
     AORTA_TRY(aorta_trace_kernels_make(rank));
     AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
     AORTA_TRY(aorta_trace_host_make(rank, &work->host[at]));
-    return aorta_trace_gaps_make(rank, busy, &work->host[at], gaps);
+    return aorta_trace_gaps_make(rank, &work->host[at], gaps);
 }
 
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {

@@ -80,19 +80,20 @@ static int64_t step_at(const struct aorta_trace_rank *rank, int64_t time_ns) {
     return INT64_MIN;
 }
 
-aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_busy *busy,
-                                   const struct aorta_trace_host *host, size_t keep) {
+/* Work of no length ends a gap too, and begins the next. */
+aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host, size_t keep) {
     rank->gaps = calloc(keep + 1, sizeof *rank->gaps);
     if (!rank->gaps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu gaps", keep);
-    size_t work = 0;
-    for (size_t i = 0; i + 1 < busy->all.count; i++) {
-        struct aorta_trace_gap gap = {.start_ns = busy->all.items[i].end_ns,
-                                      .end_ns = busy->all.items[i + 1].start_ns,
+    int64_t busy_until_ns = rank->figures.start_ns;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        struct aorta_trace_gap gap = {.start_ns = busy_until_ns,
+                                      .end_ns = work->start_ns,
                                       .call = AORTA_TRACE_NONE,
                                       .annotation = AORTA_TRACE_NONE};
-        if (aorta_intervals_within(&rank->holes, gap.start_ns, gap.end_ns)) continue;
-        while (rank->work[work].start_ns < gap.end_ns) work++;
-        gap.next = first_launched(rank, work);
+        if (work->end_ns > busy_until_ns) busy_until_ns = work->end_ns;
+        if (gap.end_ns <= gap.start_ns || aorta_intervals_within(&rank->holes, gap.start_ns, gap.end_ns)) continue;
+        gap.next = first_launched(rank, i);
         gap.launch_ns = launch_of(rank->trace, &rank->work[gap.next]);
         explain(&gap, host);
         add_up(&gap, &rank->idle);

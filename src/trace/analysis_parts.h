@@ -84,8 +84,8 @@ void aorta_trace_host_free(struct aorta_trace_host *host);
 AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
                                                       const struct aorta_trace_parts *parts, size_t place,
                                                       const struct aorta_trace_host *host);
-AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_busy *busy,
-                                                  const struct aorta_trace_host *host, size_t keep);
+AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host,
+                                                  size_t keep);
 AORTA_MUST_USE aorta_status aorta_trace_judge(struct aorta_trace_analysis *analysis);
 
 /* aorta_trace_analysis_json with an indentation of your own (base/json.h). */

@@ -54,6 +54,7 @@ static void check_sums(const struct aorta_trace_rank *rank) {
     const struct aorta_trace_figures *figures = &rank->figures;
     const struct aorta_idle *idle = &rank->idle;
     struct aorta_trace_figures windows = {0};
+    struct aorta_idle causes = {0};
     int64_t lead_ns = 0, blamed_ns = 0, kernels_ns = 0, names_ns = 0;
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_overlap *overlap = &rank->windows[i].overlap;
@@ -65,6 +66,11 @@ static void check_sums(const struct aorta_trace_rank *rank) {
         windows.overlap_ns += overlap->overlap_ns;
         windows.idle_ns += overlap->idle_ns;
         lead_ns += overlap->lead_ns;
+        causes.data_wait_ns += overlap->idle.data_wait_ns;
+        causes.host_sync_ns += overlap->idle.host_sync_ns;
+        causes.host_launch_ns += overlap->idle.host_launch_ns;
+        causes.launch_latency_ns += overlap->idle.launch_latency_ns;
+        causes.unknown_ns += overlap->idle.unknown_ns;
     }
     assert_int_equal(windows.span_ns + lead_ns, figures->span_ns);
     assert_int_equal(windows.idle_ns + lead_ns, figures->idle_ns);
@@ -73,6 +79,7 @@ static void check_sums(const struct aorta_trace_rank *rank) {
     assert_int_equal(windows.comm_ns, figures->comm_ns);
     assert_int_equal(windows.memcpy_ns, figures->memcpy_ns);
     assert_int_equal(windows.overlap_ns, figures->overlap_ns);
+    assert_memory_equal(&causes, idle, sizeof causes);
     assert_int_equal(idle->data_wait_ns + idle->host_sync_ns + idle->host_launch_ns + idle->launch_latency_ns +
                          idle->unknown_ns,
                      figures->idle_ns);
@@ -271,7 +278,7 @@ static struct aorta_trace *random_trace(void) {
     int64_t work = 1 + chance(MOST_WORK), step_ns = chance(2) ? 20 + chance(100) : 0;
     for (int64_t i = 0; i < work; i++) {
         int sort = (int)chance(5);
-        int64_t start = 1000 + chance(LENGTH), end = start + 1 + chance(40);
+        int64_t start = 1000 + chance(LENGTH), end = start + chance(40); /* may be empty */
         int64_t stream = chance(STREAMS);
         struct aorta_trace_work one = {
             .start_ns = start,
