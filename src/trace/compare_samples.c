@@ -79,7 +79,7 @@ static aorta_status add(struct collecting *c, size_t row, size_t step, int64_t n
 
 static aorta_status add_named(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
                               int64_t ns, bool counted) {
-    size_t row;
+    size_t row = 0;
     AORTA_TRY(find_row(c->samples, section, name, &row));
     return add(c, row, step, ns, counted);
 }
@@ -129,7 +129,7 @@ static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *tra
     if (!*known) {
         const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
         char name[512];
-        size_t row;
+        size_t row = 0;
         snprintf(name, sizeof name, "%s %s %s", aorta_trace_text(trace, shape->op),
                  aorta_trace_text(trace, shape->dims), aorta_trace_text(trace, shape->types));
         AORTA_TRY(find_row(c->samples, AORTA_SECTION_GEMM, name, &row));
@@ -144,7 +144,7 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
     uint32_t *known = &c->kernel_rows[work->name];
     if (!*known) {
         const char *text = aorta_trace_text(trace, work->name);
-        size_t row;
+        size_t row = 0;
         AORTA_TRY(find_row(c->samples, AORTA_SECTION_KERNEL, text, &row));
         *known = (uint32_t)row + 1;
         c->gemms[work->name] = work->class == AORTA_KERNEL_COMPUTE && aorta_kernel_is_gemm(text);

@@ -39,7 +39,7 @@ static aorta_status prepare(const struct database *db, char *text, const char *w
 
 /* A table, not a view of that name. Any failure counts as none: the query that needs it will say why. */
 static bool has_table(const struct database *db, const char *table) {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
     char *text =
         sqlite3_mprintf("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '%q%q'", table, db->suffix);
     aorta_status status = prepare(db, text, table, &statement);
@@ -50,7 +50,7 @@ static bool has_table(const struct database *db, const char *table) {
 }
 
 static bool has_column(const struct database *db, const char *table, const char *column) {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
     char *text =
         sqlite3_mprintf("SELECT 1 FROM pragma_table_info('%q%q') WHERE name = '%q'", table, db->suffix, column);
     aorta_status status = prepare(db, text, table, &statement);
@@ -65,7 +65,7 @@ static bool has_column(const struct database *db, const char *table, const char 
 /* Hands each row to `take`. With `recover`, rows before a break are kept. */
 static aorta_status each_row(struct database *db, const char *table, char *query,
                              void (*take)(struct database *db, sqlite3_stmt *row)) {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
     AORTA_TRY(prepare(db, query, table, &statement));
     long long rows = 0;
     int code;
@@ -329,7 +329,7 @@ static aorta_status no_tables(struct database *db) {
 }
 
 static aorta_status read_database(struct database *db, int64_t bytes, struct aorta_trace_list *list) {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = NULL;
     char *query = sqlite3_mprintf(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '%q*' ORDER BY name", table_prefix);
     AORTA_TRY(prepare(db, query, "cannot list its tables", &statement));

@@ -198,7 +198,7 @@ static void read_record(struct aorta_csv *csv, const struct columns *columns, st
 }
 
 static aorta_status read_records(struct aorta_csv *csv, const char *path, struct aorta_rocprof *rocprof) {
-    struct columns columns;
+    struct columns columns = {0};
     AORTA_TRY(find_columns(csv, path, &columns));
     bool more;
     for (;;) {
