@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "trace/align_match.h"
+#include "trace/inputs.h"
 #include "trace/merge_parts.h"
 
 #include <inttypes.h>
@@ -92,23 +93,27 @@ static void slim(struct aorta_trace *trace) {
     trace->shape_count = 0;
 }
 
-static aorta_status check_output(const char *const *paths, size_t count, const char *output) {
+/* Of all that was read, files of folders too. */
+static aorta_status check_output(const struct merging *m, const char *output) {
     struct stat target, file;
     if (stat(output, &target) != 0) return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (stat(paths[i], &file) == 0 && file.st_dev == target.st_dev && file.st_ino == target.st_ino)
+    for (size_t i = 0; i < m->list.count; i++) {
+        const char *path = m->list.items[i]->path;
+        if (stat(path, &file) == 0 && file.st_dev == target.st_dev && file.st_ino == target.st_ino)
             return AORTA_ERROR(AORTA_USAGE, "the output %s is one of the files to merge; name another", output);
+    }
     return NULL;
 }
 
-static aorta_status read_all(struct merging *m, const char *const *paths, size_t count,
+static aorta_status read_all(struct merging *m, const char *const *paths, size_t count, const char *output,
                              const struct aorta_trace_options *options) {
     for (size_t i = 0; i < count; i++) {
         size_t before = m->list.count;
-        AORTA_TRY(aorta_trace_open(paths[i], options, &m->list));
+        AORTA_TRY(aorta_trace_open_inputs(&paths[i], 1, options, &m->list));
         for (size_t t = before; t < m->list.count; t++)
             if (m->list.items[t]->format == AORTA_TRACE_KINETO) slim(m->list.items[t]);
     }
+    AORTA_TRY(check_output(m, output));
     m->count = m->list.count;
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
     m->sources = calloc(m->count + 1, sizeof *m->sources);
@@ -250,8 +255,7 @@ static void tell(const struct merging *m, const char *output, struct aorta_text 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                const struct aorta_trace_options *options, struct aorta_text *report) {
     struct merging m = {0};
-    aorta_status status = check_output(paths, count, output);
-    if (!status) status = read_all(&m, paths, count, options);
+    aorta_status status = read_all(&m, paths, count, output, options);
     if (!status) status = write_all(&m, output, options);
     if (!status) {
         tell(&m, output, report);
