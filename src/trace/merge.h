@@ -19,10 +19,10 @@ struct aorta_merge_source {
     const struct aorta_align_clock *clock;
 };
 
-/* Reads the files, or those of folders (inputs.h), aligns the ranks (align.h), writes `output`: packed if its name ends in .gz, under a temporary name
- * until it is whole. `report` gets the offsets, the residual and who was late, as lines of text. Traces that do not
- * know their rank get the lowest numbers free, in order. AORTA_USAGE: two files of one rank, or `output` is one of the
- * files. */
+/* Reads the files, or those of folders (inputs.h), aligns the ranks (align.h), writes `output`: packed if its name ends
+ * in .gz, under a temporary name until it is whole. `report` gets the offsets, the residual and who was late, as lines
+ * of text. Traces that do not know their rank get the lowest numbers free, in order. AORTA_USAGE: two files of one
+ * rank, or `output` is one of the files. */
 AORTA_MUST_USE aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                               const struct aorta_trace_options *options, struct aorta_text *report);
 
