@@ -32,7 +32,7 @@ static const struct small all[] = {
      {"queries", "5", "documents", "30", "width", "24", "embedding", "8", "found", "7", "kept", "3", "layers", "2",
       "heads", "3", "vocab", "50"}},
     {"torch_compile", {"width", "24", "mlp", "2", "batch", "3", "positions", "7"}},
-    {"zero_offload", {"layers", "5", "width", "24", "batch", "3"}},
+    {"zero_offload", {"layers", "5", "width", "24", "batch", "3", "threads", "3"}},
     {"async_dataload", {"images", "5", "pixels", "16", "channels", "4", "classes", "10", "chunk", "2"}},
 };
 

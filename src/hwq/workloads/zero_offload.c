@@ -1,20 +1,23 @@
 /* Training with parameters and optimizer on the host (as ZeRO-Offload: Ren et al., USENIX ATC 2021): a layer's
  * parameters are copied to the device ahead of their use, gradients are copied back as they are made, and the host runs
- * Adam on them while the device goes on.
+ * AdamW on them, on several threads, while the device goes on.
  *
  * Streams: number s modulo 4 says what it does: 0 computes, 1 copies parameters to the device, 2 copies gradients to
  * the host, 3 runs the optimizer by calls on the host. Layers are dealt out to the streams of a kind. Parameters and
  * gradients on the device have two slots each, taken by turns. A layer is y = second(relu(first(x))); the loss is half
  * the squared length of the last y, whose gradient is y itself. */
+#include "hwq/crew.h"
 #include "hwq/proof.h"
+#include "ops/cpu/cpu.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LAYERS = 64, COMPUTE = 0, FETCH = 1, OFFLOAD = 2, OPTIMIZE = 3 };
 
 struct options {
-    int64_t layers, width, batch;
+    int64_t layers, width, batch, threads;
 };
 
 /* First and second linear layer of a pair, in one piece of memory. */
@@ -25,7 +28,9 @@ struct pair {
 /* The host's side of a layer: all pinned, `count` floats each. */
 struct held {
     float *parameters, *gradients, *m, *v;
-    int64_t count, updates;
+    int64_t count;
+    struct aorta_step_state step;
+    struct aorta_hwq_crew *crew;
 };
 
 struct layer {
@@ -38,11 +43,16 @@ struct state {
     int64_t count; /* floats of a layer */
     float *x, *slots[2], *gradients[2];
     struct layer layers[MOST_LAYERS];
-    float old[MOST_LAYERS][AORTA_HWQ_SAMPLES][3]; /* verification: parameter, m and v before the update */
+    struct aorta_hwq_crew *crew;
+    int64_t spent_ns, updates;                        /* of the crew and of a layer, when the pass began */
+    float *old;                                       /* verification: parameters before the update, of all layers */
+    float moments[MOST_LAYERS][AORTA_HWQ_SAMPLES][2]; /* and samples of m and v */
     struct aorta_hwq_results results;
 };
 
-static const float rate = 1e-4f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+/* torch.optim.AdamW's, but for the rate: all weights of a wide layer moving by 1e-3 at once would be too much for it.
+ */
+static const float rate = 1e-5f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
 
 static int stream_for(const struct aorta_hwq *hwq, int what, int64_t layer) {
     const int count = (hwq->stream_count - what + 3) / 4;
@@ -67,9 +77,11 @@ static struct pair views(int64_t width, float *weights, float *gradients) {
 
 /* ---- setup ---- */
 
-static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, int64_t count, int64_t width, uint64_t id) {
+static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, struct aorta_hwq_crew *crew, int64_t count,
+                               uint64_t id) {
+    const int64_t width = ((const struct options *)hwq->options)->width;
     float **const buffers[] = {&held->parameters, &held->gradients, &held->m, &held->v};
-    *held = (struct held){.count = count};
+    *held = (struct held){.count = count, .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f}, .crew = crew};
     for (int i = 0; i < 4; i++) {
         void *memory;
         AORTA_TRY(aorta_hwq_pinned(hwq, (size_t)count * sizeof(float), "parameters and optimizer", &memory));
@@ -82,7 +94,7 @@ static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, int64_t
 static aorta_status setup_layer(struct aorta_hwq *hwq, struct state *state, int64_t index) {
     const struct options *o = hwq->options;
     struct layer *layer = &state->layers[index];
-    AORTA_TRY(setup_held(hwq, &layer->held, state->count, o->width, 10 * (uint64_t)(index + 1)));
+    AORTA_TRY(setup_held(hwq, &layer->held, state->crew, state->count, 10 * (uint64_t)(index + 1)));
     float **const buffers[] = {&layer->hidden, &layer->y, &layer->dhidden, &layer->dx};
     for (int i = 0; i < 4; i++)
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch * o->width, "activations", buffers[i]));
@@ -91,11 +103,17 @@ static aorta_status setup_layer(struct aorta_hwq *hwq, struct state *state, int6
     return NULL;
 }
 
+static void teardown(struct aorta_hwq *hwq, void *opaque) {
+    (void)hwq;
+    aorta_hwq_crew_destroy(((struct state *)opaque)->crew);
+}
+
 static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     const struct options *o = hwq->options;
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
     struct state *state = *made;
     state->count = 2 * (o->width * o->width + o->width);
+    AORTA_TRY(aorta_hwq_crew_create(o->threads ? (int)o->threads : aorta_hwq_crew_size(), &state->crew));
     AORTA_TRY(aorta_hwq_input(hwq, 1, o->batch * o->width, 1.0f, "input", &state->x));
     for (int i = 0; i < 2; i++) {
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->count, "parameters of a layer", &state->slots[i]));
@@ -107,20 +125,25 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 
 /* ---- the optimizer, on the host ---- */
 
-/* Adam (Kingma & Ba, 2015). Runs as a call in stream order. */
+static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
+    const struct held *h = user;
+    const struct aorta_adamw_args args = {
+        .shape = {count, beta1, beta2, epsilon, decay, &h->step, AORTA_F32},
+        .parameter = h->parameters + first,
+        .gradient = h->gradients + first,
+        .m = h->m + first,
+        .v = h->v + first,
+    };
+    return aorta_cpu_ops()->adamw(&args);
+}
+
+/* Runs as a call in stream order, where operations of src/ops cannot be queued: hence their loops themselves. */
 static aorta_status optimize(void *user) {
     struct held *h = user;
-    h->updates++;
-    const float correction1 = 1.0f - powf(beta1, (float)h->updates);
-    const float correction2 = 1.0f - powf(beta2, (float)h->updates);
-    const float *restrict g = h->gradients;
-    float *restrict p = h->parameters, *restrict m = h->m, *restrict v = h->v;
-    for (int64_t i = 0; i < h->count; i++) {
-        m[i] = beta1 * m[i] + (1.0f - beta1) * g[i];
-        v[i] = beta2 * v[i] + (1.0f - beta2) * g[i] * g[i];
-        p[i] -= rate * (m[i] / correction1) / (sqrtf(v[i] / correction2) + epsilon);
-    }
-    return NULL;
+    const double t = (double)++h->step.updates;
+    h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
+    h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
+    return aorta_hwq_crew_run(h->crew, optimize_piece, h, h->count);
 }
 
 /* ---- one iteration ---- */
@@ -188,7 +211,7 @@ static aorta_status update(struct aorta_hwq *hwq, struct state *state, int64_t l
     AORTA_TRY(aorta_event_record(layer->offloaded, hwq->streams[s]));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->offloaded));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->fetched)); /* the copy that reads the parameters has ended */
-    AORTA_TRY(aorta_hwq_begin(hwq, h, AORTA_HWQ_HOST, "adam"));
+    AORTA_TRY(aorta_hwq_begin(hwq, h, AORTA_HWQ_HOST, "adamw"));
     AORTA_TRY(aorta_host_call(hwq->streams[h], optimize, &layer->held));
     return aorta_hwq_end(hwq, h);
 }
@@ -215,71 +238,135 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
     return NULL;
 }
 
+static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
+    struct state *state = opaque;
+    (void)hwq;
+    state->spent_ns = aorta_hwq_crew_spent_ns(state->crew);
+    state->updates = state->layers[0].held.step.updates;
+    return NULL;
+}
+
+/* What the optimizer takes of an iteration. Four floats of each parameter are read and three written. */
+static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
+    const struct state *state = opaque;
+    const struct options *o = hwq->options;
+    const double iterations = (double)(state->layers[0].held.step.updates - state->updates);
+    const double ms = (double)(aorta_hwq_crew_spent_ns(state->crew) - state->spent_ns) * 1e-6 / iterations;
+    const double gigabytes = 7.0 * sizeof(float) * (double)(o->layers * state->count) * 1e-9;
+    const char *const reason = "no iteration was measured";
+    AORTA_TRY(aorta_hwq_result_figure(result, "optimizer", "ms", ms, reason));
+    return aorta_hwq_result_figure(result, "optimizer_memory_rate", "GB/s", gigabytes / (ms * 1e-3), reason);
+}
+
 /* ---- verification ---- */
 
-/* One step of Adam from what was there before, in double precision. */
+/* One step of AdamW from what was there before, in double precision. */
 static void prove_update(struct aorta_hwq_proof *proof, const struct state *state, int64_t l) {
     const struct held *h = &state->layers[l].held;
-    const double b1 = (double)beta1, b2 = (double)beta2;
-    const double correction1 = 1.0 - pow(b1, (double)h->updates), correction2 = 1.0 - pow(b2, (double)h->updates);
+    const float *old = state->old + l * state->count;
+    const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)h->step.updates;
+    const double correction1 = 1.0 - pow(b1, t), correction2 = 1.0 - pow(b2, t);
     for (int64_t i = 0; i < aorta_hwq_sample_count(h->count); i++) {
         const int64_t at = aorta_hwq_sample(i, h->count);
-        const float *old = state->old[l][i];
-        const double g = (double)h->gradients[at], m = b1 * (double)old[1] + (1.0 - b1) * g;
-        const double v = b2 * (double)old[2] + (1.0 - b2) * g * g;
-        const double p = (double)old[0] - (double)rate * (m / correction1) / (sqrt(v / correction2) + (double)epsilon);
-        aorta_hwq_compare(proof->check, (double)h->parameters[at], p, 1e-7 + 1e-3 * (double)rate, 1e-6,
-                          "parameter %lld of layer %lld", (long long)at, (long long)l);
+        const double g = (double)h->gradients[at], before = (double)old[at];
+        const double old_m = b1 * (double)state->moments[l][i][0], old_v = b2 * (double)state->moments[l][i][1];
+        const double m = old_m + (1.0 - b1) * g, v = old_v + (1.0 - b2) * g * g;
+        const double p =
+            before - lr * (double)decay * before - lr * (m / correction1) / (sqrt(v / correction2) + (double)epsilon);
+        /* m can be the small difference of large terms. */
+        aorta_hwq_compare(proof->check, (double)h->m[at], m, 1e-6 * (fabs(old_m) + fabs(g)) + 1e-30, 0,
+                          "m %lld of layer %lld", (long long)at, (long long)l);
+        aorta_hwq_compare(proof->check, (double)h->v[at], v, 1e-30, 1e-5, "v %lld of layer %lld", (long long)at,
+                          (long long)l);
+        /* A step is smaller than its parameter by so much that what is compared is the change. */
+        aorta_hwq_compare(proof->check, (double)h->parameters[at] - before, p - before,
+                          1.2e-7 * fabs(before) + 1e-3 * lr, 0, "change of parameter %lld of layer %lld", (long long)at,
+                          (long long)l);
     }
 }
 
-/* A layer whose parameters, as they were, are still on the device. */
+/* The slope before the first linear layer of a pair: relu'(hidden) · dy · weight. */
+static aorta_status prove_slope(struct aorta_hwq_proof *proof, const struct layer *layer,
+                                const struct aorta_hwq_layer *second, const float *slope, int64_t rows) {
+    const int64_t width = second->in, count = rows * width;
+    const float *dy, *weight, *hidden, *dhidden;
+    AORTA_TRY(aorta_hwq_fetch(proof, slope, count, &dy));
+    AORTA_TRY(aorta_hwq_fetch(proof, second->weight, width * width, &weight));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->hidden, count, &hidden));
+    AORTA_TRY(aorta_hwq_fetch(proof, layer->dhidden, count, &dhidden));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t at = aorta_hwq_sample(i, count), row = at / width, column = at % width;
+        double sum = 0.0, magnitude = 0.0;
+        for (int64_t k = 0; k < width; k++) {
+            const double product = (double)dy[row * width + k] * (double)weight[k * width + column];
+            sum += product;
+            magnitude += fabs(product);
+        }
+        aorta_hwq_compare(proof->check, (double)dhidden[at], hidden[at] > 0.0f ? sum : 0.0,
+                          AORTA_HWQ_FP32 * magnitude + 1e-30, 0, "gradient between the layers of a pair[%lld, %lld]",
+                          (long long)row, (long long)column);
+    }
+    return NULL;
+}
+
+/* Against the parameters that the host had before the iteration, so that the copies are checked as well. */
 static aorta_status prove_layer(struct aorta_hwq_proof *proof, const struct state *state, int64_t l) {
     const struct options *o = proof->hwq->options;
     const struct layer *layer = &state->layers[l];
-    const struct pair p = views(o->width, state->slots[l % 2], state->gradients[l % 2]);
-    AORTA_TRY(aorta_hwq_prove_linear(proof, "first", &p.first, o->batch, input_of(state, l), layer->hidden,
-                                     AORTA_HWQ_RELU, AORTA_HWQ_FP32));
-    AORTA_TRY(aorta_hwq_prove_linear(proof, "second", &p.second, o->batch, layer->hidden, layer->y, AORTA_HWQ_PLAIN,
+    const struct pair p = views(o->width, state->old + l * state->count, layer->held.gradients);
+    const float *x = input_of(state, l), *dy = slope_of(state, o, l);
+    const int64_t n = o->batch;
+    AORTA_TRY(aorta_hwq_prove_linear(proof, "first", &p.first, n, x, layer->hidden, AORTA_HWQ_RELU, AORTA_HWQ_FP32));
+    AORTA_TRY(aorta_hwq_prove_linear(proof, "second", &p.second, n, layer->hidden, layer->y, AORTA_HWQ_PLAIN,
                                      AORTA_HWQ_FP32));
-    return aorta_hwq_prove_input(proof, "gradient before a layer", &p.first, o->batch, layer->dhidden, layer->dx, NULL);
+    AORTA_TRY(prove_slope(proof, layer, &p.second, dy, n));
+    AORTA_TRY(aorta_hwq_prove_input(proof, "gradient before a pair", &p.first, n, layer->dhidden, layer->dx, NULL));
+    AORTA_TRY(aorta_hwq_prove_weight(proof, "first, on the host", &p.first, n, x, layer->dhidden, 1.0));
+    return aorta_hwq_prove_weight(proof, "second, on the host", &p.second, n, layer->hidden, dy, 1.0);
 }
 
 static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
     const struct state *state = opaque;
     const struct options *o = proof->hwq->options;
     for (int64_t l = 0; l < o->layers; l++) {
-        const struct layer *layer = &state->layers[l];
-        const struct pair p = views(o->width, layer->held.parameters, layer->held.gradients);
-        if (l < 2) AORTA_TRY(prove_layer(proof, state, l));
-        AORTA_TRY(aorta_hwq_prove_weight(proof, "first, on the host", &p.first, o->batch, input_of(state, l),
-                                         layer->dhidden, 1.0));
-        AORTA_TRY(aorta_hwq_prove_weight(proof, "second, on the host", &p.second, o->batch, layer->hidden,
-                                         slope_of(state, o, l), 1.0));
+        AORTA_TRY(prove_layer(proof, state, l));
         prove_update(proof, state, l);
     }
     return NULL;
 }
 
+/* Keeps what the update will start from, and forgets the gradients of the iteration before. */
+static void remember(struct state *state, int64_t l) {
+    const struct held *h = &state->layers[l].held;
+    memcpy(state->old + l * h->count, h->parameters, (size_t)h->count * sizeof(float));
+    memset(h->gradients, 0xFF, (size_t)h->count * sizeof(float));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(h->count); i++) {
+        const int64_t at = aorta_hwq_sample(i, h->count);
+        state->moments[l][i][0] = h->m[at];
+        state->moments[l][i][1] = h->v[at];
+    }
+}
+
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
     struct state *state = opaque;
     const struct options *o = hwq->options;
-    for (int64_t l = 0; l < o->layers; l++) {
-        const struct held *h = &state->layers[l].held;
-        for (int64_t i = 0; i < aorta_hwq_sample_count(h->count); i++) {
-            const int64_t at = aorta_hwq_sample(i, h->count);
-            const float now[3] = {h->parameters[at], h->m[at], h->v[at]};
-            memcpy(state->old[l][i], now, sizeof now);
-        }
-    }
-    return aorta_hwq_prove(hwq, result, &state->results, state, iterate, compare);
+    state->old = malloc((size_t)(o->layers * state->count) * sizeof(float));
+    if (!state->old) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a copy of the parameters to verify");
+    for (int64_t l = 0; l < o->layers; l++) remember(state, l);
+    aorta_status status = aorta_hwq_prove(hwq, result, &state->results, state, iterate, compare);
+    free(state->old);
+    state->old = NULL;
+    return status;
 }
 
 static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS}, widths = {.min = 1, .max = 32768};
+static const struct aorta_range_limits thread_count = {.min = 0, .max = 256};
 static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, layers, "4", layer_count, "layers, of two linear ones each"),
     AORTA_HWQ_ROW(struct options, width, "4096", widths, "width of all of them"),
     AORTA_HWQ_ROW(struct options, batch, "16", aorta_hwq_sizes, "samples"),
+    AORTA_HWQ_ROW(struct options, threads, "0", thread_count,
+                  "threads of the optimizer; 0: one for each processor, 16 at most"),
 };
 
 const struct aorta_hwq_workload aorta_hwq_zero_offload = {
@@ -295,10 +382,15 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--width 1024: a smaller optimizer step lets the copies show; aorta sdma measures them alone",
+    .try_next =
+        "--threads 1 and more show what the optimizer costs; with --width 1024 copies count for more, and aorta sdma "
+        "measures those alone",
     .role = role,
     .setup = setup,
+    .start = start,
     .iterate = iterate,
     .work = work,
     .verify = verify,
+    .report = report,
+    .teardown = teardown,
 };
