@@ -281,6 +281,22 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
     return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
+/* ---- what it found ---- */
+
+static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
+    const struct state *state = opaque;
+    int32_t loads[MOST_EXPERTS];
+    AORTA_TRY(aorta_hwq_download(hwq, loads, state->plan.loads, (size_t)state->shape.experts * sizeof *loads));
+    double most = 0.0, dropped = 0.0;
+    for (int64_t e = 0; e < state->shape.experts; e++) {
+        most = fmax(most, (double)loads[e]);
+        dropped += fmax((double)(loads[e] - state->shape.capacity), 0.0);
+    }
+    const double all = (double)(state->shape.tokens * state->shape.top);
+    AORTA_TRY(aorta_hwq_result_figure(result, "busiest_expert_share", "of choices", most / all, NULL));
+    return aorta_hwq_result_figure(result, "dropped_share", "of choices", dropped / all, NULL);
+}
+
 static const struct aorta_range_limits expert_count = {.min = 1, .max = MOST_EXPERTS}, top_count = {.min = 1, .max = 8};
 static const struct aorta_range_limits factors = {.min = 0.1, .max = 64};
 static const struct aorta_option rows[] = {
@@ -320,4 +336,5 @@ const struct aorta_hwq_workload aorta_hwq_moe = {
     .iterate = iterate,
     .work = work,
     .verify = verify,
+    .report = report,
 };

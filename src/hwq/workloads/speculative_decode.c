@@ -49,6 +49,7 @@ struct request {
     int64_t *tokens;                    /* the last one of the text so far, then the proposed ones */
     int64_t *positions, *step, *totals; /* tokens so far; iterations; tokens accepted since `start` */
     int32_t *accepted, *counts;
+    int64_t start_step; /* *step at `start` */
     struct aorta_event *drafted, *verified, *decided, *finished;
 };
 
@@ -165,10 +166,13 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 }
 
 static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
-    const struct state *state = opaque;
+    struct state *state = opaque;
     static const int64_t none = 0;
-    for (int64_t r = 0; r < state->request_count; r++)
-        AORTA_TRY(aorta_hwq_upload(hwq, state->requests[r].totals, &none, sizeof none));
+    for (int64_t i = 0; i < state->request_count; i++) {
+        struct request *r = &state->requests[i];
+        AORTA_TRY(aorta_hwq_upload(hwq, r->totals, &none, sizeof none));
+        AORTA_TRY(aorta_hwq_download(hwq, &r->start_step, r->step, sizeof r->start_step));
+    }
     return NULL;
 }
 
@@ -276,6 +280,22 @@ static aorta_status work(struct aorta_hwq *hwq, void *opaque, int64_t iterations
         *amount += (double)accepted;
     }
     return NULL;
+}
+
+/* How many of the tokens that were proposed since `start` have been accepted. */
+static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
+    const struct state *state = opaque;
+    const struct options *o = hwq->options;
+    double accepted = 0.0, proposed = 0.0;
+    for (int64_t r = 0; r < state->request_count; r++) {
+        int64_t total, step;
+        AORTA_TRY(aorta_hwq_download(hwq, &total, state->requests[r].totals, sizeof total));
+        AORTA_TRY(aorta_hwq_download(hwq, &step, state->requests[r].step, sizeof step));
+        accepted += (double)total;
+        proposed += (double)(o->drafted * (step - state->requests[r].start_step));
+    }
+    return aorta_hwq_result_figure(result, "accepted_share", "of proposed tokens",
+                                   proposed > 0.0 ? accepted / proposed : NAN, "no iterations");
 }
 
 /* ---- verification ---- */
@@ -446,4 +466,5 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .iterate = iterate,
     .work = work,
     .verify = verify,
+    .report = report,
 };
