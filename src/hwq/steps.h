@@ -21,8 +21,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_state(struct aorta_hwq *hwq, size_t bytes,
 /* Rows of options: a whole number, member of struct `owner`. */
 #define AORTA_HWQ_ROW(owner, member, text, range, words)                                                               \
     {                                                                                                                  \
-        .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = text,                 \
-        .limits = &(range), .help = words                                                                              \
+        .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
+        .limits = &(range), .help = (words)                                                                            \
     }
 extern const struct aorta_range_limits aorta_hwq_sizes; /* 1 … 2^20 */
 /* Memory for `count` floats, filled with inputs. */

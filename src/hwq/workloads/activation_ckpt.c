@@ -238,7 +238,7 @@ static aorta_status prove_segment(struct aorta_hwq_proof *proof, const struct st
 
 static aorta_status prove_segments(struct aorta_hwq_proof *proof, const struct state *state) {
     const struct options *o = proof->hwq->options;
-    const struct row row = {malloc((size_t)o->width * sizeof(double)), malloc((size_t)o->hidden * sizeof(double))};
+    const struct row row = {calloc((size_t)o->width, sizeof(double)), calloc((size_t)o->hidden, sizeof(double))};
     aorta_status status = row.x && row.inner ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory to verify a row");
     for (int64_t segment = 0; segment < state->segments && !status; segment++)
         status = prove_segment(proof, state, segment, row);

@@ -163,10 +163,9 @@ static struct aorta_products prompt_products(const struct options *o, bool score
 }
 
 static struct aorta_softmax prompt_softmax(const struct options *o) {
-    return (struct aorta_softmax){.rows = o->heads * o->positions,
-                                  .width = o->positions,
-                                  .scale = 1.0f / sqrtf((float)(o->width / o->heads)),
-                                  .causal = true};
+    const int64_t dim = o->width / o->heads;
+    return (struct aorta_softmax){
+        .rows = o->heads * o->positions, .width = o->positions, .scale = 1.0f / sqrtf((float)dim), .causal = true};
 }
 
 static aorta_status prompt_attention(struct aorta_hwq *hwq, int s, const struct group *g, const float *qkv,

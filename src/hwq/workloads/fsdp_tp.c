@@ -197,7 +197,8 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct fsdp_state), made));
     struct fsdp_state *state = *made;
     AORTA_TRY(setup_groups(hwq, state));
-    const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused), unit = 64 * state->shards;
+    const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused),
+                  unit = 64 * (state->shards > 1 ? state->shards : 1);
     state->padded = (count + unit - 1) / unit * unit;
     state->part_count = quarter(hwq, GATHER) < o->batch ? quarter(hwq, GATHER) : o->batch;
     for (int i = 0; i < 2; i++)
@@ -244,9 +245,10 @@ static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, in
 }
 
 struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences) {
+    const int64_t dim = o->width / o->heads;
     return (struct aorta_softmax){.rows = sequences * (o->heads / o->tensor) * o->positions,
                                   .width = o->positions,
-                                  .scale = 1.0f / sqrtf((float)(o->width / o->heads))};
+                                  .scale = 1.0f / sqrtf((float)dim)};
 }
 
 /* Products of all heads of one sequence: of matrices [positions, head] in rows of qkv or of the context, and of the

@@ -125,7 +125,8 @@ static aorta_status prove_attention_backward(const struct place *at) {
     AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dscores, count, &ds));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t place = aorta_hwq_sample(i, count), row = place / t * t;
-        const double scale = 1.0 / sqrt((double)(o->width / o->heads));
+        const int64_t dim = o->width / o->heads;
+        const double scale = 1.0 / sqrt((double)dim);
         double along = 0.0, most = 0.0;
         for (int64_t j = row; j < row + t; j++) along += (double)p[j] * (double)dp[j];
         for (int64_t j = row; j < row + t; j++) most = fmax(most, fabs((double)dp[j]));

@@ -272,9 +272,8 @@ static aorta_status prove_step(struct aorta_hwq_proof *proof, const struct state
         sum *= (double)aorta_comm_size(proof->hwq->world);
         /* Both are much smaller than the parameter: what is compared is the change. */
         const double change = -(double)rate * sum;
-        aorta_hwq_compare(proof->check, (double)new[at] - (double)old[at], change,
-                          1.2e-7 * fabs((double)old[at]) + 1e-9, 1e-4, "change of a weight[%lld, %lld]", (long long)row,
-                          (long long)column);
+        aorta_hwq_compare(proof->check, (double)new[at] - (double)old[at], change, 2e-7 * fabs((double)old[at]) + 1e-9,
+                          1e-4, "change of a weight[%lld, %lld]", (long long)row, (long long)column);
     }
     return NULL;
 }
