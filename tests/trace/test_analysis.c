@@ -364,7 +364,7 @@ static void check_lanes(const struct aorta_trace_rank *rank, const int64_t *stre
 
 /* Durations of one name, sorted the slow way. */
 static void check_kernel_row(const struct aorta_trace_rank *rank, const struct aorta_trace_kernel_row *row) {
-    double sorted[MOST_WORK];
+    double sorted[MOST_WORK + 1] = {0};
     size_t count = 0;
     for (size_t i = 0; i < rank->work_count; i++) {
         if (rank->work[i].name != row->name) continue;
