@@ -1,5 +1,7 @@
 #include "hwq/kept.h"
 
+#include "base/random.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +15,19 @@ struct kept_item {
 
 struct aorta_hwq_kept {
     struct kept_item *last;
+    struct aorta_normal_table *table;
 };
 
 aorta_status aorta_hwq_kept_create(struct aorta_hwq *hwq) {
     hwq->kept = calloc(1, sizeof *hwq->kept);
     return hwq->kept ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload");
+}
+
+const struct aorta_normal_table *aorta_hwq_kept_table(const struct aorta_hwq *hwq) {
+    if (hwq->kept->table) return hwq->kept->table;
+    hwq->kept->table = malloc(sizeof *hwq->kept->table);
+    if (hwq->kept->table) aorta_normal_table_fill(hwq->kept->table);
+    return hwq->kept->table;
 }
 
 static void destroy_item(struct aorta_hwq *hwq, const struct kept_item *item) {
@@ -38,6 +48,7 @@ void aorta_hwq_kept_destroy(struct aorta_hwq *hwq) {
         destroy_item(hwq, item);
         free(item);
     }
+    if (hwq->kept) free(hwq->kept->table);
     free(hwq->kept);
     hwq->kept = NULL;
 }

@@ -13,6 +13,9 @@ struct aorta_hwq_shot {
 };
 
 AORTA_MUST_USE aorta_status aorta_hwq_kept_create(struct aorta_hwq *hwq);
+/* Quantiles for random inputs: made at first use, NULL when memory is exhausted. */
+struct aorta_normal_table;
+const struct aorta_normal_table *aorta_hwq_kept_table(const struct aorta_hwq *hwq);
 void aorta_hwq_kept_destroy(struct aorta_hwq *hwq); /* streams idle; NULL in hwq->kept is fine */
 
 #endif

@@ -1,0 +1,342 @@
+/* The harness: passes, gates and gaps, on the CPU device, and the workloads of P0 and comms_compute_overlap. */
+#include "check.h"
+
+#include "hwq/gaps.h"
+#include "hwq/groups.h"
+#include "hwq/run.h"
+#include "hwq/sweep.h"
+
+#include <jansson.h>
+#include <math.h>
+
+/* ---- gaps ---- */
+
+static void add(struct aorta_hwq_spans *spans, int stream, int64_t start, int64_t end) {
+    const struct aorta_hwq_span span = {stream, AORTA_HWQ_KERNEL, "k", start, end};
+    check_ok(aorta_hwq_spans_add(spans, &span));
+}
+
+/* Stream 0: 0–10, 13–20; stream 1: 12–30, 35–40; stream 0 again 50–60.
+ * intra: 13−10, 50−20, 35−30; inter: 12 after 0's 10, 35 after 1's own 30 (none), 50 after 1's 40. */
+static void test_gaps_of_a_known_iteration(void **state) {
+    struct aorta_hwq_spans spans = {0};
+    struct aorta_hwq_gaps gaps = {0};
+    (void)state;
+    add(&spans, 1, 12, 30); /* the order of noting does not matter */
+    add(&spans, 0, 0, 10);
+    add(&spans, 0, 13, 20);
+    add(&spans, 0, 50, 60);
+    add(&spans, 1, 35, 40);
+    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    assert_int_equal(gaps.intra.count, 3);
+    assert_true(aorta_hwq_samples_median(&gaps.intra) == 5);
+    assert_int_equal(gaps.inter.count, 2);
+    assert_true(gaps.inter.items[0] == 2 && gaps.inter.items[1] == 10);
+    aorta_hwq_gaps_free(&gaps);
+    aorta_hwq_spans_free(&spans);
+}
+
+static void test_a_span_without_length_does_not_precede_itself(void **state) {
+    struct aorta_hwq_spans spans = {0};
+    struct aorta_hwq_gaps gaps = {0};
+    (void)state;
+    add(&spans, 0, 0, 4);
+    add(&spans, 1, 6, 6);
+    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    assert_int_equal(gaps.inter.count, 1);
+    assert_true(gaps.inter.items[0] == 2);
+    assert_true(isnan(aorta_hwq_samples_median(&gaps.intra)));
+    aorta_hwq_gaps_free(&gaps);
+    aorta_hwq_spans_free(&spans);
+}
+
+/* ---- scaling ---- */
+
+static void test_scaling_finds_peak_and_inflection(void **state) {
+    const struct aorta_hwq_result results[] = {
+        {.stream_count = 1, .throughput = 10},
+        {.stream_count = 2, .throughput = 19},
+        {.stream_count = 4, .throughput = 30.4}, /* 0.76 against 0.95: exactly a fifth */
+        {.stream_count = 8, .throughput = 29}};
+    struct aorta_hwq_scaling scaling;
+    (void)state;
+    check_ok(aorta_hwq_scaling_make(results, 4, &scaling));
+    assert_true(fabs(scaling.efficiencies[1] - 0.95) < 1e-12);
+    assert_int_equal(scaling.inflection_point, 4);
+    assert_int_equal(scaling.peak_streams, 4);
+    aorta_hwq_scaling_free(&scaling);
+    check_ok(aorta_hwq_scaling_make(results, 2, &scaling));
+    assert_int_equal(scaling.inflection_point, 0);
+    aorta_hwq_scaling_free(&scaling);
+}
+
+/* ---- words on the command line ---- */
+
+static void test_process_groups(void **state) {
+    struct aorta_hwq_group_list list;
+    (void)state;
+    check_ok(aorta_hwq_groups_parse(" [0,1], [3 ,2]", 2, 4, &list));
+    assert_int_equal(list.groups, 2);
+    assert_int_equal(list.count, 2);
+    assert_int_equal(list.ranks[0], 3);
+    check_ok(aorta_hwq_groups_parse("[0,1]", 3, 4, &list));
+    assert_int_equal(list.count, 0);
+    check_fails(aorta_hwq_groups_parse("[0,1", 0, 4, &list), AORTA_USAGE, "\"]\" is missing at character 5");
+    check_fails(aorta_hwq_groups_parse("0,1", 0, 4, &list), AORTA_USAGE, "\"[\" is missing");
+    check_fails(aorta_hwq_groups_parse("[0,,1]", 0, 4, &list), AORTA_USAGE, "a rank is missing at character 4");
+    check_fails(aorta_hwq_groups_parse("[]", 0, 4, &list), AORTA_USAGE, "a rank is missing");
+    check_fails(aorta_hwq_groups_parse("[0,4]", 0, 4, &list), AORTA_USAGE, "there is no rank 4");
+    check_fails(aorta_hwq_groups_parse("[0,1],[1,2]", 0, 4, &list), AORTA_USAGE, "rank 1 stands there twice");
+    check_fails(aorta_hwq_groups_parse("[0] x", 0, 4, &list), AORTA_USAGE, "or the end is missing");
+}
+
+static void test_sizes_and_shapes(void **state) {
+    int64_t bytes, shape[3];
+    (void)state;
+    check_ok(aorta_hwq_size_parse("comm-size", "128M", &bytes));
+    assert_int_equal(bytes, 128 << 20);
+    check_ok(aorta_hwq_size_parse("comm-size", "1.5k", &bytes));
+    assert_int_equal(bytes, 1536);
+    check_fails(aorta_hwq_size_parse("comm-size", "12X", &bytes), AORTA_USAGE, "--comm-size \"12X\"");
+    check_fails(aorta_hwq_size_parse("comm-size", "-1", &bytes), AORTA_USAGE, "a number of bytes");
+    check_ok(aorta_hwq_shape_parse("mm-dim", "64", shape));
+    assert_int_equal(shape[2], 64);
+    check_ok(aorta_hwq_shape_parse("mm-dim", "8,16,32", shape));
+    assert_int_equal(shape[1], 16);
+    check_fails(aorta_hwq_shape_parse("mm-dim", "8,16", shape), AORTA_USAGE, "--mm-dim \"8,16\"");
+    check_fails(aorta_hwq_shape_parse("mm-dim", "0", shape), AORTA_USAGE, "one size or three");
+    check_fails(aorta_hwq_shape_parse("mm-dim", "8,16,32,1", shape), AORTA_USAGE, "one size or three");
+}
+
+static void test_unknown_workloads_name_the_nearest(void **state) {
+    const struct aorta_hwq_workload *found;
+    (void)state;
+    check_fails(aorta_hwq_find("tiny_kernl", &found), AORTA_USAGE, "did you mean \"tiny_kernel_stress\"");
+    check_fails(aorta_hwq_find("large_gem_only", &found), AORTA_USAGE, "did you mean \"large_gemm_only\"");
+    check_ok(aorta_hwq_find("hetero_kernels", &found));
+}
+
+/* ---- runs ---- */
+
+struct setting {
+    const char *key, *value;
+};
+
+struct rig {
+    struct aorta_device *device;
+    struct aorta_comm *world;
+    struct aorta_arena arena;
+    _Alignas(16) unsigned char options[AORTA_HWQ_OPTION_BYTES];
+    struct aorta_hwq_run run;
+};
+
+static void open_rig(struct rig *rig, const char *name, const struct setting *settings) {
+    memset(rig, 0, sizeof *rig);
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &rig->device));
+    rig->run = (struct aorta_hwq_run){.options = rig->options,
+                                      .device = rig->device,
+                                      .iterations = 4,
+                                      .warmup = 1,
+                                      .verify = true,
+                                      .ranks = {.world_size = 1, .local_world_size = 1}};
+    check_ok(aorta_hwq_find(name, &rig->run.workload));
+    const struct aorta_hwq_workload *w = rig->run.workload;
+    for (size_t i = 0; i < w->option_count; i++) {
+        check_ok(aorta_option_store_default(&w->options[i], rig->options, &rig->arena));
+        for (const struct setting *s = settings; s && s->key; s++) {
+            const struct aorta_scalar scalar = {s->value, false};
+            aorta_status status = NULL;
+            if (strcmp(s->key, w->options[i].key) != 0) continue;
+            assert_true(aorta_option_store(&w->options[i], &scalar, 1, false, rig->options, &rig->arena, &status));
+        }
+    }
+    if (!w->collectives) return;
+    const struct aorta_comm_options options = {
+        .device = rig->device, .backend = "local", .ranks = rig->run.ranks, .timeout_s = 30};
+    check_ok(aorta_comm_open(&options, &rig->world));
+    rig->run.world = rig->world;
+}
+
+static void close_rig(struct rig *rig) {
+    aorta_comm_close(rig->world);
+    aorta_device_close(rig->device);
+    aorta_arena_free(&rig->arena);
+}
+
+static void check_result(const struct aorta_hwq_result *result, const struct aorta_hwq_run *run) {
+    assert_non_null(result->verified);
+    assert_string_equal(result->verified, "passed");
+    assert_int_equal(result->iteration_count, run->iterations);
+    for (size_t i = 0; i < result->iteration_count; i++) assert_true(result->iteration_times_ms[i] > 0.0);
+    assert_true(result->throughput > 0.0);
+    const struct aorta_hwq_switch *found = &result->switch_latency;
+    assert_null(found->reason);
+    assert_true(found->inter_samples > 0 && found->intra_samples > 0 && found->probe_samples > 100);
+    assert_true(isfinite(found->inter_gap_ms) && isfinite(found->intra_gap_ms) && isfinite(found->overhead_ms));
+    assert_true(aorta_hwq_result_find(result, "launches_per_second")->value > 0.0);
+    assert_true(result->memory.peak >= result->memory.allocated && result->memory.allocated > 0);
+}
+
+static void run_well(struct rig *rig, int64_t streams) {
+    struct aorta_hwq_result result;
+    rig->run.streams = streams;
+    check_ok(aorta_hwq_run_execute(&rig->run, &result));
+    check_result(&result, &rig->run);
+    aorta_hwq_result_free(&result);
+}
+
+/* Eager, as a graph, behind a gate and both; all ways to wait; on the fewest and on many streams. */
+static void run_every_way(const char *name, const struct setting *settings) {
+    struct rig rig;
+    open_rig(&rig, name, settings);
+    for (int way = 0; way < 4; way++) {
+        rig.run.graph = way & 1;
+        rig.run.gate = way & 2;
+        run_well(&rig, rig.run.workload->min_streams);
+        run_well(&rig, 8);
+    }
+    rig.run.gate = false;
+    for (int graph = 0; graph < 2; graph++)
+        for (int sync = AORTA_HWQ_END_ONLY; sync <= AORTA_HWQ_NONE; sync++) {
+            rig.run.graph = graph;
+            rig.run.sync = (enum aorta_hwq_sync)sync;
+            run_well(&rig, 4);
+        }
+    close_rig(&rig);
+}
+
+static void test_tiny_kernel_stress(void **state) {
+    const struct setting settings[] = {{"chains", "5"}, {0}};
+    (void)state;
+    run_every_way("tiny_kernel_stress", settings);
+}
+
+static void test_large_gemm_only(void **state) {
+    const struct setting settings[] = {{"size", "48"}, {0}};
+    (void)state;
+    run_every_way("large_gemm_only", settings);
+}
+
+static void test_hetero_kernels(void **state) {
+    const char *const orders[] = {"alternating", "batched", "random"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const struct setting settings[] = {{"size", "48"}, {"interleave", orders[i]}, {0}};
+        run_every_way("hetero_kernels", settings);
+    }
+}
+
+static void test_comms_compute_overlap(void **state) {
+    const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct setting settings[] = {
+            {"mm_dim", "32,16,48"}, {"comm_size", "4K"}, {"collective", kinds[i]}, {"num_compute", "3"}, {0}};
+        run_every_way("comms_compute_overlap", settings);
+    }
+}
+
+static void test_launches_are_counted(void **state) {
+    const struct setting settings[] = {{"chains", "5"}, {0}};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "tiny_kernel_stress", settings);
+    for (int graph = 0; graph < 2; graph++) {
+        struct aorta_hwq_result result;
+        rig.run.graph = graph;
+        rig.run.streams = 3;
+        check_ok(aorta_hwq_run_execute(&rig.run, &result));
+        assert_true(aorta_hwq_result_find(&result, "launches_per_iteration")->value == 5 * 4 * 3);
+        aorta_hwq_result_free(&result);
+    }
+    close_rig(&rig);
+}
+
+/* A verification that cannot fail would show nothing: here an input is changed behind the workload's back. */
+static aorta_status spoil(struct aorta_hwq *hwq, void *state) {
+    float *const *values = state; /* the first member of the workload's state */
+    return aorta_fill_bytes(hwq->streams[0], values[0], 0, sizeof(float));
+}
+
+static void test_wrong_results_are_found(void **state) {
+    const struct setting settings[] = {{"chains", "5"}, {0}};
+    struct aorta_hwq_result result;
+    struct aorta_hwq_workload spoilt;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "tiny_kernel_stress", settings);
+    spoilt = *rig.run.workload;
+    spoilt.iterate = spoil;
+    rig.run.workload = &spoilt;
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    assert_string_equal(result.verified, "failed");
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+static void test_settings_that_do_not_fit(void **state) {
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "large_gemm_only", NULL);
+    rig.run.streams = 17;
+    check_fails(aorta_hwq_run_execute(&rig.run, &result), AORTA_USAGE, "runs on 1 to 16 streams (4 recommended)");
+    rig.run.streams = 2;
+    rig.run.gate = true;
+    rig.run.sync = AORTA_HWQ_END_ONLY;
+    check_fails(aorta_hwq_run_execute(&rig.run, &result), AORTA_USAGE, "--gate");
+    close_rig(&rig);
+    const struct setting settings[] = {{"real_collectives", "true"}, {0}};
+    open_rig(&rig, "comms_compute_overlap", settings);
+    check_fails(aorta_hwq_run_execute(&rig.run, &result), AORTA_USAGE, "--real-collectives needs several ranks");
+    close_rig(&rig);
+}
+
+static void test_the_json_has_the_originals_keys(void **state) {
+    static const char *const keys[] = {"schema_version",  "workload_name", "stream_count", "throughput",
+                                       "throughput_unit", "total_time_ms", "timestamp"};
+    const struct setting settings[] = {{"chains", "2"}, {0}};
+    struct aorta_hwq_result result;
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "tiny_kernel_stress", settings);
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    aorta_json_begin(&json, &text, 2);
+    aorta_hwq_result_json(&result, &json);
+    json_t *root = json_loads(text.data, 0, NULL);
+    assert_non_null(root);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_non_null(json_object_get(root, keys[i]));
+    assert_int_equal(json_array_size(json_object_get(root, "iteration_times_ms")), 4);
+    assert_true(json_is_number(json_object_get(json_object_get(root, "latency_ms"), "p99")));
+    assert_true(
+        json_is_number(json_object_get(json_object_get(root, "switch_latency"), "estimated_switch_overhead_ms")));
+    const json_t *metadata = json_object_get(root, "metadata");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(metadata, "config"), "device")), "cpu:0");
+    assert_int_equal(json_number_value(json_object_get(json_object_get(metadata, "workload_config"), "chains")), 2);
+    json_decref(root);
+    aorta_text_free(&text);
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gaps_of_a_known_iteration),
+        cmocka_unit_test(test_a_span_without_length_does_not_precede_itself),
+        cmocka_unit_test(test_scaling_finds_peak_and_inflection),
+        cmocka_unit_test(test_process_groups),
+        cmocka_unit_test(test_sizes_and_shapes),
+        cmocka_unit_test(test_unknown_workloads_name_the_nearest),
+        cmocka_unit_test(test_tiny_kernel_stress),
+        cmocka_unit_test(test_large_gemm_only),
+        cmocka_unit_test(test_hetero_kernels),
+        cmocka_unit_test(test_comms_compute_overlap),
+        cmocka_unit_test(test_launches_are_counted),
+        cmocka_unit_test(test_wrong_results_are_found),
+        cmocka_unit_test(test_settings_that_do_not_fit),
+        cmocka_unit_test(test_the_json_has_the_originals_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
