@@ -2,14 +2,16 @@
  * through a small convolutional network, each on streams of their own, two batches at a time.
  *
  * Streams: number s modulo 3 says what it does: 0 copies, 1 prepares, 2 runs the network. Batches are cut into chunks
- * of images, which are dealt out to the streams of each kind and follow each other through the stages. A convolution is
- * a linear layer on columns (aorta_image_columns), which lie in memory of the network's stream; as in PyTorch's cuDNN
- * convolutions its products may use TF32. */
+ * of images, which are dealt out to the streams of each kind and follow each other through the stages. What the loader
+ * has decided about the images (which are mirrored) comes with them, in the same copy. A convolution is a linear layer
+ * on columns (aorta_image_columns), which lie in memory of the network's stream; as in PyTorch's cuDNN convolutions its
+ * products may use TF32. Behind the first two the largest of 2 × 2 pixels is taken, behind the third the mean of all.
+ */
 #include "hwq/proof.h"
 
 #include <math.h>
 
-enum { LAYERS = 3, MOST_CHUNKS = 1024, COPY = 0, PREPARE = 1, NETWORK = 2, COLOURS = 3 };
+enum { LAYERS = 3, POOLED = 2, MOST_CHUNKS = 1024, COPY = 0, PREPARE = 1, NETWORK = 2, COLOURS = 3 };
 
 struct options {
     int64_t batches, images, pixels, channels, classes, chunk;
@@ -18,9 +20,9 @@ struct options {
 
 struct chunk {
     int64_t images;
-    const float *loaded; /* pinned: [images, 3, pixels, pixels] */
-    float *raw, *prepared, *convolved[LAYERS], *pooled[LAYERS], *mean, *logits;
-    uint8_t *flips;
+    float *loaded,
+        *raw; /* pinned, on the device: [images, 3, pixels, pixels], and behind it [images] bytes: mirrored? */
+    float *prepared, *convolved[LAYERS], *pooled[POOLED], *mean, *logits;
     struct aorta_event *copied, *ready;
 };
 
@@ -46,6 +48,19 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
     return names[stream % 3];
 }
 
+static int64_t floats_of(const struct options *o, const struct chunk *c) {
+    return c->images * COLOURS * o->pixels * o->pixels;
+}
+
+static size_t bytes_of(const struct options *o, const struct chunk *c) {
+    return (size_t)floats_of(o, c) * sizeof(float) + (size_t)c->images;
+}
+
+/* Of `images`, which are `loaded` or `raw`. */
+static uint8_t *flips_of(const struct options *o, const struct chunk *c, float *images) {
+    return (uint8_t *)(images + floats_of(o, c));
+}
+
 static int64_t channels_of(const struct options *o, int layer) {
     return layer < 0 ? COLOURS : o->channels << layer;
 }
@@ -57,10 +72,10 @@ static struct aorta_image image_of(const struct options *o, const struct chunk *
 static aorta_status check(const struct aorta_hwq *hwq) {
     const struct options *o = hwq->options;
     const int64_t chunks = o->batches * ((o->images + o->chunk - 1) / o->chunk);
-    if (o->pixels % (1 << LAYERS))
+    if (o->pixels % (1 << POOLED))
         return AORTA_ERROR(AORTA_USAGE,
                            "async_dataload: %lld pixels cannot be halved %d times; choose a multiple of %d",
-                           (long long)o->pixels, LAYERS, 1 << LAYERS);
+                           (long long)o->pixels, POOLED, 1 << POOLED);
     if (chunks <= MOST_CHUNKS) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "async_dataload: %lld chunks of images; at most %d: choose a larger --chunk",
                        (long long)chunks, MOST_CHUNKS);
@@ -71,22 +86,19 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 static aorta_status setup_chunk(struct aorta_hwq *hwq, struct state *state, int64_t index) {
     const struct options *o = hwq->options;
     struct chunk *c = &state->chunks[index];
-    const int64_t area = o->pixels * o->pixels, count = c->images * COLOURS * area;
-    void *pinned, *flips;
-    uint8_t mirrored[1 << 10];
-    AORTA_TRY(aorta_hwq_pinned(hwq, (size_t)count * sizeof(float), "images", &pinned));
+    const int64_t area = o->pixels * o->pixels, count = floats_of(o, c);
+    void *pinned, *raw;
+    AORTA_TRY(aorta_hwq_pinned(hwq, bytes_of(o, c), "images", &pinned));
     AORTA_TRY(aorta_hwq_values(hwq, 100 + (uint64_t)index, 0, count, 1.0f, pinned));
     c->loaded = pinned;
-    for (int64_t i = 0; i < c->images; i++) mirrored[i] = (uint8_t)((index + i) * 7 % 3 == 0);
-    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)c->images, "which images are mirrored", &flips));
-    AORTA_TRY(aorta_hwq_upload(hwq, flips, mirrored, (size_t)c->images));
-    c->flips = flips;
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "images", &c->raw));
+    for (int64_t i = 0; i < c->images; i++) flips_of(o, c, c->loaded)[i] = (uint8_t)((index + i) * 7 % 3 == 0);
+    AORTA_TRY(aorta_hwq_output_bytes(hwq, &state->results, bytes_of(o, c), "images", &raw));
+    c->raw = raw;
     AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "prepared images", &c->prepared));
     for (int l = 0; l < LAYERS; l++) {
         const int64_t made = c->images * (area >> 2 * l) * channels_of(o, l);
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, made, "convolved images", &c->convolved[l]));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, made / 4, "pooled images", &c->pooled[l]));
+        if (l < POOLED) AORTA_TRY(aorta_hwq_output(hwq, &state->results, made / 4, "pooled images", &c->pooled[l]));
     }
     AORTA_TRY(
         aorta_hwq_output(hwq, &state->results, c->images * channels_of(o, LAYERS - 1), "means of images", &c->mean));
@@ -130,12 +142,11 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 static aorta_status load(struct aorta_hwq *hwq, const struct chunk *c, int64_t index) {
     const struct options *o = hwq->options;
     const int from = stream_for(hwq, COPY, index), s = stream_for(hwq, PREPARE, index);
-    const size_t bytes = (size_t)(c->images * COLOURS * o->pixels * o->pixels) * sizeof(float);
-    AORTA_TRY(aorta_hwq_copy(hwq, from, c->raw, c->loaded, bytes));
+    AORTA_TRY(aorta_hwq_copy(hwq, from, c->raw, c->loaded, bytes_of(o, c)));
     AORTA_TRY(aorta_hwq_after(hwq, s, c->copied, from));
     AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_prepare"));
-    AORTA_TRY(aorta_image_prepare(hwq->streams[s], image_of(o, c, 0, COLOURS), c->raw, c->flips, means, deviations,
-                                  c->prepared));
+    AORTA_TRY(aorta_image_prepare(hwq->streams[s], image_of(o, c, 0, COLOURS), c->raw, flips_of(o, c, c->raw), means,
+                                  deviations, c->prepared));
     return aorta_hwq_end(hwq, s);
 }
 
@@ -148,6 +159,7 @@ static aorta_status convolve(struct aorta_hwq *hwq, int s, const struct state *s
     AORTA_TRY(aorta_image_columns(hwq->streams[s], in, l == 0 ? c->prepared : c->pooled[l - 1], state->columns[s]));
     AORTA_TRY(aorta_hwq_end(hwq, s));
     AORTA_TRY(aorta_hwq_linear_relu(hwq, s, layer, rows, state->columns[s], c->convolved[l], o->tf32));
+    if (l >= POOLED) return NULL;
     AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_pool"));
     AORTA_TRY(aorta_image_pool(hwq->streams[s], out, c->convolved[l], c->pooled[l]));
     return aorta_hwq_end(hwq, s);
@@ -159,8 +171,8 @@ static aorta_status classify(struct aorta_hwq *hwq, const struct state *state, c
     AORTA_TRY(aorta_hwq_after(hwq, s, c->ready, stream_for(hwq, PREPARE, index)));
     for (int l = 0; l < LAYERS; l++) AORTA_TRY(convolve(hwq, s, state, c, l));
     AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_mean"));
-    AORTA_TRY(aorta_image_mean(hwq->streams[s], image_of(o, c, LAYERS, channels_of(o, LAYERS - 1)),
-                               c->pooled[LAYERS - 1], c->mean));
+    AORTA_TRY(aorta_image_mean(hwq->streams[s], image_of(o, c, POOLED, channels_of(o, LAYERS - 1)),
+                               c->convolved[LAYERS - 1], c->mean));
     AORTA_TRY(aorta_hwq_end(hwq, s));
     return aorta_hwq_linear(hwq, s, &state->classify, c->images, c->mean, c->logits);
 }
@@ -185,15 +197,14 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 static aorta_status prove_prepared(struct aorta_hwq_proof *proof, const struct chunk *c) {
     const struct options *o = proof->hwq->options;
-    const int64_t area = o->pixels * o->pixels, count = c->images * COLOURS * area;
+    const int64_t area = o->pixels * o->pixels, count = floats_of(o, c);
+    const uint8_t *flips = flips_of(o, c, c->loaded);
     const float *got;
-    const void *flips = NULL;
     AORTA_TRY(aorta_hwq_fetch(proof, c->prepared, count, &got));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, c->flips, (size_t)c->images, &flips));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), colour = at % COLOURS, pixel = at / COLOURS % area;
         const int64_t n = at / COLOURS / area, w = pixel % o->pixels;
-        const int64_t column = ((const uint8_t *)flips)[n] ? o->pixels - 1 - w : w;
+        const int64_t column = flips[n] ? o->pixels - 1 - w : w;
         const float x = c->loaded[(n * COLOURS + colour) * area + pixel - w + column];
         aorta_hwq_compare(proof->check, (double)got[at],
                           ((double)x - (double)means[colour]) / (double)deviations[colour], 1e-6, 1e-6,
@@ -202,19 +213,18 @@ static aorta_status prove_prepared(struct aorta_hwq_proof *proof, const struct c
     return NULL;
 }
 
-/* Sampled pixels by the definition of a convolution, then the largest of four of them. */
+/* Sampled pixels by the definition of a convolution. */
 static aorta_status prove_convolution(struct aorta_hwq_proof *proof, const struct state *state, const struct chunk *c,
                                       int l) {
     const struct options *o = proof->hwq->options;
     const struct aorta_hwq_layer *layer = &state->convolutions[l];
     const int64_t side = o->pixels >> l, in = channels_of(o, l - 1), out = layer->out;
     const int64_t count = c->images * side * side * out;
-    const float *x, *weight, *bias, *y, *pooled;
+    const float *x, *weight, *bias, *y;
     AORTA_TRY(aorta_hwq_fetch(proof, l == 0 ? c->prepared : c->pooled[l - 1], count / out * in, &x));
     AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * out, &weight));
     AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, out, &bias));
     AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[l], count, &y));
-    AORTA_TRY(aorta_hwq_fetch(proof, c->pooled[l], count / 4, &pooled));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), pixel = at / out, channel = at % out;
         const int64_t n = pixel / (side * side), h = pixel / side % side, w = pixel % side;
@@ -231,6 +241,15 @@ static aorta_status prove_convolution(struct aorta_hwq_proof *proof, const struc
                           (o->tf32 ? AORTA_HWQ_TF32 : AORTA_HWQ_FP32) * magnitude, 0, "convolution %d[%lld]", l,
                           (long long)at);
     }
+    return NULL;
+}
+
+static aorta_status prove_pool(struct aorta_hwq_proof *proof, const struct chunk *c, int l) {
+    const struct options *o = proof->hwq->options;
+    const int64_t side = o->pixels >> l, out = channels_of(o, l), count = c->images * side * side * out;
+    const float *y, *pooled;
+    AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[l], count, &y));
+    AORTA_TRY(aorta_hwq_fetch(proof, c->pooled[l], count / 4, &pooled));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count / 4); i++) {
         const int64_t at = aorta_hwq_sample(i, count / 4), pixel = at / out, half = side / 2;
         const int64_t corner = (pixel / half * 2 * side + pixel % half * 2) * out + at % out;
@@ -244,9 +263,9 @@ static aorta_status prove_convolution(struct aorta_hwq_proof *proof, const struc
 
 static aorta_status prove_mean(struct aorta_hwq_proof *proof, const struct chunk *c) {
     const struct options *o = proof->hwq->options;
-    const int64_t side = o->pixels >> LAYERS, area = side * side, channels = channels_of(o, LAYERS - 1);
+    const int64_t side = o->pixels >> POOLED, area = side * side, channels = channels_of(o, LAYERS - 1);
     const float *x, *mean;
-    AORTA_TRY(aorta_hwq_fetch(proof, c->pooled[LAYERS - 1], c->images * area * channels, &x));
+    AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[LAYERS - 1], c->images * area * channels, &x));
     AORTA_TRY(aorta_hwq_fetch(proof, c->mean, c->images * channels, &mean));
     for (int64_t i = 0; i < c->images * channels; i++) {
         double sum = 0.0;
@@ -262,6 +281,7 @@ static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
         const struct chunk *c = &state->chunks[i];
         AORTA_TRY(prove_prepared(proof, c));
         for (int l = 0; l < LAYERS; l++) AORTA_TRY(prove_convolution(proof, state, c, l));
+        for (int l = 0; l < POOLED; l++) AORTA_TRY(prove_pool(proof, c, l));
         AORTA_TRY(prove_mean(proof, c));
         AORTA_TRY(aorta_hwq_prove_linear(proof, "logits", &state->classify, c->images, c->mean, c->logits,
                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
@@ -274,7 +294,7 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
 }
 
 static const struct aorta_range_limits chunk_sizes = {.min = 1, .max = 1024}, channel_counts = {.min = 1, .max = 4096};
-static const struct aorta_range_limits pixel_counts = {.min = 8, .max = 4096};
+static const struct aorta_range_limits pixel_counts = {.min = 4, .max = 4096};
 static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, batches, "2", chunk_sizes, "batches in flight"),
     AORTA_HWQ_ROW(struct options, images, "32", chunk_sizes, "images of a batch"),
