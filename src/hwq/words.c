@@ -13,6 +13,11 @@ static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
 }
 
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
+    if (!found->intra_samples && !found->inter_samples) {
+        aorta_text_printf(out, "  gaps        not known: %s\n",
+                          found->reason ? found->reason : "no kernel was stamped");
+        return;
+    }
     aorta_text_printf(
         out, "  gaps        on one stream %.3f us (%zu samples%s), between streams %.3f us (%zu samples%s)%s\n",
         1e3 * found->intra_gap_ms, found->intra_samples,

@@ -214,11 +214,17 @@ static int64_t extent(const struct aorta_hwq_spans *spans, int kind) {
     return last > first ? last - first : 0;
 }
 
+/* What did not run, or left no stamp, has no time. */
+static aorta_status add_extent(struct aorta_hwq_samples *samples, const struct aorta_hwq_spans *spans, int kind) {
+    const int64_t ns = extent(spans, kind);
+    return ns ? aorta_hwq_samples_add(samples, (double)ns) : NULL;
+}
+
 static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct sides *sides = user;
-    AORTA_TRY(aorta_hwq_samples_add(&sides->compute, (double)extent(spans, AORTA_HWQ_GEMM)));
-    AORTA_TRY(aorta_hwq_samples_add(&sides->comms, (double)extent(spans, AORTA_HWQ_COLLECTIVE)));
-    AORTA_TRY(aorta_hwq_samples_add(&sides->total, (double)extent(spans, -1)));
+    AORTA_TRY(add_extent(&sides->compute, spans, AORTA_HWQ_GEMM));
+    AORTA_TRY(add_extent(&sides->comms, spans, AORTA_HWQ_COLLECTIVE));
+    AORTA_TRY(add_extent(&sides->total, spans, -1));
     for (size_t i = 0; i < spans->count; i++) {
         const struct aorta_hwq_span *span = &spans->items[i];
         struct aorta_hwq_samples *samples = span->kind == AORTA_HWQ_GEMM ? &sides->product : &sides->collective;
