@@ -64,7 +64,8 @@ if [ -d "$tree/rocm" ]; then
 fi
 if [ -z "$quick" ] && [ "$gpus" -eq 1 ] && command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck; do
-        for test in streams events memory graphs captures; do
+        # Not streams and events: they hold streams while others run, and the sanitizer runs one kernel at a time.
+        for test in memory graphs captures; do
             AORTA_TEST_DEVICE=cuda check "$tool.device.$test" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
                 "$bin/test_${test}_device"
         done
