@@ -19,36 +19,55 @@ KERNEL(AORTA_IMAGE_THREADS, image_prepare, aorta_image_args) {
         a.y[pixel * channels + c] = (a.x[(n * channels + c) * area + from] - a.mean[c]) / a.deviation[c];
 }
 
-/* `count` channels of one of the nine neighbours of a pixel. */
-template <typename T> DEVICE void copy_neighbour(const aorta_image &s, const T *x, T *y, int64_t index) {
-    const int64_t channels = s.channels * (int64_t)sizeof(float) / (int64_t)sizeof(T), pixel = index / (9 * channels);
-    if (pixel >= s.images * s.height * s.width) return;
+/* Divisions of 64 bits would take longer than the memory: where nothing is counted as far as 2^31, `I` is int. */
+DEVICE bool int_counts(int64_t count) {
+    return count < (int64_t)1 << 30;
+}
+
+/* One element T of one of the nine neighbours of a pixel. */
+template <typename T, typename I> DEVICE void copy_neighbour(const aorta_image &s, const T *x, T *y) {
+    const I index = (I)thread_number(), channels = (I)(s.channels * (int64_t)sizeof(float) / (int64_t)sizeof(T));
+    const I height = (I)s.height, width = (I)s.width, pixel = index / (9 * channels);
+    if (pixel >= (I)s.images * height * width) return;
     const int at = (int)(index - pixel * 9 * channels), neighbour = at / (int)channels, c = at % (int)channels;
-    const int64_t row = pixel / s.width; /* of all images */
-    const int h = (int)(row % s.height) + neighbour / 3 - 1, w = (int)(pixel - row * s.width) + neighbour % 3 - 1;
+    const I row = pixel / width; /* of all images */
+    const I h = row % height + neighbour / 3 - 1, w = pixel - row * width + neighbour % 3 - 1;
     T value = {};
-    if (h >= 0 && h < s.height && w >= 0 && w < s.width)
-        value = x[((row + neighbour / 3 - 1) * s.width + w) * channels + c];
+    if (h >= 0 && h < height && w >= 0 && w < width) value = x[((row + neighbour / 3 - 1) * width + w) * channels + c];
     y[index] = value;
+}
+
+template <typename T> DEVICE void copy_neighbours(const aorta_image &s, const T *x, T *y) {
+    if (int_counts(9 * s.images * s.height * s.width * s.channels))
+        copy_neighbour<T, int>(s, x, y);
+    else
+        copy_neighbour<T, int64_t>(s, x, y);
 }
 
 KERNEL(AORTA_IMAGE_THREADS, image_columns, aorta_image_args) {
     if (a.shape.channels % 4 == 0 && aligned16(a.x) && aligned16(a.y))
-        copy_neighbour(a.shape, (const bytes16 *)a.x, (bytes16 *)a.y, thread_number());
+        copy_neighbours(a.shape, (const bytes16 *)a.x, (bytes16 *)a.y);
     else
-        copy_neighbour(a.shape, a.x, a.y, thread_number());
+        copy_neighbours(a.shape, a.x, a.y);
 }
 
 /* A thread takes one channel of a pixel of the result. */
-KERNEL(AORTA_IMAGE_THREADS, image_pool, aorta_image_args) {
-    const int64_t index = thread_number(), channels = a.shape.channels, width = a.shape.width / 2;
-    const int64_t pixel = index / channels, c = index % channels;
-    if (pixel >= a.shape.images * (a.shape.height / 2) * width) return;
-    const float *x = a.x + (pixel / width * 2 * a.shape.width + pixel % width * 2) * channels + c;
-    const float *below = x + a.shape.width * channels;
+template <typename I> DEVICE void pool(const aorta_image_args &a) {
+    const I index = (I)thread_number(), channels = (I)a.shape.channels, width = (I)a.shape.width / 2;
+    const I pixel = index / channels, c = index % channels;
+    if (pixel >= (I)a.shape.images * ((I)a.shape.height / 2) * width) return;
+    const float *x = a.x + (int64_t)(pixel / width * 2 * (I)a.shape.width + pixel % width * 2) * channels + c;
+    const float *below = x + a.shape.width * a.shape.channels;
     const float upper = x[0] > x[channels] ? x[0] : x[channels];
     const float lower = below[0] > below[channels] ? below[0] : below[channels];
     a.y[index] = upper > lower ? upper : lower;
+}
+
+KERNEL(AORTA_IMAGE_THREADS, image_pool, aorta_image_args) {
+    if (int_counts(a.shape.images * a.shape.height * a.shape.width * a.shape.channels))
+        pool<int>(a);
+    else
+        pool<int64_t>(a);
 }
 
 /* Grid: channels, images; 32 channels side by side, AORTA_IMAGE_THREADS / 32 pixels at a time. */
