@@ -49,24 +49,54 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     return status;
 }
 
+static aorta_status record_one(struct hwq_session *session, struct hwq_values *values,
+                               const struct aorta_hwq_workload *w) {
+    struct aorta_arena arena = {0};
+    aorta_status status = hwq_values_default(w, values, &arena);
+    if (!status) status = hwq_record_one(session, values, w, streams_for(values, w), w->name);
+    aorta_arena_free(&arena);
+    return status;
+}
+
+struct tally {
+    size_t ran, failed;
+    char names[512]; /* of those that failed */
+};
+
+static void count(struct tally *tally, const struct hwq_session *session, const struct aorta_hwq_workload *w,
+                  aorta_status status) {
+    const size_t used = strlen(tally->names);
+    if (!status) return;
+    snprintf(tally->names + used, sizeof tally->names - used, "%s%s", tally->failed++ ? ", " : "", w->name);
+    aorta_log(&session->log, AORTA_LOG_ERROR, "%s; going on with the next workload", aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+typedef aorta_status (*action)(struct hwq_session *session, struct hwq_values *values,
+                               const struct aorta_hwq_workload *w);
+
 /* A workload that fails does not keep the next ones from running. */
-static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
-    size_t ran = 0, failed = 0;
-    char names[512] = "";
+static aorta_status each_of_group(struct hwq_session *session, struct hwq_values *values, int group, action act,
+                                  const char *past) {
+    struct tally tally = {0};
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
         if (group < AORTA_HWQ_GROUP_COUNT && (int)w->group != group) continue;
-        ran++;
-        aorta_status status = run_one(session, values, w);
-        if (!status) continue;
-        const size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s", failed++ ? ", " : "", w->name);
-        aorta_log(&session->log, AORTA_LOG_ERROR, "%s; going on with the next workload", aorta_status_message(status));
-        aorta_status_free(status);
+        tally.ran++;
+        count(&tally, session, w, act(session, values, w));
     }
-    if (!values->quiet && session->ranks.rank == 0) printf("%zu of %zu workloads ran well\n", ran - failed, ran);
-    if (!failed) return NULL;
-    return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", failed, ran, names);
+    if (!values->quiet && session->ranks.rank == 0)
+        printf("%zu of %zu workloads %s well\n", tally.ran - tally.failed, tally.ran, past);
+    if (!tally.failed) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally.failed, tally.ran, tally.names);
+}
+
+/* Recordings come behind everything that is measured: a tracer's library stays in the process once it was there. */
+static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
+    aorta_status status = each_of_group(session, values, group, run_one, "ran");
+    if (!values->profile) return status;
+    aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded");
+    return aorta_status_join(status, aorta_annotate(recorded, "--profile"));
 }
 
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
@@ -88,6 +118,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     if (!line.help) {
         if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
             status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
+        if (!status) status = hwq_check_profile(&values);
         if (!status && values.output) status = aorta_directory_make(values.output);
         if (!status) status = hwq_session_open(&values, &session);
         if (!status) {

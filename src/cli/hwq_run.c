@@ -136,7 +136,19 @@ static aorta_status check_counts(const struct hwq_values *values, const struct a
             .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
         AORTA_TRY(aorta_hwq_run_check(&run));
     }
+    AORTA_TRY(hwq_check_profile(values));
     return hwq_check_output(values);
+}
+
+/* Behind all counts: a tracer's library stays in the process once it was there. */
+static aorta_status record_counts(struct hwq_session *session, const struct hwq_values *values,
+                                  const struct aorta_hwq_workload *w, const int64_t *counts, size_t count, bool sweep) {
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "streams%d", (int)counts[i]);
+        AORTA_TRY(hwq_record_one(session, values, w, counts[i], sweep ? name : NULL));
+    }
+    return NULL;
 }
 
 static aorta_status run_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
@@ -151,6 +163,7 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
         done++;
     }
     if (!status && session.ranks.rank == 0) status = conclude(values, results, count, sweep);
+    if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
     if (session.device && status) {

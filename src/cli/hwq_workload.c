@@ -73,6 +73,20 @@ static const struct aorta_cli_option common[] = {
                .help = "file for the result as JSON (run-priority: a directory)"},
      .letter = 'o',
      .argument = "FILE"},
+    {.value = {.key = "profile",
+               .type = AORTA_OPTION_BOOL,
+               .offset = AT(profile),
+               .fallback = "false",
+               .help = "behind everything that is measured, record five more iterations as a trace file for Perfetto, "
+                       "TensorBoard and aorta trace; exit code 1 when that fails"}},
+    {.value = {.key = "profile-dir",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(profile_dir),
+               .fallback = "null",
+               .nullable = true,
+               .help = "where --profile writes: rankR/… there, for sweep and run-priority in a folder for each run; "
+                       "made when missing; default: hwq_profile"},
+     .argument = "DIR"},
     {.value = {.key = "device",
                .type = AORTA_OPTION_STRING,
                .offset = AT(device),
@@ -147,6 +161,16 @@ aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struc
     return NULL;
 }
 
+static const char *profile_directory(const struct hwq_values *values) {
+    return values->profile_dir ? values->profile_dir : "hwq_profile";
+}
+
+aorta_status hwq_check_profile(const struct hwq_values *values) {
+    if (values->profile) return aorta_directory_check_writable(profile_directory(values), "--profile-dir");
+    if (!values->profile_dir) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
+}
+
 aorta_status hwq_check_output(const struct hwq_values *values) {
     if (!values->output) return NULL;
     char *copy = strdup(values->output), *slash = copy ? strrchr(copy, '/') : NULL;
@@ -207,22 +231,28 @@ static aorta_status print_run(const struct aorta_hwq_run *run, const struct aort
     return status;
 }
 
+static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,
+                                         const struct aorta_hwq_workload *workload, int64_t streams) {
+    return (struct aorta_hwq_run){.workload = workload,
+                                  .options = values->own,
+                                  .device = session->device,
+                                  .world = workload->collectives ? session->world : NULL,
+                                  .ranks = session->ranks,
+                                  .log = &session->log,
+                                  .streams = streams,
+                                  .iterations = values->iterations,
+                                  .warmup = values->warmup,
+                                  .sync = (enum aorta_hwq_sync)values->sync,
+                                  .graph = values->graph,
+                                  .gate = values->gate,
+                                  .verify = values->verify,
+                                  .seed = (uint64_t)values->seed};
+}
+
 aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                          const struct aorta_hwq_workload *workload, int64_t streams, struct aorta_hwq_result *result) {
     struct aorta_progress progress;
-    struct aorta_hwq_run run = {.workload = workload,
-                                .options = values->own,
-                                .device = session->device,
-                                .ranks = session->ranks,
-                                .log = &session->log,
-                                .streams = streams,
-                                .iterations = values->iterations,
-                                .warmup = values->warmup,
-                                .sync = (enum aorta_hwq_sync)values->sync,
-                                .graph = values->graph,
-                                .gate = values->gate,
-                                .verify = values->verify,
-                                .seed = (uint64_t)values->seed};
+    struct aorta_hwq_run run = describe_run(session, values, workload, streams);
     const bool show = !values->quiet && session->ranks.rank == 0;
     *result = (struct aorta_hwq_result){0};
     AORTA_TRY(aorta_hwq_run_check(&run));
@@ -238,4 +268,20 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     if (!status && show) status = print_run(&run, result);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     return AORTA_ERROR(AORTA_DEVICE, "%s: the results are wrong: --verify failed", workload->name);
+}
+
+aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
+                            const struct aorta_hwq_workload *workload, int64_t streams, const char *name) {
+    const struct aorta_hwq_run run = describe_run(session, values, workload, streams);
+    const char *directory = profile_directory(values);
+    char *path = NULL, *below = name ? aorta_path_join(directory, name) : NULL;
+    if (name && !below) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
+    aorta_status status = aorta_hwq_run_record(&run, below ? below : directory, &path);
+    if (!status && !values->quiet) printf("Trace file: %s\n", path);
+    free(path);
+    free(below);
+    if (!status) return NULL;
+    aorta_status failed = AORTA_ERROR(AORTA_DEVICE, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+    return failed;
 }

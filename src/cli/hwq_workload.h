@@ -10,8 +10,8 @@ struct hwq_values {
     struct aorta_int_list streams; /* items NULL: as many as are recommended */
     int64_t iterations, warmup, seed;
     int sync;
-    bool graph, gate, verify, quiet;
-    const char *output, *device, *backend;
+    bool graph, gate, verify, quiet, profile;
+    const char *output, *device, *backend, *profile_dir;
     double timeout_s;
     _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
 };
@@ -37,6 +37,13 @@ void hwq_session_close(struct hwq_session *session, bool well);
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);
+/* Writes the trace file that --profile asks for below --profile-dir, in its folder `name` (NULL: there itself), and
+ * says where it is. Behind all that is measured. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
+AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
+                                           const struct aorta_hwq_workload *workload, int64_t streams,
+                                           const char *name);
+/* Before anything runs. */
+AORTA_MUST_USE aorta_status hwq_check_profile(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
 
 #endif

@@ -228,8 +228,8 @@ static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_r
     return result->timestamp ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
 
-static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
-                            struct aorta_hwq_result *result) {
+static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user) {
+    struct aorta_hwq_result *result = user;
     const struct aorta_hwq_plan plan = {.sync = run->sync,
                                         .graph = run->graph,
                                         .gate = run->gate,
@@ -247,8 +247,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
     return aorta_hwq_facts(run, hwq, result);
 }
 
-static aorta_status run_workload(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
-                                 struct aorta_hwq_result *result) {
+static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, aorta_hwq_use use, void *user) {
     const struct aorta_hwq_workload *w = run->workload;
     void *state = NULL;
     AORTA_TRY(open_streams(hwq, w));
@@ -256,13 +255,13 @@ static aorta_status run_workload(const struct aorta_hwq_run *run, struct aorta_h
     AORTA_TRY(aorta_hwq_kept_create(hwq));
     aorta_status status = w->setup(hwq, &state);
     if (!status) status = wait_for_all(hwq);
-    if (!status) status = measure(run, hwq, state, result);
+    if (!status) status = use(run, hwq, state, user);
     status = aorta_status_join(status, wait_for_all(hwq));
     if (w->teardown && state) w->teardown(hwq, state);
     return status;
 }
 
-aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
+aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user) {
     struct aorta_arena arena = {0};
     struct aorta_hwq hwq = {.device = run->device,
                             .stream_count = stream_count(run),
@@ -272,13 +271,17 @@ aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta
                             .seed = run->seed,
                             .log = run->log,
                             .arena = &arena};
-    *result = (struct aorta_hwq_result){.throughput = NAN};
     aorta_status status = aorta_hwq_run_check(run);
     if (!status && run->workload->check) status = run->workload->check(&hwq);
-    if (!status) status = set_name(run, result);
-    if (!status) status = run_workload(run, &hwq, result);
+    if (!status) status = use_streams(run, &hwq, use, user);
     aorta_hwq_kept_destroy(&hwq);
     close_streams(&hwq);
     aorta_arena_free(&arena);
     return aorta_annotate(status, "%s", run->workload->name);
+}
+
+aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
+    *result = (struct aorta_hwq_result){.throughput = NAN};
+    AORTA_TRY(set_name(run, result));
+    return aorta_hwq_run_with(run, measure, result);
 }

@@ -24,6 +24,13 @@ struct aorta_hwq_run {
 AORTA_MUST_USE aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run);
 /* A verification that fails is no error of this call: result->verified says "failed". Free *result in both cases. */
 AORTA_MUST_USE aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result);
+/* Makes the streams and the workload's setup, hands both to `use`, and takes them down again. */
+typedef aorta_status (*aorta_hwq_use)(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user);
+AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user);
+/* Runs the workload anew and writes a few of its iterations as a trace file below `directory` (docs/queues.md): on GPUs
+ * from the kernel tracer, on the CPU device from the stamped pass. Nothing that is measured before is touched. The
+ * caller frees *path. AORTA_UNSUPPORTED: the tracer cannot be opened. (record.c) */
+AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path);
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync); /* "per_iteration" */
 
 /* What the run says of itself on a terminal: what is stressed, the figures, their meaning, what to try next. (words.c)

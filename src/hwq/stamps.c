@@ -1,4 +1,5 @@
 #include "hwq/stamps.h"
+#include "base/clock.h"
 #include "device/gpu.h"
 
 #include <limits.h>
@@ -10,6 +11,7 @@ struct note {
     int stream;
     enum aorta_hwq_work kind;
     const char *name;
+    int64_t queued_ns;
 };
 
 struct chunk {
@@ -104,7 +106,7 @@ aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, int stream, 
                                    const char *name, struct aorta_hwq_stamp **stamp) {
     if (stamps->used == stamps->chunk_count * CHUNK) AORTA_TRY(add_chunk(stamps));
     struct chunk *chunk = stamps->chunks[stamps->used / CHUNK];
-    chunk->notes[stamps->used % CHUNK] = (struct note){stream, kind, name};
+    chunk->notes[stamps->used % CHUNK] = (struct note){stream, kind, name, aorta_clock_ns()};
     *stamp = &chunk->device[stamps->used % CHUNK];
     stamps->used++;
     return NULL;
@@ -128,6 +130,7 @@ static void put_on_ns(struct aorta_hwq_spans *spans, double ns_per_tick) {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < spans->count; i++)
         if (spans->items[i].start_ns < first) first = spans->items[i].start_ns;
+    spans->origin = first;
     for (size_t i = 0; i < spans->count; i++) {
         struct aorta_hwq_span *span = &spans->items[i];
         span->start_ns = (int64_t)((double)(span->start_ns - first) * ns_per_tick + 0.5);
@@ -145,7 +148,8 @@ static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chu
             spans->unstamped++;
             continue;
         }
-        const struct aorta_hwq_span span = {note->stream, note->kind, note->name, stamp->start, stamp->end};
+        const struct aorta_hwq_span span = {note->stream, note->kind, note->name,
+                                            stamp->start, stamp->end, note->queued_ns};
         AORTA_TRY(aorta_hwq_spans_add(spans, &span));
     }
     return NULL;

@@ -10,12 +10,15 @@ struct aorta_hwq_span {
     enum aorta_hwq_work kind;
     const char *name; /* static */
     int64_t start_ns, end_ns;
+    int64_t queued_ns; /* when the host did, on its own clock; of a replay: when it was captured */
 };
 
 struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
     struct aorta_hwq_span *items;
     size_t count, capacity;
     size_t unstamped; /* kernels that left no stamp: they did not run */
+    int64_t origin;   /* that first start, in ticks of the device's timer: on the CPU device ns of the device clock */
+    int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and had waited for it */
 };
 AORTA_MUST_USE aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span);
 void aorta_hwq_spans_free(struct aorta_hwq_spans *spans);

@@ -287,6 +287,9 @@ static void name_stream(struct aorta_kineto *kineto, const struct aorta_kineto_s
     for (int role = 0; role < AORTA_ROLE_COUNT; role++)
         if (stream->roles & (1u << role))
             length += snprintf(name + length, sizeof name - (size_t)length, " %s", aorta_role_name(role));
+    for (size_t i = 0; i < kineto->about.name_count && (size_t)length < sizeof name; i++)
+        if (kineto->about.names[i].stream == stream->id)
+            length += snprintf(name + length, sizeof name - (size_t)length, " %s", kineto->about.names[i].name);
     if (stream->roles && stream->id >= AORTA_KINETO_GRAPH_STREAMS)
         snprintf(name + length, sizeof name - (size_t)length, ", in a graph");
     name_it(kineto, "thread_name", kineto->about.device.index, stream->id, "name", name);

@@ -17,6 +17,12 @@ struct aorta_kineto_group {
 };
 enum { AORTA_KINETO_GROUPS = 8 };
 
+/* What a stream is called, beside its number: a profile's, or the library's where records are written alone. */
+struct aorta_kineto_name {
+    int64_t stream;
+    const char *name;
+};
+
 /* What a file is about. All strings are borrowed until the file is closed. */
 struct aorta_kineto_about {
     int rank, world_size;
@@ -25,6 +31,8 @@ struct aorta_kineto_about {
     struct aorta_kineto_group groups[AORTA_KINETO_GROUPS];
     int group_count;
     struct aorta_device_info device;
+    const struct aorta_kineto_name *names; /* of streams; those that are not here have none */
+    size_t name_count;
     const char *tracer;         /* "CUPTI 13.0.1"; NULL: no kernel was traced */
     pid_t thread;               /* that launched the work; 0: the calling one */
     int64_t clock_offset_ns;    /* added to the device clock gives ns since 1970 (aorta_kineto_clock_offset) */
@@ -39,6 +47,7 @@ int64_t aorta_kineto_clock_offset(void);
  * (kernels.h), `records` alone, or `ranges`, where no kernel tracer serves. */
 struct aorta_kineto_step {
     int64_t number;                           /* ProfilerStep#number; -1: no step is marked */
+    int64_t host_start_ns, host_end_ns;       /* what the host had to do with it; both 0: as the ranges say */
     const struct aorta_profile *ranges;       /* NULL: not recorded */
     const struct aorta_profile *kernels;      /* NULL: not attributed to ranges */
     const struct aorta_trace_record *records; /* NULL: not traced */

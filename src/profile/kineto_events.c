@@ -223,8 +223,10 @@ static void write_collective(struct scene *s, const struct aorta_range_info *inf
     int64_t smaller = info->group_size > 0 ? larger / info->group_size : larger;
     int group = group_of(s->k, info);
     aorta_json_key_string(json, "Collective name", collective_word(info->collective));
-    aorta_json_key_int(json, "In msg nelems", info->collective == AORTA_ALL_GATHER ? smaller : larger);
-    aorta_json_key_int(json, "Out msg nelems", info->collective == AORTA_REDUCE_SCATTER ? smaller : larger);
+    if (info->bytes > 0) { /* else unknown */
+        aorta_json_key_int(json, "In msg nelems", info->collective == AORTA_ALL_GATHER ? smaller : larger);
+        aorta_json_key_int(json, "Out msg nelems", info->collective == AORTA_REDUCE_SCATTER ? smaller : larger);
+    }
     aorta_json_key_int(json, "Group size", info->group_size);
     aorta_json_key_string(json, "dtype", dtype_word(info->dtype));
     aorta_json_key_string(json, "In split size", "[]");
@@ -293,6 +295,7 @@ static const char *work_category(const struct work *work) {
 
 static void write_copy(struct aorta_json *json, const struct aorta_range *range) {
     double duration_ns = (double)(range->end_ns - range->start_ns);
+    if (range->info.bytes <= 0) return; /* unknown */
     aorta_json_key_int(json, "bytes", range->info.bytes);
     if (duration_ns > 0)
         aorta_json_key_fixed(json, "memory bandwidth (GB/s)", (double)range->info.bytes / duration_ns, 6);
@@ -449,8 +452,8 @@ static bool host_extent(const struct aorta_profile *ranges, int64_t *start_ns, i
 }
 
 static void begin_step(struct scene *s) {
-    int64_t start_ns, end_ns;
-    bool seen = host_extent(s->ranges, &start_ns, &end_ns);
+    int64_t start_ns = s->step->host_start_ns, end_ns = s->step->host_end_ns;
+    bool seen = (start_ns && end_ns) || host_extent(s->ranges, &start_ns, &end_ns);
     bool next = seen && s->step->number == s->k->step.number + 1;
     aorta_kineto_end_step(s->k, next ? start_ns : INT64_MIN);
     if (!seen || s->step->number < 0) return;

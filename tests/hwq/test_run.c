@@ -12,7 +12,7 @@
 /* ---- gaps ---- */
 
 static void add(struct aorta_hwq_spans *spans, int stream, int64_t start, int64_t end) {
-    const struct aorta_hwq_span span = {stream, AORTA_HWQ_KERNEL, "k", start, end};
+    const struct aorta_hwq_span span = {stream, AORTA_HWQ_KERNEL, "k", start, end, 0};
     check_ok(aorta_hwq_spans_add(spans, &span));
 }
 

@@ -1,0 +1,245 @@
+/* A few iterations as a trace file. The workload is set up anew for it, so that nothing measured has a tracer beside
+ * it: graphs have to be captured while the tracer is open, and its library slows launches down. */
+#include "base/clock.h"
+#include "base/files.h"
+#include "device/gpu.h"
+#include "hwq/frame.h"
+#include "hwq/run.h"
+#include "profile/kineto.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNSEEN = 2, RECORDED = 5 }; /* iterations before those that are written, and these */
+
+struct recording {
+    const struct aorta_hwq_run *run;
+    struct aorta_hwq *hwq;
+    const char *directory;
+    struct aorta_kineto_name names[AORTA_HWQ_MAX_STREAMS];
+    size_t name_count;
+    struct aorta_kineto *file;
+    int64_t steps; /* written so far */
+    char *path;
+};
+
+/* ---- the file ---- */
+
+/* `number` is the stream's in the file. */
+static aorta_status name_stream(struct recording *recording, int stream, int64_t number) {
+    const struct aorta_hwq_workload *w = recording->run->workload;
+    const char *role = w->role ? w->role(recording->hwq, stream) : NULL;
+    const char *name =
+        aorta_arena_printf(recording->hwq->arena, "hwq %d%s%s", stream, role ? " " : "", role ? role : "");
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the names of streams");
+    recording->names[recording->name_count++] = (struct aorta_kineto_name){number, name};
+    return NULL;
+}
+
+/* `tracer`: the library's name, NULL for the harness's own stamps. */
+static aorta_status begin_file(struct recording *recording, const char *tracer) {
+    const struct aorta_hwq_run *run = recording->run;
+    struct aorta_kineto_about about = {.rank = run->ranks.rank,
+                                       .world_size = run->ranks.world_size,
+                                       .device = *aorta_device_get_info(run->device),
+                                       .names = recording->names,
+                                       .name_count = recording->name_count,
+                                       .tracer = tracer};
+    if (run->world) {
+        about.backend = aorta_comm_backend(run->world);
+        about.simulated = aorta_comm_simulated(run->world);
+        about.groups[0] = (struct aorta_kineto_group){.size = run->ranks.world_size, .stride = 1};
+        about.group_count = 1;
+    }
+    AORTA_TRY(aorta_directory_make(recording->directory));
+    AORTA_TRY(aorta_kineto_path(recording->directory, run->ranks.rank, &recording->path));
+    return aorta_kineto_open(recording->path, &about, &recording->file);
+}
+
+static aorta_status add_step(struct recording *recording, struct aorta_kineto_step *step) {
+    step->number = recording->steps++;
+    return aorta_kineto_add(recording->file, step);
+}
+
+/* ---- the CPU device: what its operations stamped ---- */
+
+static enum aorta_collective collective_of(const char *name) {
+    for (int kind = 0; kind < AORTA_COLLECTIVE_OTHER; kind++)
+        if (strcmp(name, aorta_collective_name((enum aorta_collective)kind)) == 0) return (enum aorta_collective)kind;
+    return AORTA_COLLECTIVE_OTHER;
+}
+
+static struct aorta_range_info describe(const struct recording *recording, const struct aorta_hwq_span *span) {
+    struct aorta_range_info info = {.tag = span->name, .function = span->name, .layer = -1};
+    if (span->kind == AORTA_HWQ_COPY) info.kind = AORTA_RANGE_COPY;
+    if (span->kind != AORTA_HWQ_COLLECTIVE) return info;
+    info.kind = AORTA_RANGE_COLLECTIVE;
+    info.collective = collective_of(span->name);
+    info.role = info.collective == AORTA_ALL_REDUCE       ? AORTA_ROLE_ALLREDUCE
+                : info.collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER
+                                                          : AORTA_ROLE_AUX;
+    info.group_size = recording->run->ranks.world_size;
+    info.simulated = recording->run->world && aorta_comm_simulated(recording->run->world);
+    return info;
+}
+
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
+    struct recording *recording = user;
+    struct aorta_profile profile = {.index = recording->steps, .start_ns = spans->origin, .end_ns = spans->origin};
+    profile.ranges = calloc(spans->count + 1, sizeof *profile.ranges);
+    if (!profile.ranges) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu operations", spans->count);
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct aorta_hwq_span *span = &spans->items[i];
+        struct aorta_range *range = &profile.ranges[profile.range_count++];
+        *range = (struct aorta_range){.info = describe(recording, span),
+                                      .start_ns = spans->origin + span->start_ns,
+                                      .end_ns = spans->origin + span->end_ns,
+                                      .enqueue_ns = recording->run->graph ? INT64_MIN : span->queued_ns,
+                                      .sequence = -1,
+                                      .stream = span->stream};
+        if (range->end_ns > profile.end_ns) profile.end_ns = range->end_ns;
+    }
+    struct aorta_kineto_step step = {
+        .ranges = &profile, .host_start_ns = spans->host_start_ns, .host_end_ns = spans->host_end_ns};
+    aorta_status status = spans->unstamped ? AORTA_ERROR(AORTA_DEVICE, "%zu kernels did not run", spans->unstamped)
+                                           : add_step(recording, &step);
+    aorta_profile_free(&profile);
+    return status;
+}
+
+static aorta_status record_stamps(struct recording *recording, const struct aorta_hwq_plan *plan) {
+    for (int s = 0; s < recording->hwq->stream_count; s++) AORTA_TRY(name_stream(recording, s, s));
+    AORTA_TRY(begin_file(recording, NULL));
+    return aorta_hwq_pass_stamp(recording->hwq, plan, add_spans, recording);
+}
+
+/* ---- GPUs: what the tracer saw ---- */
+
+/* Which of the library's streams are ours: each stamps once, one after the other. */
+static aorta_status find_streams(struct recording *recording, struct aorta_hwq_frame *frame,
+                                 struct aorta_tracer *tracer) {
+    struct aorta_hwq *hwq = recording->hwq;
+    struct aorta_trace_record *records;
+    size_t count, stamps = 0;
+    const int64_t from_ns = aorta_clock_ns();
+    for (int s = 0; s < hwq->stream_count; s++) {
+        AORTA_TRY(aorta_timestamp(hwq->streams[s], &frame->slots[0]));
+        AORTA_TRY(aorta_stream_synchronize(hwq->streams[s]));
+    }
+    AORTA_TRY(aorta_tracer_flush(tracer, true));
+    AORTA_TRY(aorta_tracer_records(tracer, from_ns, aorta_clock_ns(), &records, &count));
+    for (size_t i = 0; i < count; i++) /* by start */
+        if (aorta_kernel_classify(records[i].name, NULL).class == AORTA_KERNEL_STAMP) records[stamps++] = records[i];
+    aorta_status status = NULL;
+    if (stamps == (size_t)hwq->stream_count)
+        for (int s = 0; s < hwq->stream_count && !status; s++) status = name_stream(recording, s, records[s].stream);
+    else
+        aorta_log(recording->run->log, AORTA_LOG_WARNING,
+                  "the tracer saw %zu of %d streams' stamps: the trace file has their numbers, not their names", stamps,
+                  hwq->stream_count);
+    free(records);
+    return status;
+}
+
+static aorta_status run_unseen(struct aorta_hwq_frame *frame) {
+    struct aorta_hwq_barrier *gate = frame->gate;
+    aorta_status status = NULL;
+    int64_t host_ns;
+    frame->gate = NULL; /* what the first iterations get may wait for the device */
+    for (int i = 0; i < UNSEEN && !status; i++) status = aorta_hwq_frame_run(frame, -1, &host_ns);
+    if (!status) status = aorta_hwq_frame_wait(frame);
+    frame->gate = gate;
+    if (status || !frame->plan->graph) return status;
+    AORTA_TRY(aorta_hwq_frame_capture(frame));
+    AORTA_TRY(aorta_hwq_frame_run(frame, -1, &host_ns)); /* a graph's first launch brings it to the device */
+    return aorta_hwq_frame_wait(frame);
+}
+
+/* Iterations one by one, with the host's times of each. */
+static aorta_status run_seen(struct aorta_hwq_frame *frame, struct aorta_kineto_step steps[RECORDED]) {
+    int64_t host_ns;
+    for (int i = 0; i < RECORDED; i++) {
+        steps[i] = (struct aorta_kineto_step){.host_start_ns = aorta_clock_ns()};
+        AORTA_TRY(aorta_hwq_frame_run(frame, i, &host_ns));
+        AORTA_TRY(aorta_hwq_frame_wait(frame));
+        steps[i].host_end_ns = aorta_clock_ns();
+    }
+    return NULL;
+}
+
+static aorta_status add_records(struct recording *recording, struct aorta_tracer *tracer,
+                                struct aorta_kineto_step steps[RECORDED]) {
+    size_t total = 0;
+    AORTA_TRY(aorta_tracer_flush(tracer, true));
+    for (int i = 0; i < RECORDED; i++) {
+        struct aorta_trace_record *records;
+        const int64_t until_ns = i + 1 < RECORDED ? steps[i + 1].host_start_ns : aorta_clock_ns();
+        AORTA_TRY(aorta_tracer_records(tracer, steps[i].host_start_ns, until_ns, &records, &steps[i].record_count));
+        steps[i].records = records;
+        total += steps[i].record_count;
+        aorta_status status = steps[i].record_count ? add_step(recording, &steps[i]) : NULL;
+        free(records);
+        if (status) return status;
+    }
+    const struct aorta_tracer_facts facts = aorta_tracer_get_facts(tracer);
+    if (facts.dropped)
+        aorta_log(recording->run->log, AORTA_LOG_WARNING, "%lld records were lost: the trace file is not whole",
+                  (long long)facts.dropped);
+    if (total) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE, "%s recorded nothing of %d iterations", facts.library, RECORDED);
+}
+
+static aorta_status trace(struct recording *recording, const struct aorta_hwq_plan *plan, struct aorta_tracer *tracer) {
+    struct aorta_kineto_step steps[RECORDED];
+    struct aorta_hwq_frame frame;
+    AORTA_TRY(aorta_hwq_frame_open(recording->hwq, plan, &frame));
+    aorta_status status = run_unseen(&frame);
+    if (!status) status = find_streams(recording, &frame, tracer);
+    if (!status) status = begin_file(recording, aorta_tracer_get_facts(tracer).library);
+    if (!status) status = run_seen(&frame, steps);
+    if (!status) status = add_records(recording, tracer, steps);
+    aorta_hwq_frame_close(&frame);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+/* Counters start from 0 on every stream. */
+static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
+    if (!run->workload->start) return NULL;
+    AORTA_TRY(run->workload->start(hwq, state));
+    for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_stream_synchronize(hwq->streams[s]));
+    return NULL;
+}
+
+static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user) {
+    struct recording *recording = user;
+    const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_PER_ITERATION,
+                                        .graph = run->graph,
+                                        .gate = run->gate,
+                                        .iterations = RECORDED,
+                                        .iterate = run->workload->iterate,
+                                        .state = state};
+    struct aorta_tracer *tracer = NULL;
+    const bool gpu = aorta_device_is_gpu(run->device);
+    recording->hwq = hwq;
+    if (gpu) AORTA_TRY(aorta_tracer_open(run->device, &tracer));
+    aorta_status status = start(run, hwq, state);
+    if (!status) status = gpu ? trace(recording, &plan, tracer) : record_stamps(recording, &plan);
+    if (status)
+        aorta_kineto_abandon(recording->file);
+    else
+        status = aorta_kineto_close(recording->file);
+    recording->file = NULL;
+    aorta_tracer_close(tracer);
+    return status;
+}
+
+aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path) {
+    struct recording recording = {.run = run, .directory = directory};
+    *path = NULL;
+    aorta_status status = aorta_hwq_run_with(run, record, &recording);
+    if (!status) *path = recording.path;
+    if (status) free(recording.path);
+    return aorta_annotate(status, "nothing was recorded (--profile)");
+}
