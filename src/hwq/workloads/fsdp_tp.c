@@ -9,7 +9,10 @@
  * Ranks form a grid: `tensor` neighbours share heads and hidden units (Shoeybi et al., "Megatron-LM", 2019: columns of
  * the first, rows of the second product, partial sums all-reduced in between); ranks of equal place share a block's
  * parameters. Products that are summed over ranks have no bias. A block is y1 = norm(x + attention(x)),
- * y = norm(y1 + mlp(y1)); the loss is half the squared length of the last y, whose gradient is y itself. */
+ * y = norm(y1 + mlp(y1)); the loss is half the squared length of the last y, whose gradient is y itself.
+ *
+ * Rows of activations are position by position, and within one sequence by sequence; columns of qkv head by head, and
+ * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
 #include "hwq/workloads/fsdp_tp.h"
 
 #include <math.h>
@@ -251,32 +254,34 @@ struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_
                                   .scale = 1.0f / sqrtf((float)dim)};
 }
 
-/* Products of all heads of one sequence: of matrices [positions, head] in rows of qkv or of the context, and of the
- * weights [positions, positions]. */
-struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, enum fsdp_product which) {
-    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads, own = heads * dim;
-    struct aorta_products p = {.batch = heads, .m = t, .lda = t, .a_batch = t * t};
-    const int64_t c_row = which == FSDP_CONTEXT ? own : 3 * own;
-    const bool weights = which == FSDP_SCORES || which == FSDP_DWEIGHTS;
-    if (weights) {
+/* Products of all heads of all sequences at once: of matrices [positions, head] in rows of qkv or of the context, and
+ * of the weights [positions, positions] of head h of sequence s, the one of number s · heads + h. As positions of all
+ * sequences stand together and a head's query, key and value too, number n begins n · 3 · head elements into the first
+ * row of qkv, n · head into that of the context. */
+struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences,
+                                              enum fsdp_product which) {
+    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads;
+    const int64_t context_row = sequences * heads * dim, row = 3 * context_row;
+    struct aorta_products p = {.batch = sequences * heads, .m = t};
+    if (which == FSDP_SCORES || which == FSDP_DWEIGHTS) {
+        const bool scores = which == FSDP_SCORES;
         p.n = t, p.k = dim, p.transpose_b = true;
-        p.lda = which == FSDP_SCORES ? 3 * own : own, p.a_batch = dim;
-        p.ldb = 3 * own, p.b_batch = dim, p.ldc = t, p.c_batch = t * t;
+        p.lda = scores ? row : context_row, p.a_batch = scores ? 3 * dim : dim;
+        p.ldb = row, p.b_batch = 3 * dim, p.ldc = t, p.c_batch = t * t;
         return p;
     }
-    p.n = dim, p.k = t, p.ldc = c_row, p.c_batch = dim, p.b_batch = dim;
-    p.ldb = which == FSDP_DVALUES ? own : 3 * own;
+    const bool into_context = which == FSDP_CONTEXT, from_context = which == FSDP_DVALUES;
+    p.n = dim, p.k = t, p.lda = t, p.a_batch = t * t;
     p.transpose_a = which == FSDP_DVALUES || which == FSDP_DKEYS;
+    p.ldb = from_context ? context_row : row, p.b_batch = from_context ? dim : 3 * dim;
+    p.ldc = into_context ? context_row : row, p.c_batch = into_context ? dim : 3 * dim;
     return p;
 }
 
-static aorta_status attention_products(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
-                                       enum fsdp_product which, const float *a, int64_t a_apart, const float *b,
-                                       int64_t b_apart, float *c, int64_t c_apart) {
-    const struct aorta_products products = aorta_hwq_fsdp_products(hwq->options, which);
-    for (int64_t i = 0; i < part->sequences; i++)
-        AORTA_TRY(aorta_hwq_products(hwq, s, &products, a + i * a_apart, b + i * b_apart, c + i * c_apart));
-    return NULL;
+static aorta_status attention_product(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
+                                      enum fsdp_product which, const float *a, const float *b, float *c) {
+    const struct aorta_products products = aorta_hwq_fsdp_products(hwq->options, part->sequences, which);
+    return aorta_hwq_products(hwq, s, &products, a, b, c);
 }
 
 static struct fsdp_block block_of(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t l, int64_t p) {
@@ -295,16 +300,13 @@ static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int
     const struct fsdp_kept *k = &state->kept[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t t = o->positions, n = part->sequences * t, own = o->width / o->tensor;
-    const int64_t square = o->heads / o->tensor * t * t;
+    const int64_t n = part->sequences * o->positions, dim = o->width / o->heads;
     const float *x = input_of(state, l, p);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
     AORTA_TRY(aorta_hwq_linear(hwq, s, &b.qkv, n, x, k->qkv));
-    AORTA_TRY(attention_products(hwq, s, part, FSDP_SCORES, k->qkv, t * 3 * own, k->qkv + own, t * 3 * own, k->weights,
-                                 square));
+    AORTA_TRY(attention_product(hwq, s, part, FSDP_SCORES, k->qkv, k->qkv + dim, k->weights));
     AORTA_TRY(aorta_hwq_softmax(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, k->weights));
-    AORTA_TRY(attention_products(hwq, s, part, FSDP_CONTEXT, k->weights, square, k->qkv + 2 * own, t * 3 * own,
-                                 k->context, t * own));
+    AORTA_TRY(attention_product(hwq, s, part, FSDP_CONTEXT, k->weights, k->qkv + 2 * dim, k->context));
     AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, n, k->context, k->attended));
     AORTA_TRY(exchange(hwq, state, p, k->attended, k->attended_all));
     AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm1, n, k->attended_all, x, &k->norm1, k->y1));
@@ -320,16 +322,13 @@ static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int
 static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
                                        const struct fsdp_kept *k) {
     const struct fsdp_options *o = hwq->options;
-    const int64_t t = o->positions, own = o->width / o->tensor, row = t * 3 * own,
-                  square = o->heads / o->tensor * t * t;
-    AORTA_TRY(attention_products(hwq, s, part, FSDP_DWEIGHTS, k->dcontext, t * own, k->qkv + 2 * own, row,
-                                 part->dweights, square));
-    AORTA_TRY(attention_products(hwq, s, part, FSDP_DVALUES, k->weights, square, k->dcontext, t * own,
-                                 k->dqkv + 2 * own, row));
+    const int64_t dim = o->width / o->heads;
+    AORTA_TRY(attention_product(hwq, s, part, FSDP_DWEIGHTS, k->dcontext, k->qkv + 2 * dim, part->dweights));
+    AORTA_TRY(attention_product(hwq, s, part, FSDP_DVALUES, k->weights, k->dcontext, k->dqkv + 2 * dim));
     AORTA_TRY(aorta_hwq_softmax_backward(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, part->dweights,
                                          part->dscores));
-    AORTA_TRY(attention_products(hwq, s, part, FSDP_DQUERIES, part->dscores, square, k->qkv + own, row, k->dqkv, row));
-    return attention_products(hwq, s, part, FSDP_DKEYS, part->dscores, square, k->qkv, row, k->dqkv + own, row);
+    AORTA_TRY(attention_product(hwq, s, part, FSDP_DQUERIES, part->dscores, k->qkv + dim, k->dqkv));
+    return attention_product(hwq, s, part, FSDP_DKEYS, part->dscores, k->qkv, k->dqkv + dim);
 }
 
 static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {

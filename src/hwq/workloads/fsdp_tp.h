@@ -45,7 +45,7 @@ struct fsdp_state {
 };
 
 enum fsdp_product { FSDP_SCORES, FSDP_CONTEXT, FSDP_DWEIGHTS, FSDP_DVALUES, FSDP_DQUERIES, FSDP_DKEYS };
-struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, enum fsdp_product which);
+struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences, enum fsdp_product which);
 struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences);
 
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *state);

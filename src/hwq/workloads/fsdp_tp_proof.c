@@ -21,29 +21,39 @@ static aorta_status linear(const struct place *at, const char *what, const struc
     return aorta_hwq_prove_linear(at->proof, what, layer, at->rows, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32);
 }
 
-/* Weights of sampled rows from queries and keys. */
-static aorta_status prove_weights(const struct place *at, int64_t sequence) {
+/* Weights of the last sequence's sampled rows from queries and keys. */
+static aorta_status prove_weights(const struct place *at) {
     const struct fsdp_options *o = at->o;
-    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads, own = heads * dim;
+    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads;
+    const int64_t last = at->part->sequences - 1, row = at->part->sequences * 3 * heads * dim;
     const float *qkv, *weights;
-    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->qkv + sequence * t * 3 * own, t * 3 * own, &qkv));
-    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->weights + sequence * heads * t * t, heads * t * t, &weights));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->qkv, t * row, &qkv));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->weights + last * heads * t * t, heads * t * t, &weights));
     const double scale = 1.0 / sqrt((double)dim);
     for (int64_t i = 0; i < aorta_hwq_sample_count(heads * t * t); i++) {
-        const int64_t place = aorta_hwq_sample(i, heads * t * t), head = place / (t * t), row = place / t % t;
-        const float *q = qkv + row * 3 * own + head * dim;
+        const int64_t place = aorta_hwq_sample(i, heads * t * t), head = last * heads + place / (t * t);
+        const float *q = qkv + place / t % t * row + head * 3 * dim, *k = qkv + head * 3 * dim + dim;
         double own_score = 0.0, sum = 0.0;
-        for (int64_t d = 0; d < dim; d++)
-            own_score += (double)q[d] * (double)qkv[(place % t) * 3 * own + own + head * dim + d];
+        for (int64_t d = 0; d < dim; d++) own_score += (double)q[d] * (double)k[place % t * row + d];
         for (int64_t key = 0; key < t; key++) {
             double score = 0.0;
-            for (int64_t d = 0; d < dim; d++) score += (double)q[d] * (double)qkv[key * 3 * own + own + head * dim + d];
+            for (int64_t d = 0; d < dim; d++) score += (double)q[d] * (double)k[key * row + d];
             sum += exp(scale * (score - own_score));
         }
         aorta_hwq_compare(at->proof->check, (double)weights[place], 1.0 / sum, 1e-7, 3e-5,
                           "attention weight %lld of block %lld", (long long)place, (long long)at->l);
     }
     return NULL;
+}
+
+/* Of one sequence: the others' are as large, and their strides the same. */
+static aorta_status prove_product(const struct place *at, const char *what, enum fsdp_product which, int64_t sequence,
+                                  const float *a, const float *b, const float *c) {
+    struct aorta_products p = aorta_hwq_fsdp_products(at->o, at->part->sequences, which);
+    p.batch /= at->part->sequences;
+    const int64_t first = sequence * p.batch;
+    return aorta_hwq_prove_products(at->proof, what, &p, a + first * p.a_batch, b + first * p.b_batch,
+                                    c + first * p.c_batch);
 }
 
 /* to = from where nobody else adds to it. */
@@ -77,15 +87,12 @@ static aorta_status prove_sum(const struct place *at, const float *x, const floa
 }
 
 static aorta_status prove_forward(const struct place *at) {
-    const struct fsdp_options *o = at->o;
     const struct fsdp_kept *k = at->k;
-    const struct aorta_products context = aorta_hwq_fsdp_products(o, FSDP_CONTEXT);
-    const int64_t t = o->positions, own = o->width / o->tensor, square = o->heads / o->tensor * t * t;
-    const int64_t last = at->part->sequences - 1;
+    const int64_t dim = at->o->width / at->o->heads;
     AORTA_TRY(linear(at, "qkv", &at->b.qkv, at->x, k->qkv));
-    AORTA_TRY(prove_weights(at, last));
-    AORTA_TRY(aorta_hwq_prove_products(at->proof, "context", &context, k->weights + last * square,
-                                       k->qkv + last * t * 3 * own + 2 * own, k->context + last * t * own));
+    AORTA_TRY(prove_weights(at));
+    AORTA_TRY(
+        prove_product(at, "context", FSDP_CONTEXT, at->part->sequences - 1, k->weights, k->qkv + 2 * dim, k->context));
     AORTA_TRY(linear(at, "attention", &at->b.out, k->context, k->attended));
     AORTA_TRY(prove_exchange(at, k->attended, k->attended_all));
     AORTA_TRY(prove_sum(at, k->attended_all, at->x, k->norm1.sum));
@@ -102,21 +109,21 @@ static aorta_status prove_forward(const struct place *at) {
 static aorta_status prove_attention_backward(const struct place *at) {
     const struct fsdp_options *o = at->o;
     const struct fsdp_kept *k = at->k;
-    const int64_t t = o->positions, own = o->width / o->tensor;
+    const int64_t t = o->positions, dim = o->width / o->heads;
     const struct {
         enum fsdp_product which;
         const char *what;
         const float *a, *b, *c;
     } products[] = {
-        {FSDP_DWEIGHTS, "gradient of the weights", k->dcontext, k->qkv + 2 * own, at->part->dweights},
-        {FSDP_DVALUES, "gradient of the values", k->weights, k->dcontext, k->dqkv + 2 * own},
-        {FSDP_DQUERIES, "gradient of the queries", at->part->dscores, k->qkv + own, k->dqkv},
-        {FSDP_DKEYS, "gradient of the keys", at->part->dscores, k->qkv, k->dqkv + own},
+        {FSDP_DWEIGHTS, "gradient of the weights", k->dcontext, k->qkv + 2 * dim, at->part->dweights},
+        {FSDP_DVALUES, "gradient of the values", k->weights, k->dcontext, k->dqkv + 2 * dim},
+        {FSDP_DQUERIES, "gradient of the queries", at->part->dscores, k->qkv + dim, k->dqkv},
+        {FSDP_DKEYS, "gradient of the keys", at->part->dscores, k->qkv, k->dqkv + dim},
     };
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        const struct aorta_products p = aorta_hwq_fsdp_products(o, products[i].which);
-        AORTA_TRY(
-            aorta_hwq_prove_products(at->proof, products[i].what, &p, products[i].a, products[i].b, products[i].c));
+    for (size_t i = 0; i < 2 * sizeof products / sizeof *products; i++) { /* of the first sequence and the last */
+        const int64_t sequence = (int64_t)(i % 2) * (at->part->sequences - 1);
+        AORTA_TRY(prove_product(at, products[i / 2].what, products[i / 2].which, sequence, products[i / 2].a,
+                                products[i / 2].b, products[i / 2].c));
     }
     const int64_t count = o->heads / o->tensor * t * t;
     const float *p, *dp, *ds;
@@ -125,7 +132,6 @@ static aorta_status prove_attention_backward(const struct place *at) {
     AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dscores, count, &ds));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t place = aorta_hwq_sample(i, count), row = place / t * t;
-        const int64_t dim = o->width / o->heads;
         const double scale = 1.0 / sqrt((double)dim);
         double along = 0.0, most = 0.0;
         for (int64_t j = row; j < row + t; j++) along += (double)p[j] * (double)dp[j];
