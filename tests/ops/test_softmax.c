@@ -28,8 +28,10 @@ static double loss(void *context) {
 
 static void softmax(void **state) {
     static const struct aorta_softmax shapes[] = {
-        {3, 1, 1.0f, false}, {4, 37, 0.3f, false}, {66, 33, 0.5f, true}, {2, 700, 2.0f, false}, {260, 130, 1.0f, true}};
-    for (int i = 0; i < 5; i++) {
+        {3, 1, 1.0f, false},    {4, 37, 0.3f, false},  {66, 33, 0.5f, true},    {2, 700, 2.0f, false},
+        {260, 130, 1.0f, true}, {5, 4, 1.0f, false},   {7, 512, 0.125f, false}, {72, 36, 1.0f, true},
+        {2, 1024, 1.0f, false}, {1, 1028, 1.0f, false}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct rig *rig = *state;
         const struct aorta_softmax s = shape_now = shapes[i];
         const int64_t count = s.rows * s.width;

@@ -6,16 +6,22 @@ static struct aorta_gpu_grid row_grid(int64_t rows, uint32_t threads) {
     return (struct aorta_gpu_grid){.blocks = {(uint32_t)rows}, .threads = {threads}};
 }
 
+/* Rows that 32 threads hold in their registers go several to a block. */
+static aorta_status softmax(struct aorta_stream *stream, const struct aorta_softmax_args *a, enum aorta_ops_entry any,
+                            enum aorta_ops_entry for_short) {
+    const uintptr_t places = (uintptr_t)a->x | (uintptr_t)a->dp | (uintptr_t)a->out;
+    if (a->shape.width > AORTA_SHORT_ROW || a->shape.width % 4 || places % 16)
+        return aorta_ops_gpu_run(stream, any, row_grid(a->shape.rows, AORTA_ROW_THREADS), a, sizeof *a);
+    const int64_t blocks = aorta_ops_blocks(a->shape.rows, AORTA_ROW_THREADS / 32);
+    return aorta_ops_gpu_run(stream, for_short, row_grid(blocks, AORTA_ROW_THREADS), a, sizeof *a);
+}
+
 aorta_status aorta_ops_gpu_softmax_forward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_softmax_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_softmax_forward, row_grid(a->shape.rows, AORTA_ROW_THREADS), a,
-                             sizeof *a);
+    return softmax(stream, args, AORTA_ENTRY_softmax_forward, AORTA_ENTRY_softmax_forward_short);
 }
 
 aorta_status aorta_ops_gpu_softmax_backward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_softmax_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_softmax_backward, row_grid(a->shape.rows, AORTA_ROW_THREADS), a,
-                             sizeof *a);
+    return softmax(stream, args, AORTA_ENTRY_softmax_backward, AORTA_ENTRY_softmax_backward_short);
 }
 
 aorta_status aorta_ops_gpu_cross_entropy(struct aorta_stream *stream, const void *args) {

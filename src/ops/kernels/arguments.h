@@ -26,6 +26,7 @@ enum {
     AORTA_GEMM_TILE = 32,
     AORTA_GEMM_THREADS = 256,
     AORTA_ROW_THREADS = 128, /* that work on a row together */
+    AORTA_SHORT_ROW = 1024,  /* longest row that 32 threads hold in registers */
     AORTA_CACHE_THREADS = 128,
     AORTA_CACHE_DIM = 128, /* widest head */
     AORTA_SAMPLE_THREADS = 512,
