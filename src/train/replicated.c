@@ -167,10 +167,11 @@ static void held(struct aorta_strategy *strategy, int parameter, int64_t *first,
     *count = size_of(self(strategy), parameter);
 }
 
-static aorta_status import(struct aorta_strategy *strategy, int parameter, const float *values) {
+static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
+                           const float *values) {
     struct replicated *r = self(strategy);
     struct aorta_stream *stream = aorta_train_compute(r->context);
-    int64_t count = size_of(r, parameter), at = r->offsets[parameter];
+    int64_t at = r->offsets[parameter] + first;
     AORTA_TRY(aorta_copy(stream, r->parameters + at, values, (size_t)count * sizeof(float)));
     if (!r->copy) return NULL;
     char *copy = (char *)r->copy + (size_t)at * aorta_dtype_size(r->context->dtype);

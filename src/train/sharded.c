@@ -224,17 +224,20 @@ static void held(struct aorta_strategy *strategy, int parameter, int64_t *first,
     *count = run.count;
 }
 
-static aorta_status import(struct aorta_strategy *strategy, int parameter, const float *values) {
+static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
+                           const float *values) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
     struct aorta_stream *stream = aorta_train_compute(s->context);
+    const struct aorta_layout *layout = &s->layouts[p->unit];
     struct aorta_layout_run run;
-    if (!aorta_layout_run_of(&s->layouts[p->unit], p->slot, aorta_comm_rank(s->gather_comm), &run)) return NULL;
-    int64_t at = s->bases[p->unit] + run.shard_offset;
-    AORTA_TRY(aorta_copy(stream, s->parameters + at, values, (size_t)run.count * sizeof(float)));
+    if (!aorta_layout_run_of(layout, p->slot, aorta_comm_rank(s->gather_comm), &run)) return NULL;
+    const int64_t held_first = run.full_offset - layout->parameters[p->slot].full_offset;
+    int64_t at = s->bases[p->unit] + run.shard_offset + (first - held_first);
+    AORTA_TRY(aorta_copy(stream, s->parameters + at, values, (size_t)count * sizeof(float)));
     if (!s->copy) return NULL;
     char *copy = (char *)s->copy + (size_t)at * aorta_dtype_size(s->context->dtype);
-    return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, run.count, 1);
+    return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
 }
 
 /* Cuts gathered shards (host memory) into the full parameters of a unit. */

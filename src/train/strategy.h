@@ -35,8 +35,9 @@ struct aorta_strategy_table {
     struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
     /* Elements [first, first + count) of a parameter that this rank holds. */
     void (*held)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
-    /* Takes the values of those elements from device memory; queued on compute. */
-    aorta_status (*import)(struct aorta_strategy *strategy, int parameter, const float *values);
+    /* Takes the values of [first, first + count) of those elements from device memory; queued on compute. */
+    aorta_status (*import)(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
+                           const float *values);
     /* All parameters (or gradients) of a unit into host memory, by slot, full and unsharded. Called by all ranks;
      * waits until it is done. */
     aorta_status (*export)(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full);

@@ -45,6 +45,8 @@ static aorta_status open_file(struct source *source) {
     return status;
 }
 
+enum { PIECE = 1 << 18 }; /* values made on the host and sent at a time, so that their memory is no peak */
+
 static void values_of(const struct source *source, int parameter, int64_t first, int64_t count, float *values) {
     const struct aorta_model *model = source->context->model;
     if (source->from_file) {
@@ -76,34 +78,46 @@ static aorta_status make_values(const struct source *source, int parameter, int6
     return status;
 }
 
+/* Elements [first, first + count) of a parameter, through a piece of device memory; what this rank holds of them is
+ * kept.
+ */
+static aorta_status initialise_piece(const struct source *source, struct aorta_strategy *strategy, int parameter,
+                                     int64_t first, int64_t count, float *device) {
+    const struct aorta_train_context *c = source->context;
+    const struct aorta_fsdp_options *fsdp = &c->options->fsdp;
+    const bool all_alone = fsdp->param_init_device == AORTA_INIT_META || !fsdp->sync_module_states;
+    if (all_alone || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, first, count, device));
+    if (!all_alone) AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)count, AORTA_F32, 0));
+    int64_t held_first, held_count;
+    strategy->table->held(strategy, parameter, &held_first, &held_count);
+    const int64_t from = held_first > first ? held_first : first;
+    const int64_t held_end = held_first + held_count, end = held_end < first + count ? held_end : first + count;
+    if (from < end) AORTA_TRY(strategy->table->import(strategy, parameter, from, end - from, device + (from - first)));
+    return aorta_stream_synchronize(aorta_train_compute(c));
+}
+
 static aorta_status initialise_parameter(const struct source *source, struct aorta_strategy *strategy, int parameter,
                                          float *device) {
     const struct aorta_train_context *c = source->context;
     const struct aorta_parameter *p = aorta_model_parameter(c->model, parameter);
-    const struct aorta_fsdp_options *fsdp = &c->options->fsdp;
-    int64_t held_first, held_count, total = p->rows * p->columns;
-    strategy->table->held(strategy, parameter, &held_first, &held_count);
-    if (fsdp->param_init_device == AORTA_INIT_META) {
-        AORTA_TRY(make_values(source, parameter, held_first, held_count, device));
-        AORTA_TRY(strategy->table->import(strategy, parameter, device));
-        return aorta_stream_synchronize(aorta_train_compute(c));
+    int64_t first = 0, count = p->rows * p->columns;
+    if (c->options->fsdp.param_init_device == AORTA_INIT_META)
+        strategy->table->held(strategy, parameter, &first, &count);
+    const int64_t piece = c->options->fsdp.param_init_device == AORTA_INIT_DEVICE ? count : PIECE;
+    for (int64_t at = first; at < first + count; at += piece) {
+        const int64_t rest = first + count - at;
+        AORTA_TRY(initialise_piece(source, strategy, parameter, at, rest < piece ? rest : piece, device));
     }
-    if (!fsdp->sync_module_states || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, 0, total, device));
-    if (fsdp->sync_module_states)
-        AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)total, AORTA_F32, 0));
-    AORTA_TRY(strategy->table->import(strategy, parameter, device + held_first));
-    return aorta_stream_synchronize(aorta_train_compute(c));
+    return NULL;
 }
 
-static int64_t largest_piece(const struct aorta_train_context *context, struct aorta_strategy *strategy) {
-    bool meta = context->options->fsdp.param_init_device == AORTA_INIT_META;
-    int64_t largest = 1;
+/* On the device a parameter is made whole, as that is what param_init_device=cuda asks for. */
+static int64_t largest_piece(const struct aorta_train_context *context) {
+    int64_t largest = PIECE;
     for (int i = 0; i < aorta_model_parameter_count(context->model); i++) {
         const struct aorta_parameter *p = aorta_model_parameter(context->model, i);
-        int64_t first, count;
-        strategy->table->held(strategy, i, &first, &count);
-        if (!meta) count = p->rows * p->columns;
-        if (count > largest) largest = count;
+        const bool whole = context->options->fsdp.param_init_device == AORTA_INIT_DEVICE;
+        if (whole && p->rows * p->columns > largest) largest = p->rows * p->columns;
     }
     return largest;
 }
@@ -111,8 +125,7 @@ static int64_t largest_piece(const struct aorta_train_context *context, struct a
 static aorta_status initialise_all(const struct source *source, struct aorta_strategy *strategy) {
     const struct aorta_train_context *c = source->context;
     void *device;
-    size_t bytes = (size_t)largest_piece(c, strategy) * sizeof(float);
-    AORTA_TRY(aorta_device_alloc(c->device, bytes, "start values of a parameter", &device));
+    AORTA_TRY(aorta_device_alloc(c->device, (size_t)largest_piece(c) * sizeof(float), "start values", &device));
     aorta_status status = NULL;
     for (int i = 0; !status && i < aorta_model_parameter_count(c->model); i++)
         status = initialise_parameter(source, strategy, i, device);

@@ -338,7 +338,7 @@ static const struct row {
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", unpackings, EXACT, {7, 0}},
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", packings, EXACT, {4, 0}},
     {"fsdp.limit_all_gathers", 2, "", "", "fsdp.limit_all_gathers=false", peak, LESS, {0}},
-    {"fsdp.param_init_device", 2, "model.vocab_size=20000", "fsdp.param_init_device=meta", "", peak, LESS, {0}},
+    {"fsdp.param_init_device", 2, "model.vocab_size=400000", "", "fsdp.param_init_device=cuda", peak, LESS, {0}},
     {"fsdp.param_init_device", 2, "", "fsdp.param_init_device=meta", "", loss, SAME, {0}},
     {"fsdp.param_init_device", 2, "", "fsdp.param_init_device=cuda", "", loss, SAME, {0}},
 
