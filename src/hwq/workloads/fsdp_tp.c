@@ -161,8 +161,7 @@ static aorta_status setup_part(struct aorta_hwq *hwq, struct fsdp_state *state, 
                    {&k->dcontext, n * own},
                    {&k->dqkv, n * 3 * own},
                    {&k->dx, n * o->width},
-                   {&k->dx_all, n * o->width},
-                   {&k->gradients, state->padded}};
+                   {&k->dx_all, n * o->width}};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         AORTA_TRY(
             aorta_hwq_output(hwq, &state->results, buffers[i].count, "activations of a block", buffers[i].memory));
@@ -199,6 +198,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     struct fsdp_block unused;
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct fsdp_state), made));
     struct fsdp_state *state = *made;
+    float *parts;
     AORTA_TRY(setup_groups(hwq, state));
     const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused),
                   unit = 64 * (state->shards > 1 ? state->shards : 1);
@@ -212,7 +212,12 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
         AORTA_TRY(setup_parameters(hwq, state, l));
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
         AORTA_TRY(aorta_hwq_event(hwq, &state->gathered[l]));
-        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(setup_part(hwq, state, l, p));
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->part_count * state->padded, "gradients of the parts",
+                                   &parts));
+        for (int64_t p = 0; p < state->part_count; p++) {
+            state->kept[l][p].gradients = parts + p * state->padded;
+            AORTA_TRY(setup_part(hwq, state, l, p));
+        }
     }
     return NULL;
 }
@@ -365,14 +370,9 @@ static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, in
 static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const int s = stream_in(hwq, REDUCE, l);
     float *to = state->gradients[l];
-    for (int64_t p = 0; p < state->part_count; p++) {
-        const struct fsdp_kept *k = &state->kept[l][p];
-        AORTA_TRY(aorta_stream_wait(hwq->streams[s], k->done));
-        if (p == 0)
-            AORTA_TRY(aorta_hwq_copy(hwq, s, to, k->gradients, (size_t)state->padded * sizeof(float)));
-        else
-            AORTA_TRY(aorta_hwq_add(hwq, s, to, k->gradients, state->padded, 1.0f));
-    }
+    for (int64_t p = 0; p < state->part_count; p++)
+        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->kept[l][p].done));
+    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, to, state->kept[l][0].gradients, state->part_count, state->padded, 1.0f));
     return aorta_hwq_all_reduce(hwq, s, state->groups[s], to, state->padded);
 }
 

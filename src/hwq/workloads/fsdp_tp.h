@@ -24,7 +24,7 @@ struct fsdp_kept {
     float *qkv, *weights, *context, *attended, *attended_all, *y1, *inner, *active, *mlp, *mlp_all, *y;
     struct aorta_hwq_norm_kept norm1, norm2;
     float *dsum2, *dactive, *dinner, *dy1, *dy1_all, *dsum1, *dcontext, *dqkv, *dx, *dx_all;
-    float *gradients;         /* of the block's parameters, from this part */
+    float *gradients;         /* of the block's parameters, from this part; behind it the next part's */
     struct aorta_event *done; /* the part has finished with the block: forward, later backward */
 };
 
