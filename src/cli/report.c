@@ -1,5 +1,6 @@
 /* aorta report: figures, pictures and verdict of finished runs. */
 #include "report/report.h"
+#include "base/lines.h"
 #include "cli/cli.h"
 
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
         .candidate = arguments->candidate,
         .pictures = !arguments->no_pictures,
         .warmup = (int)arguments->warmup,
+        .width = aorta_terminal_width(stdout),
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);

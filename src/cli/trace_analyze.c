@@ -1,5 +1,6 @@
 /* aorta trace analyze: figures and verdict of recorded ranks. */
 #include "base/files.h"
+#include "base/lines.h"
 #include "cli/cli.h"
 #include "trace/analysis.h"
 #include "trace/inputs.h"
@@ -93,7 +94,7 @@ static aorta_status print(const struct aorta_trace_analysis *analysis, const str
     if (arguments->json)
         aorta_trace_analysis_json(analysis, &text);
     else
-        aorta_trace_analysis_text(analysis, &text);
+        aorta_trace_analysis_text(analysis, aorta_terminal_width(stdout), &text);
     aorta_status status = aorta_text_check(&text);
     if (!status && arguments->html) {
         status = aorta_trace_analysis_html(analysis, &page);

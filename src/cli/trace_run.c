@@ -2,6 +2,7 @@
 #include "cli/trace_run.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/lines.h"
 #include "comm/mpirun.h"
 #include "trace/analysis.h"
 #include "trace/infer.h"
@@ -225,7 +226,7 @@ static aorta_status judge(const struct aorta_trace_run_outcome *outcome, bool st
         return NULL;
     }
     AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
-    aorta_trace_analysis_text(&analysis, text);
+    aorta_trace_analysis_text(&analysis, aorta_terminal_width(stderr), text);
     aorta_trace_analysis_json(&analysis, json);
     aorta_trace_analysis_free(&analysis);
     AORTA_TRY(aorta_text_check(text));

@@ -1,6 +1,7 @@
 /* aorta train: the FSDP2/DDP benchmark of overlap. */
 #include "train/train.h"
 #include "base/files.h"
+#include "base/lines.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "report/report.h"
@@ -103,7 +104,8 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
 
 static aorta_status report(const struct aorta_train_options *o, const struct aorta_log *log) {
     struct aorta_text text = {0};
-    aorta_status status = aorta_report_after_run(o->training.output_dir, NULL, log, &text);
+    aorta_status status =
+        aorta_report_after_run(o->training.output_dir, NULL, aorta_terminal_width(stdout), log, &text);
     if (!status) status = aorta_text_check(&text);
     if (!status) fputs(text.data ? text.data : "", stdout);
     aorta_text_free(&text);

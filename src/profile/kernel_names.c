@@ -1,6 +1,8 @@
 /* Names seen in traces of NCCL 2.x, RCCL, PyTorch, vLLM, SGLang and TensorRT-LLM. A new library is a row. */
 #include "profile/kernel_names.h"
 
+#include "profile/mangled.h"
+
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,7 +199,21 @@ static bool is_generic(const char *name, size_t length) {
     return false;
 }
 
-const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
+/* Cut names say so. */
+static const char *put_name(char *text, size_t size, const char *name) {
+    static const char ellipsis[] = "…";
+    size_t length = strlen(name);
+    if (length >= size) {
+        size_t kept = size > sizeof ellipsis ? size - sizeof ellipsis : 0;
+        while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) kept--; /* no half characters */
+        snprintf(text, size, "%.*s%s", (int)kept, name, kept ? ellipsis : "");
+        return text;
+    }
+    memmove(text, name, length + 1);
+    return text;
+}
+
+static const char *short_demangled(const char *name, char *text, size_t size) {
     size_t length = head_length(name), from = length, functor_length = 0;
     while (from > 0 && in_name(name[from - 1])) from--;
     /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
@@ -210,13 +226,18 @@ const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
     else
         length = from + name_length(name + from, length - from);
     bool arguments = name[length] == '<';
-    if (arguments && says_nothing(name + from, length - from))
-        return aorta_kernel_short_name(name + length + 1, text, size);
+    if (arguments && says_nothing(name + from, length - from)) return short_demangled(name + length + 1, text, size);
     const char *functor =
         arguments && is_generic(name + from, length - from) ? find_functor(name + length, &functor_length) : NULL;
+    char whole[1024];
     if (functor)
-        snprintf(text, size, "%.*s<%.*s>", (int)(length - from), name + from, (int)functor_length, functor);
+        snprintf(whole, sizeof whole, "%.*s<%.*s>", (int)(length - from), name + from, (int)functor_length, functor);
     else
-        snprintf(text, size, "%.*s", (int)(length - from), name + from);
-    return text;
+        snprintf(whole, sizeof whole, "%.*s", (int)(length - from), name + from);
+    return put_name(text, size, whole);
+}
+
+const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
+    char names[512];
+    return short_demangled(aorta_mangled_names(name, names, sizeof names) ? names : name, text, size);
 }

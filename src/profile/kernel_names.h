@@ -36,8 +36,9 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
 bool aorta_kernel_is_gemm(const char *name);
 
 /* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
- * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Writes at most `size` bytes, ending included, and
- * returns `text`. What is no C++ name comes out as it is. */
+ * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Mangled names are read too. Writes at most `size`
+ * bytes, ending included, and returns `text`; what is cut ends in an ellipsis. What is no C++ name comes out as it is.
+ */
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
 #endif

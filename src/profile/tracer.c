@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "profile/intern.h"
 #include "profile/kernels.h"
+#include "profile/mangled.h"
 #include "profile/tracer_backend.h"
 
 #include <pthread.h>
@@ -11,6 +12,11 @@
 
 enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
 
+/* A name as the library tells it, and as people read it; both interned. */
+struct readable {
+    const char *mangled, *name;
+};
+
 struct aorta_tracer {
     pthread_mutex_t lock;
     const struct aorta_tracer_backend *backend;
@@ -18,6 +24,8 @@ struct aorta_tracer {
     struct aorta_tracer_facts facts;              /* without what the backend drops */
     const struct aorta_kernel_patterns *patterns; /* borrowed; may be NULL */
     struct aorta_intern names;
+    struct readable *readables; /* of the mangled names */
+    size_t readable_count, readable_capacity;
     struct aorta_trace_record *records; /* in order of arrival */
     size_t count, capacity;
     int64_t latest_start_ns;  /* of all records received */
@@ -81,6 +89,7 @@ void aorta_tracer_close(struct aorta_tracer *tracer) {
     }
     aorta_intern_free(&tracer->names);
     pthread_mutex_destroy(&tracer->lock);
+    free(tracer->readables);
     free(tracer->records);
     free(tracer);
 }
@@ -124,9 +133,29 @@ static aorta_status make_room(struct aorta_tracer *tracer) {
     return NULL;
 }
 
+/* Libraries tell mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
+static const char *intern_name(struct aorta_tracer *tracer, const char *told) {
+    const char *mangled = aorta_intern(&tracer->names, told);
+    if (!mangled || strncmp(mangled, "_Z", 2) != 0) return mangled;
+    for (size_t i = 0; i < tracer->readable_count; i++)
+        if (tracer->readables[i].mangled == mangled) return tracer->readables[i].name;
+    if (tracer->readable_count == tracer->readable_capacity) {
+        size_t capacity = tracer->readable_capacity ? 2 * tracer->readable_capacity : 16;
+        struct readable *readables = realloc(tracer->readables, capacity * sizeof *readables);
+        if (!readables) return NULL;
+        tracer->readables = readables;
+        tracer->readable_capacity = capacity;
+    }
+    char *demangled = aorta_demangle(mangled);
+    const char *name = demangled ? aorta_intern(&tracer->names, demangled) : mangled;
+    free(demangled);
+    tracer->readables[tracer->readable_count++] = (struct readable){mangled, name};
+    return name;
+}
+
 aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record) {
     AORTA_TRY(make_room(tracer));
-    const char *name = aorta_intern(&tracer->names, record->name ? record->name : "unnamed kernel");
+    const char *name = intern_name(tracer, record->name ? record->name : "unnamed kernel");
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
     struct aorta_trace_record *kept = &tracer->records[tracer->count++];
     *kept = *record;

@@ -87,7 +87,8 @@ void aorta_verdict_free(struct aorta_verdict *verdict);
 /* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
 
-/* Ten lines at most, for a terminal. */
-void aorta_verdict_text(const struct aorta_verdict *verdict, struct aorta_text *out);
+/* Ten lines at most, of at most `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Evidence and advice
+ * that do not fit are cut; aorta_verdict_findings has all of them. */
+void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
 
 #endif

@@ -1,11 +1,32 @@
-/* The verdict on a terminal: headline, figures, up to five causes, up to two things to try; ten lines at most. */
+/* The verdict on a terminal: headline, figures, up to five causes, up to two things to try. Each has a line of its own;
+ * what is left of ten lines goes to those that are longer, the worst cause first. */
+#include "base/lines.h"
 #include "profile/verdict.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { BAR_WIDTH = 20, CAUSES_SHOWN = 5, ADVICE_SHOWN = 2 };
+enum { LINES = 10, USUAL_WIDTH = 100, BAR_WIDTH = 10, CAUSES_SHOWN = 5, ADVICE_SHOWN = 2, MOST_BLOCKS = 10 };
+
+/* A sentence with what stands before it. */
+struct block {
+    struct aorta_text head, sentence;
+    int indent; /* of its further lines */
+    int lines;  /* it may have */
+};
+
+struct page {
+    struct block blocks[MOST_BLOCKS];
+    size_t count, first_cause, cause_count, first_advice, advice_count;
+};
+
+static struct block *add_block(struct page *page, int indent) {
+    struct block *block = &page->blocks[page->count++];
+    *block = (struct block){.indent = indent, .lines = 1};
+    return block;
+}
 
 static bool about_kind(enum aorta_cause cause) {
     return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
@@ -28,7 +49,7 @@ static const char *plain_name(enum aorta_cause cause) {
 
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (!verdict->finding_count) {
-        aorta_text_puts(out, "Verdict: nothing ran\n");
+        aorta_text_puts(out, "Verdict: nothing ran");
         return;
     }
     const struct aorta_finding *first = &verdict->findings[0];
@@ -36,13 +57,13 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
     if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out,
                           "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
-                          "host gaps\n",
+                          "host gaps",
                           first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)\n",
+        aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else
-        aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)\n",
+        aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)",
                           first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
                               ? "an idle device, why is not recorded"
                               : plain_name(first->cause),
@@ -68,44 +89,101 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
                           verdict->exposed_ms);
     double slower = 100 * (verdict->slowdown.ratio - 1);
     if (fabs(slower) < 0.5)
-        aorta_text_puts(out, "; GEMMs take no longer beside it");
+        aorta_text_puts(out, "; GEMMs as fast with it");
     else if (!isnan(slower))
-        aorta_text_printf(out, "; GEMMs take %+.0f%% beside it", slower);
-    aorta_text_puts(out, "\n");
+        aorta_text_printf(out, "; GEMMs %+.0f%% with it", slower);
 }
 
-static void cause_line(const struct aorta_finding *finding, struct aorta_text *out) {
-    char bar[BAR_WIDTH + 1], name[64];
+static void cause_block(struct page *page, const struct aorta_finding *finding) {
+    struct block *block = add_block(page, 4 + BAR_WIDTH);
+    char bar[BAR_WIDTH + 1];
     int filled = (int)lround(finding->share * BAR_WIDTH);
     filled = filled < 0 ? 0 : filled > BAR_WIDTH ? BAR_WIDTH : filled;
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)filled);
     bar[BAR_WIDTH] = '\0';
-    snprintf(name, sizeof name, "%s%s%s", aorta_cause_name(finding->cause), about_kind(finding->cause) ? " " : "",
-             about_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
-    aorta_text_printf(out, "  %s %3.0f%% %9.3f ms  %s: %s", bar, 100 * finding->share, finding->cost_ms, name,
-                      finding->evidence);
+    aorta_text_printf(&block->head, "  %s %3.0f%% %9.3f ms  %s%s%s", bar, 100 * finding->share, finding->cost_ms,
+                      aorta_cause_name(finding->cause), about_kind(finding->cause) ? " " : "",
+                      about_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
     if (finding->rank >= 0 && finding->cause != AORTA_CAUSE_STRAGGLER)
-        aorta_text_printf(out, " (most on rank %d)", finding->rank);
-    aorta_text_puts(out, "\n");
+        aorta_text_printf(&block->head, ", most on rank %d", finding->rank);
+    aorta_text_puts(&block->head, ": ");
+    aorta_text_puts(&block->sentence, finding->evidence);
 }
 
-void aorta_verdict_text(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    headline(verdict, out);
-    figures(verdict, out);
+static void cause_blocks(const struct aorta_verdict *verdict, struct page *page) {
+    page->first_cause = page->count;
     for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
-        if (i && verdict->findings[i].share < 0.0005) break; /* rounds to nothing; summary.json has it */
-        cause_line(&verdict->findings[i], out);
+        if (i && verdict->findings[i].share < 0.01) break; /* crumbs; the JSON has them */
+        cause_block(page, &verdict->findings[i]);
     }
-    int shown = 0;
-    for (size_t i = 0; i < verdict->finding_count && shown < ADVICE_SHOWN; i++) {
+    page->cause_count = page->count - page->first_cause;
+}
+
+static void advice_blocks(const struct aorta_verdict *verdict, struct page *page) {
+    page->first_advice = page->count;
+    for (size_t i = 0; i < verdict->finding_count && page->advice_count < ADVICE_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         bool rest = finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse;
-        if (rest || (shown && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
-        aorta_text_printf(out, "  %s %s\n", shown ? "  or:" : "  try:", finding->advice);
-        shown++;
+        if (rest || (page->advice_count && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
+        struct block *block = add_block(page, 4);
+        aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");
+        aorta_text_puts(&block->sentence, finding->advice);
+        page->advice_count++;
     }
+}
+
+/* ---- laying it out ---- */
+
+static struct aorta_lines lines_of(const struct block *block, int width) {
+    return (struct aorta_lines){.width = width,
+                                .taken = block->head.data ? aorta_columns(block->head.data) : 0,
+                                .indent = block->indent,
+                                .most = block->lines};
+}
+
+/* One line more for a block that needs it. */
+static void grant(struct block *block, int width, int *spare) {
+    struct aorta_lines lines = lines_of(block, width);
+    if (*spare <= 0 || !block->sentence.data || aorta_lines_needed(block->sentence.data, &lines) <= block->lines)
+        return;
+    block->lines++;
+    --*spare;
+}
+
+static void share_lines(struct page *page, int width) {
+    int spare = LINES - (int)page->count;
+    for (size_t i = 0; i < page->first_cause; i++) grant(&page->blocks[i], width, &spare);
+    for (int before = -1; spare > 0 && spare != before;) {
+        before = spare;
+        for (size_t i = 0; i < 2 && i < page->cause_count; i++)
+            grant(&page->blocks[page->first_cause + i], width, &spare);
+        if (page->advice_count) grant(&page->blocks[page->first_advice], width, &spare);
+        for (size_t i = page->first_cause + 2; i < page->count; i++) grant(&page->blocks[i], width, &spare);
+    }
+}
+
+static void put_blocks(struct page *page, int width, struct aorta_text *out) {
+    for (size_t i = 0; i < page->count; i++) {
+        struct block *block = &page->blocks[i];
+        struct aorta_lines lines = lines_of(block, width);
+        out->failed |= block->head.failed | block->sentence.failed;
+        if (block->head.data) aorta_text_puts(out, block->head.data);
+        aorta_text_lines(out, block->sentence.data ? block->sentence.data : "", &lines);
+        aorta_text_free(&block->head);
+        aorta_text_free(&block->sentence);
+    }
+}
+
+void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    struct page page = {0};
+    headline(verdict, &add_block(&page, 2)->sentence);
+    figures(verdict, &add_block(&page, 2)->sentence);
+    cause_blocks(verdict, &page);
+    advice_blocks(verdict, &page);
     if (verdict->simulated)
-        aorta_text_puts(out,
-                        "  simulated: the collectives were copies on one rank; their times say nothing about a link\n");
+        aorta_text_puts(&add_block(&page, 4)->sentence,
+                        "  simulated: the collectives were copies on one rank; their times say nothing about a link");
+    share_lines(&page, width ? width : USUAL_WIDTH);
+    put_blocks(&page, width ? width : USUAL_WIDTH, out);
 }

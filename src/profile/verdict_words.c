@@ -24,7 +24,7 @@ static const char *each(const struct subject *subject) {
 }
 
 /* Kernels' names are cut to fit a line; names of our own operations are short. */
-enum { NAME_SIZE = 48 };
+enum { NAME_SIZE = 40 };
 
 static const char *kind_name(const struct subject *subject) {
     return aorta_collective_name(subject->finding->collective);

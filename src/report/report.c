@@ -1,7 +1,9 @@
 #include "report/report.h"
 #include "base/files.h"
+#include "base/lines.h"
 #include "report/plots.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,18 +49,25 @@ static aorta_status check_options(const struct aorta_report_options *options, in
 
 /* ---- what is printed ---- */
 
-static void print_verdict(const struct aorta_labelled *labelled, struct aorta_text *text) {
-    aorta_verdict_text(&labelled->verdict, text);
-    if (!labelled->agreement.iterations) return;
+static void print_agreement(const struct aorta_agreement *agreement, int width, struct aorta_text *text) {
+    const struct aorta_lines lines = {.width = width ? width : 100, .taken = 2, .indent = 4, .most = INT_MAX};
+    struct aorta_text sentence = {0};
+    aorta_agreement_text(agreement, &sentence);
     aorta_text_puts(text, "  ");
-    aorta_agreement_text(&labelled->agreement, text);
-    aorta_text_puts(text, "\n");
+    aorta_text_lines(text, sentence.data ? sentence.data : "", &lines);
+    text->failed |= sentence.failed;
+    aorta_text_free(&sentence);
 }
 
-static void print_run(const struct aorta_labelled *labelled, bool several, struct aorta_text *text) {
+static void print_verdict(const struct aorta_labelled *labelled, int width, struct aorta_text *text) {
+    aorta_verdict_text(&labelled->verdict, width, text);
+    if (labelled->agreement.iterations) print_agreement(&labelled->agreement, width, text);
+}
+
+static void print_run(const struct aorta_labelled *labelled, bool several, int width, struct aorta_text *text) {
     if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
     if (labelled->judged)
-        print_verdict(labelled, text);
+        print_verdict(labelled, width, text);
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");
@@ -124,7 +133,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
     if (!status && options->pictures) draw_pictures(runs, count, options->output, log, &files);
-    for (size_t i = 0; !status && i < count; i++) print_run(&runs[i], count > 1, text);
+    for (size_t i = 0; !status && i < count; i++) print_run(&runs[i], count > 1, options->width, text);
     if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);
     if (!status) print_files(&files, text);
     aorta_text_free(&files);
@@ -172,13 +181,13 @@ char *aorta_report_label(const char *directory) {
     return nameless ? strdup("run") : strndup(directory + start, end - start);
 }
 
-aorta_status aorta_report_after_run(const char *directory, const char *label, const struct aorta_log *log,
+aorta_status aorta_report_after_run(const char *directory, const char *label, int width, const struct aorta_log *log,
                                     struct aorta_text *text) {
     char *name = label ? strdup(label) : aorta_report_label(directory);
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
     struct aorta_report_input input = {.directory = directory, .label = name};
     struct aorta_report_options options = {
-        .inputs = &input, .input_count = 1, .output = directory, .pictures = true, .warmup = -1};
+        .inputs = &input, .input_count = 1, .output = directory, .pictures = true, .warmup = -1, .width = width};
     aorta_status status = aorta_report_make(&options, log, text, NULL);
     free(name);
     return status;

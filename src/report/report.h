@@ -18,6 +18,7 @@ struct aorta_report_options {
     const char *reference, *candidate; /* labels; both or neither */
     bool pictures;
     int warmup; /* iterations left out at the start; negative: automatic */
+    int width;  /* of the printed lines; 0: 100 */
 };
 
 /* Reads the inputs, writes summary.json and the pictures into `output`. `text` receives what is to be printed: the
@@ -30,8 +31,9 @@ AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options 
 char *aorta_report_label(const char *directory);
 
 /* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,
- * written into it; `text` receives the verdict. `label` names it in the files (NULL: the directory's name). */
-AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label,
+ * written into it; `text` receives the verdict, in lines of
+ * `width` columns (0: 100). `label` names it in the files (NULL: the directory's name). */
+AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label, int width,
                                                    const struct aorta_log *log, struct aorta_text *text);
 
 #endif

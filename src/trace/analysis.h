@@ -170,7 +170,9 @@ AORTA_MUST_USE aorta_status aorta_trace_analyze(const struct aorta_trace_list *l
 void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
 
 /* ---- showing it ---- */
-void aorta_trace_analysis_text(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
+
+/* Lines of at most `width` columns where it is 96 or more (aorta_terminal_width; 0: 100). */
+void aorta_trace_analysis_text(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out);
 void aorta_trace_analysis_json(const struct aorta_trace_analysis *analysis, struct aorta_text *out);
 /* One page that needs nothing but itself. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_analysis_html(const struct aorta_trace_analysis *analysis,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 48 };
+enum { NAME_SIZE = 40 };
 
 static struct aorta_brief ms(int64_t ns) {
     return aorta_brief((double)ns / 1e6);

@@ -1,5 +1,6 @@
 /* The comparison in words and as JSON. */
 #include "base/json.h"
+#include "base/lines.h"
 #include "trace/compare.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
     char name[NAME_WIDTH + 1];
     bool kernel = row->section == AORTA_SECTION_KERNEL;
     if (kernel) aorta_kernel_short_name(row->name, name, sizeof name);
-    aorta_text_printf(out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH, kernel ? name : row->name);
+    aorta_text_puts(out, "  ");
+    aorta_text_column(out, kernel ? name : row->name, NAME_WIDTH);
     for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
     aorta_text_puts(out, "\n");
 }

@@ -1,5 +1,6 @@
 #include "trace/spool.h"
 
+#include "profile/mangled.h"
 #include "trace/builder.h"
 
 #include <errno.h>

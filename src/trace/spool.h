@@ -33,7 +33,4 @@ extern const struct aorta_trace_reader aorta_trace_reader_spool;
  * rank that with more work), the others follow in order of device and start. */
 void aorta_spool_number_ranks(struct aorta_trace_list *list);
 
-/* The name of a C++ function as people write it; the caller frees it. NULL: it is none, or no C++ library is here. */
-char *aorta_demangle(const char *name);
-
 #endif

@@ -1,5 +1,6 @@
 /* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The
  * input is what stands behind the head; the lowest bit of its length asks for --recover. */
+#include "profile/mangled.h"
 #include "trace/spool.h"
 
 #include <stdlib.h>

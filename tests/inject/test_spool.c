@@ -1,5 +1,6 @@
 /* The reader of spools: what was written comes back; what was cut or damaged is read up to there, or named. */
 #include "check.h"
+#include "profile/mangled.h"
 #include "sample.h"
 #include "trace/spool.h"
 

@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "fake_cupti/fake_cupti.h"
+#include "profile/mangled.h"
 #include "profile/tracer.h"
 #include "profile/tracer_backend.h"
 
@@ -347,6 +348,26 @@ static void side_by_side(void **state) {
     aorta_tracer_close(tracer);
 }
 
+/* CUPTI tells mangled names; what is kept is what people read, the same string for the same kernel. */
+static void names_are_demangled(void **state) {
+    (void)state;
+    static const char mangled[] = "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+    char *expected = aorta_demangle(mangled);
+    struct aorta_tracer *tracer = open_tracer();
+    struct aorta_trace_record *records;
+    size_t count;
+    for (uint64_t i = 0; i < 3; i++) add_kernel(i == 1 ? "fill" : mangled, 1000 + 100 * i, 1050 + 100 * i, 7);
+    check_ok(aorta_tracer_flush(tracer, true));
+    check_ok(aorta_tracer_records(tracer, 0, INT64_MAX, &records, &count));
+    assert_int_equal(count, 3);
+    assert_string_equal(records[0].name, expected ? expected : mangled);
+    assert_ptr_equal(records[0].name, records[2].name);
+    assert_string_equal(records[1].name, "fill");
+    free(expected);
+    free(records);
+    aorta_tracer_close(tracer);
+}
+
 int main(void) {
     setenv("AORTA_LIBRARY_PATH", FAKE_CUPTI, 1);
     void *library = dlopen(FAKE_CUPTI "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
@@ -358,12 +379,19 @@ int main(void) {
     *(void **)&get = dlsym(library, "fake_cupti");
     fake = get();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field),    cmocka_unit_test(clock_is_the_device_clock),
-        cmocka_unit_test(windows),        cmocka_unit_test(held_back),
-        cmocka_unit_test(bounded),        cmocka_unit_test(without_times),
-        cmocka_unit_test(stop_and_start), cmocka_unit_test(one_per_process),
-        cmocka_unit_test(refusals),       cmocka_unit_test(not_on_a_cpu),
-        cmocka_unit_test(side_by_side),   cmocka_unit_test(probe),
+        cmocka_unit_test(names_are_demangled),
+        cmocka_unit_test(every_field),
+        cmocka_unit_test(clock_is_the_device_clock),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(held_back),
+        cmocka_unit_test(bounded),
+        cmocka_unit_test(without_times),
+        cmocka_unit_test(stop_and_start),
+        cmocka_unit_test(one_per_process),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(not_on_a_cpu),
+        cmocka_unit_test(side_by_side),
+        cmocka_unit_test(probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

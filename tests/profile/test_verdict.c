@@ -373,7 +373,7 @@ static void text_is_short_and_honest(void **state) {
     }
     struct aorta_verdict verdict = judge(run, -1);
     struct aorta_text text = {0};
-    aorta_verdict_text(&verdict, &text);
+    aorta_verdict_text(&verdict, 0, &text);
     check_ok(aorta_text_check(&text));
     int lines = 0;
     for (const char *c = text.data; *c; c++) lines += *c == '\n';

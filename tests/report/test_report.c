@@ -102,7 +102,7 @@ static void after_a_run(void **state) {
     for (int rank = 0; rank < 2; rank++) workspace_run(&workspace, rank, 2, 6, 10000000);
     struct aorta_log log = silent();
     struct aorta_text text = {0};
-    check_ok(aorta_report_after_run(workspace.path, NULL, &log, &text));
+    check_ok(aorta_report_after_run(workspace.path, NULL, 0, &log, &text));
     assert_non_null(strstr(text.data, "Verdict: "));
     assert_non_null(strstr(text.data, "5 iterations of 2 ranks (1 warm-up left out)"));
     assert_true(workspace_has(&workspace, "summary.json"));
@@ -121,7 +121,7 @@ static void without_gnuplot(void **state) {
     assert_non_null(stream);
     struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1, .stream = stream};
     assert_int_equal(setenv("PATH", workspace.path, 1), 0);
-    aorta_status status = aorta_report_after_run(workspace.path, "run", &log, NULL);
+    aorta_status status = aorta_report_after_run(workspace.path, "run", 0, &log, NULL);
     assert_int_equal(setenv("PATH", path, 1), 0);
     fclose(stream);
     check_ok(status);

@@ -227,7 +227,7 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     add(&made);
     analyze(&made);
     struct aorta_text words = {0};
-    aorta_trace_analysis_text(&made.analysis, &words);
+    aorta_trace_analysis_text(&made.analysis, 0, &words);
     check_ok(aorta_text_check(&words));
     assert_non_null(strstr(words.data, "limited by an idle device, why is not recorded"));
     assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));

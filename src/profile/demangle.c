@@ -1,4 +1,4 @@
-#include "trace/spool.h"
+#include "profile/mangled.h"
 
 #include <dlfcn.h>
 #include <string.h>
