@@ -5,6 +5,7 @@
 #include "run.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { STEPS = 6 };
 
@@ -205,6 +206,30 @@ static void test_failures(void **state) {
     }
 }
 
+/* Without its tracer a workload is measured, its result is written, and the exit code tells. */
+static void test_no_recording(void **state) {
+    (void)state;
+    struct e2e_run run;
+    char text[1024];
+    begin(NULL);
+    snprintf(text, sizeof text, "%s/cupti:%s", WRONG, FAKES);
+    setenv("AORTA_LIBRARY_PATH", text, 1);
+    snprintf(text, sizeof text,
+             "hwq run tiny_kernel_stress --device cuda --iterations 2 --warmup 1 --chains 2 --profile --profile-dir "
+             "%s/recorded --output %s/result.json",
+             e2e_workspace(), e2e_workspace());
+    e2e_start_command(&run, text);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 1, "nothing was recorded (--profile): tiny_kernel_stress:");
+    snprintf(text, sizeof text, "%s/result.json", e2e_workspace());
+    json_t *result = json_load_file(text, 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(result, "iteration_times_ms")), 2);
+    json_decref(result);
+    snprintf(text, sizeof text, "%s/recorded", e2e_workspace());
+    assert_int_not_equal(access(text, F_OK), 0);
+    e2e_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_runs, begin),
@@ -212,6 +237,7 @@ int main(void) {
         cmocka_unit_test_setup(test_a_share_too_small, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_no_recording),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -5,6 +5,8 @@
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
 #include "hwq/run.h"
+#include "kineto/layout.h"
+#include "ops/ops.h"
 #include "trace/inputs.h"
 
 #include <dlfcn.h>
@@ -64,6 +66,8 @@ static void open_rig(struct rig *rig, enum aorta_device_kind kind) {
     memset(known, 0, sizeof known);
     stamps_are_seen = kernels_are_seen = true;
     check_ok(aorta_device_open(kind, 0, &rig->device));
+    if (kind != AORTA_DEVICE_CPU)
+        check_ok(aorta_ops_configure(rig->device, &(struct aorta_ops_settings){.own_products = true}));
     check_ok(aorta_hwq_find("tiny_kernel_stress", &original));
     rig->workload = *original;
     if (kind != AORTA_DEVICE_CPU) rig->workload.iterate = iterate_seen;
@@ -106,6 +110,7 @@ static const struct aorta_trace *record(struct rig *rig) {
     check_ok(aorta_hwq_run_record(&rig->run, folder, &path));
     assert_int_equal(access(path, R_OK), 0);
     assert_int_equal(strncmp(path, folder, strlen(folder)), 0);
+    json_decref(layout_read(path)); /* as Perfetto and TensorBoard want it */
     free(path);
     check_ok(aorta_trace_open_inputs(&folder, 1, &options, &rig->traces));
     assert_int_equal(rig->traces.count, 1);
