@@ -267,7 +267,10 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     if (show) aorta_progress_end(&progress);
     if (!status && show) status = print_run(&run, result);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
-    return AORTA_ERROR(AORTA_DEVICE, "%s: the results are wrong: --verify failed", workload->name);
+    if (!result->worst_at)
+        return AORTA_ERROR(AORTA_DEVICE, "%s: --verify failed: nothing was compared", workload->name);
+    return AORTA_ERROR(AORTA_DEVICE, "%s: the results are wrong: --verify failed: %s is %.9g, expected %.9g",
+                       workload->name, result->worst_at, result->worst_got, result->worst_expected);
 }
 
 aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,

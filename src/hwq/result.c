@@ -2,6 +2,8 @@
 #include "hwq/result.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 void aorta_hwq_result_free(struct aorta_hwq_result *result) {
@@ -34,10 +36,26 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
     result->figures = items;
     struct aorta_hwq_figure figure = {.name = aorta_arena_strdup(arena, name),
                                       .unit = aorta_arena_strdup(arena, unit),
+                                      .group = result->figure_group,
                                       .value = value,
                                       .reason = isnan(value) ? aorta_arena_strdup(arena, reason) : NULL};
     if (!figure.name || !figure.unit || (isnan(value) && !figure.reason)) return no_memory();
     result->figures[result->figure_count++] = figure;
+    return NULL;
+}
+
+aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...) {
+    void *items = result->findings;
+    char sentence[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    const char *kept = aorta_arena_strdup(&result->arena, sentence);
+    if (!kept) return no_memory();
+    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof kept));
+    result->findings = items;
+    result->findings[result->finding_count++] = kept;
     return NULL;
 }
 

@@ -23,8 +23,16 @@ struct aorta_hwq_switch {
     const char *inter_source, *intra_source; /* "workload", or "probe": the harness's own chain of kernels */
     double probe_inter_ms, probe_intra_ms;   /* what overhead_ms is the difference of */
     size_t probe_samples;                    /* of each of the two */
-    const char *clock;  /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
-    const char *reason; /* why something above is NaN; NULL: nothing is */
+    struct aorta_hwq_hand_overs {            /* of the probe, by whether both streams have one priority */
+        double gap_ms, overhead_ms;          /* median, and that minus staying; NaN: there are none */
+        size_t samples;
+    } same_priority, across_priorities;
+    struct aorta_hwq_pair {
+        int from, to; /* streams */
+        double gap_ms;
+    } quickest, slowest; /* of the probe's hand-overs; gap_ms NaN: not measured */
+    const char *clock;   /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
+    const char *reason;  /* why something above is NaN; NULL: nothing is */
 };
 
 struct aorta_hwq_memory { /* bytes of device memory */
@@ -34,6 +42,7 @@ struct aorta_hwq_memory { /* bytes of device memory */
 /* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
 struct aorta_hwq_figure {
     const char *name, *unit;
+    const char *group; /* what it stands under on a terminal: "the collective"; NULL: nothing in particular */
     double value;
     const char *reason; /* why value is NaN; NULL otherwise */
 };
@@ -61,10 +70,15 @@ struct aorta_hwq_result {
     const char *memory_reason;        /* not NULL: memory was not measured */
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
+    const char *figure_group; /* of the figures to come; static */
+    const char **findings;    /* what figures mean, sentences without their full stop */
+    size_t finding_count, finding_capacity;
     struct aorta_hwq_fact *facts;
     size_t fact_count, fact_capacity;
-    bool simulated;        /* collectives were copies on one rank */
-    const char *verified;  /* "passed", "failed", NULL: not asked for */
+    bool simulated;       /* collectives were copies on one rank */
+    const char *verified; /* "passed", "failed", NULL: not asked for */
+    const char *worst_at; /* verified: where got and expected differ most; NULL: nothing was compared */
+    double worst_got, worst_expected;
     const char *timestamp; /* ISO 8601, local time */
 };
 
@@ -73,6 +87,9 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result);
 /* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
                                                     double value, const char *reason);
+/* Adds a sentence of 500 characters at most on what the figures mean, for terminal and file. */
+AORTA_MUST_USE aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...)
+    AORTA_PRINTF(2, 3);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
 /* The three take the value as it is to stand in the JSON. */

@@ -25,6 +25,26 @@ static void write_times(const char *key, const double *times, size_t count, stru
     aorta_json_array_end(json);
 }
 
+static void write_hand_overs(const char *key, const struct aorta_hwq_hand_overs *found, const char *none,
+                             struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_double(json, "gap_ms", found->gap_ms);
+    aorta_json_key_double(json, "overhead_ms", found->overhead_ms);
+    aorta_json_key_int(json, "samples", (int64_t)found->samples);
+    if (!found->samples) aorta_json_key_string(json, "reason", none);
+    aorta_json_object_end(json);
+}
+
+static void write_pair(const char *key, const struct aorta_hwq_pair *pair, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "from_stream", pair->from);
+    aorta_json_key_int(json, "to_stream", pair->to);
+    aorta_json_key_double(json, "gap_ms", pair->gap_ms);
+    aorta_json_object_end(json);
+}
+
 static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json *json) {
     aorta_json_key(json, "switch_latency");
     aorta_json_object(json);
@@ -38,6 +58,14 @@ static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json
     aorta_json_key_double(json, "probe_inter_stream_gap_ms", found->probe_inter_ms);
     aorta_json_key_double(json, "probe_intra_stream_gap_ms", found->probe_intra_ms);
     aorta_json_key_int(json, "probe_samples", (int64_t)found->probe_samples);
+    if (found->probe_samples) {
+        write_hand_overs("probe_same_priority", &found->same_priority,
+                         "no two streams that follow each other have the same priority", json);
+        write_hand_overs("probe_across_priorities", &found->across_priorities, "all streams have the same priority",
+                         json);
+        write_pair("probe_quickest_pair", &found->quickest, json);
+        write_pair("probe_slowest_pair", &found->slowest, json);
+    }
     aorta_json_key_string(json, "clock", found->clock);
     aorta_json_key_string(json, "reason", found->reason);
     aorta_json_object_end(json);
@@ -116,6 +144,10 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     write_switch(&result->switch_latency, json);
     write_memory(result, json);
     write_figures(result, json);
+    aorta_json_key(json, "findings");
+    aorta_json_array(json);
+    for (size_t i = 0; i < result->finding_count; i++) aorta_json_string(json, result->findings[i]);
+    aorta_json_array_end(json);
     aorta_json_key_bool(json, "simulated", result->simulated);
     aorta_json_key_string(json, "verified", result->verified);
     write_metadata(result, json);

@@ -37,14 +37,17 @@ aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
 
 /* ---- the streams ---- */
 
+static enum aorta_priority priority_of(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *w, int stream) {
+    return w->priority ? w->priority(hwq, stream) : AORTA_PRIORITY_NORMAL;
+}
+
 static aorta_status open_streams(struct aorta_hwq *hwq, const struct aorta_hwq_workload *w) {
     const int wanted = hwq->stream_count;
     for (int s = 0; s < wanted; s++) {
         char name[32];
         snprintf(name, sizeof name, "hwq %d", s);
         hwq->stream_count = s;
-        AORTA_TRY(aorta_stream_create(hwq->device, name, w->priority ? w->priority(hwq, s) : AORTA_PRIORITY_NORMAL,
-                                      &hwq->streams[s]));
+        AORTA_TRY(aorta_stream_create(hwq->device, name, priority_of(hwq, w, s), &hwq->streams[s]));
     }
     hwq->stream_count = wanted;
     return NULL;
@@ -152,17 +155,38 @@ static void take_gap(const struct aorta_hwq_samples *samples, double probe_ns, s
     *source = *count ? own ? "workload" : "probe" : NULL;
 }
 
-static aorta_status stamp_pass(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                               struct aorta_hwq_result *result) {
+static struct aorta_hwq_hand_overs hand_overs(double median_ns, double stay_ns, size_t samples) {
+    return (struct aorta_hwq_hand_overs){median_ns * 1e-6, (median_ns - stay_ns) * 1e-6, samples};
+}
+
+/* Going over between priorities may cost more, or less, than between equals: what a switch costs is told of equals
+ * where there are any. */
+static void take_probe(const struct aorta_hwq_probe *probe, struct aorta_hwq_switch *found) {
+    found->same_priority = hand_overs(probe->same.median_ns, probe->stay_ns, probe->same.samples);
+    found->across_priorities = hand_overs(probe->across.median_ns, probe->stay_ns, probe->across.samples);
+    const struct aorta_hwq_hand_overs *told = probe->same.samples ? &found->same_priority : &found->across_priorities;
+    found->probe_inter_ms = told->gap_ms;
+    found->probe_intra_ms = probe->stay_ns * 1e-6;
+    found->probe_samples = told->samples;
+    found->overhead_ms = told->overhead_ms;
+    found->quickest =
+        (struct aorta_hwq_pair){probe->quickest.from, probe->quickest.to, probe->quickest.median_ns * 1e-6};
+    found->slowest = (struct aorta_hwq_pair){probe->slowest.from, probe->slowest.to, probe->slowest.median_ns * 1e-6};
+}
+
+static aorta_status stamp_pass(const struct aorta_hwq_workload *w, struct aorta_hwq *hwq,
+                               const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
+    enum aorta_priority priorities[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_plan stamped = *plan;
     struct aorta_hwq_switch *found = &result->switch_latency;
-    struct aorta_hwq_probe probe = {.stay_ns = NAN, .go_ns = NAN};
+    struct aorta_hwq_probe probe = {.stay_ns = NAN, .go_ns = NAN, .same = {NAN, 0}, .across = {NAN, 0}};
     struct seen seen = {0};
+    for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, w, s);
     stamped.tell = NULL;
     if (stamped.iterations > STAMPED_ITERATIONS) stamped.iterations = STAMPED_ITERATIONS;
     aorta_status status = aorta_hwq_pass_stamp(hwq, &stamped, see, &seen);
     if (!status) {
-        aorta_status failed = aorta_hwq_probe_run(hwq, &probe);
+        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, &probe);
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
         aorta_status_free(failed); /* told by the reason: the rest of the result stands */
         status = wait_for_all(hwq);
@@ -171,10 +195,7 @@ static aorta_status stamp_pass(struct aorta_hwq *hwq, const struct aorta_hwq_pla
              &found->inter_source);
     take_gap(&seen.gaps.intra, probe.stay_ns, probe.samples, &found->intra_gap_ms, &found->intra_samples,
              &found->intra_source);
-    found->probe_inter_ms = probe.go_ns * 1e-6;
-    found->probe_intra_ms = probe.stay_ns * 1e-6;
-    found->probe_samples = probe.samples;
-    found->overhead_ms = found->probe_inter_ms - found->probe_intra_ms;
+    take_probe(&probe, found);
     found->clock = "kernel";
     if (seen.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
     aorta_hwq_gaps_free(&seen.gaps);
@@ -202,6 +223,10 @@ static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     AORTA_TRY(run->workload->verify(hwq, state, &check));
     const bool good = check.compared > 0 && check.worst <= 1.0;
     result->verified = good ? "passed" : "failed";
+    result->worst_at = check.what[0] ? aorta_arena_strdup(&result->arena, check.what) : NULL;
+    result->worst_got = check.got;
+    result->worst_expected = check.expected;
+    result->figure_group = NULL;
     AORTA_TRY(aorta_hwq_result_figure(result, "verified_values", "values", (double)check.compared, NULL));
     AORTA_TRY(aorta_hwq_result_figure(result, "verified_worst", "of the allowed error",
                                       isfinite(check.worst) ? check.worst : NAN, "a value is not finite"));
@@ -241,7 +266,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .tell = run->tell,
                                         .user = run->user};
     AORTA_TRY(time_pass(run, hwq, &plan, result));
-    AORTA_TRY(stamp_pass(hwq, &plan, result));
+    AORTA_TRY(stamp_pass(run->workload, hwq, &plan, result));
     if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
     return aorta_hwq_facts(run, hwq, result);

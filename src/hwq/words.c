@@ -12,6 +12,39 @@ static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
     return texts[sensitivity];
 }
 
+/* What follows a label, broken before column 120 and set in under itself. */
+static void say_sentence(const char *label, const char *sentence, struct aorta_text *out) {
+    enum { WIDTH = 104 };
+    while (*sentence) {
+        size_t length = strlen(sentence);
+        if (length > WIDTH) {
+            length = WIDTH;
+            while (length > 1 && sentence[length] != ' ') length--;
+        }
+        aorta_text_printf(out, "  %-11s %.*s\n", label, (int)length, sentence);
+        sentence += length;
+        while (*sentence == ' ') sentence++;
+        label = "";
+    }
+}
+
+static void say_hand_overs(const struct aorta_hwq_hand_overs *found, double stay_ms, const char *which,
+                           struct aorta_text *out) {
+    if (!found->samples) return;
+    aorta_text_printf(out, "  switch      %+.3f us %s: going over takes %.3f us, staying %.3f us (%zu samples)\n",
+                      1e3 * found->overhead_ms, which, 1e3 * found->gap_ms, 1e3 * stay_ms, found->samples);
+}
+
+/* Where some pairs take far longer than others, one median for all of them would mislead. */
+static void say_switch(const struct aorta_hwq_switch *found, struct aorta_text *out) {
+    const struct aorta_hwq_pair *quick = &found->quickest, *slow = &found->slowest;
+    say_hand_overs(&found->same_priority, found->probe_intra_ms, "to a stream of the same priority", out);
+    say_hand_overs(&found->across_priorities, found->probe_intra_ms, "to a stream of another priority", out);
+    if (!(slow->gap_ms > 2.0 * quick->gap_ms && slow->gap_ms > quick->gap_ms + 1e-3)) return;
+    aorta_text_printf(out, "              streams differ: from %d to %d it takes %.3f us, from %d to %d %.3f us\n",
+                      quick->from, quick->to, 1e3 * quick->gap_ms, slow->from, slow->to, 1e3 * slow->gap_ms);
+}
+
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
     if (!found->intra_samples && !found->inter_samples) {
         aorta_text_printf(out, "  gaps        not known: %s\n",
@@ -26,9 +59,7 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
         run->gate ? "" : "; the host's launches are part of them, --gate takes them out");
     if (found->reason) aorta_text_printf(out, "  not known   %s\n", found->reason);
     if (isnan(found->overhead_ms)) return;
-    aorta_text_printf(
-        out, "  switch      %+.3f us: going over to another stream takes %.3f us, staying %.3f us (%zu samples)\n",
-        1e3 * found->overhead_ms, 1e3 * found->probe_inter_ms, 1e3 * found->probe_intra_ms, found->probe_samples);
+    say_switch(found, out);
 }
 
 /* What the time goes into: the host's launches, or the device's work and its gaps. */
@@ -47,20 +78,47 @@ static void say_meaning(const struct aorta_hwq_run *run, const struct aorta_hwq_
                           100 * share);
 }
 
-static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
+static bool is_common(const struct aorta_hwq_figure *figure) {
     static const char *const common[] = {"launches_per_iteration", "launches_per_second", "host_launch_p50",
                                          "host_us_per_launch",     "wall_iteration",      "verified_values",
                                          "verified_worst"};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (!strcmp(common[i], figure->name)) return true;
+    return false;
+}
+
+/* Figures that came with a group stand below its name. */
+static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const char *group = NULL;
     for (size_t i = 0; i < result->figure_count; i++) {
         const struct aorta_hwq_figure *figure = &result->figures[i];
-        bool is_common = false;
-        for (size_t j = 0; j < sizeof common / sizeof *common; j++) is_common |= strcmp(common[j], figure->name) == 0;
-        if (is_common) continue;
+        if (is_common(figure)) continue;
+        if (figure->group && (!group || strcmp(group, figure->group) != 0))
+            aorta_text_printf(out, "  %s\n", figure->group);
+        group = figure->group;
+        aorta_text_printf(out, "  %s%-*s ", group ? "  " : "", group ? 26 : 28, figure->name);
         if (isnan(figure->value))
-            aorta_text_printf(out, "  %-28s not known: %s\n", figure->name, figure->reason);
+            aorta_text_printf(out, "not known: %s\n", figure->reason);
         else
-            aorta_text_printf(out, "  %-28s %.4g %s\n", figure->name, figure->value, figure->unit);
+            aorta_text_printf(out, "%.4g %s\n", figure->value, figure->unit);
     }
+    for (size_t i = 0; i < result->finding_count; i++) say_sentence(i ? "" : "found", result->findings[i], out);
+}
+
+static void say_verification(const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const struct aorta_hwq_figure *worst = aorta_hwq_result_find(result, "verified_worst");
+    const struct aorta_hwq_figure *values = aorta_hwq_result_find(result, "verified_values");
+    if (!result->verified) return;
+    aorta_text_printf(out, "  verified    %s", result->verified);
+    if (values && values->value > 0.0) aorta_text_printf(out, ", %.0f values", values->value);
+    if (!result->worst_at)
+        aorta_text_puts(out, values && values->value > 0.0 ? ", none off" : ": nothing was compared");
+    else if (worst && isfinite(worst->value))
+        aorta_text_printf(out, ", the worst off by %.3g of what is allowed", worst->value);
+    if (result->worst_at && strcmp(result->verified, "passed") != 0)
+        aorta_text_printf(out, "\n              %s is %.9g, expected %.9g", result->worst_at, result->worst_got,
+                          result->worst_expected);
+    aorta_text_puts(out, "\n");
 }
 
 void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
@@ -77,11 +135,7 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     say_gaps(run, &result->switch_latency, out);
     say_meaning(run, result, out);
     say_figures(result, out);
-    if (result->verified) {
-        const struct aorta_hwq_figure *worst = aorta_hwq_result_find(result, "verified_worst");
-        aorta_text_printf(out, "  verified    %s (worst error %.3g of what is allowed)\n", result->verified,
-                          worst ? worst->value : NAN);
-    }
+    say_verification(result, out);
     if (result->simulated)
         aorta_text_puts(out,
                         "  simulated: the collectives were copies on one rank; their times say nothing of a link\n");

@@ -252,6 +252,14 @@ static void test_launches_are_counted(void **state) {
     close_rig(&rig);
 }
 
+static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, const char *part) {
+    struct aorta_text text = {0};
+    aorta_hwq_run_text(run, result, &text);
+    check_ok(aorta_text_check(&text));
+    if (!strstr(text.data, part)) fail_msg("\"%s\" is not in:\n%s", part, text.data);
+    aorta_text_free(&text);
+}
+
 /* A verification that cannot fail would show nothing: here an input is changed behind the workload's back. */
 static aorta_status spoil(struct aorta_hwq *hwq, void *state) {
     float *const *values = state; /* the first member of the workload's state */
@@ -270,7 +278,83 @@ static void test_wrong_results_are_found(void **state) {
     rig.run.workload = &spoilt;
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     assert_string_equal(result.verified, "failed");
+    assert_non_null(result.worst_at);
+    check_text(&rig.run, &result, "verified    failed, ");
+    check_text(&rig.run, &result, result.worst_at);
+    check_text(&rig.run, &result, ", expected ");
     aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+/* ---- what figures mean ---- */
+
+static void test_overlap_says_who_pays(void **state) {
+    const struct setting settings[] = {{"mm_dim", "32"}, {"comm_size", "4K"}, {0}};
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "comms_compute_overlap", settings);
+    rig.run.streams = 4;
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    assert_int_equal(result.finding_count, 2);
+    assert_non_null(strstr(result.findings[0], "one after the other"));
+    check_text(&rig.run, &result, "  found       together ");
+    check_text(&rig.run, &result, "\n  collectives, from the first start to the last end\n    comms_alone ");
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+static void test_convoys_are_told_or_denied(void **state) {
+    const struct setting settings[] = {{"size", "48"}, {0}};
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "hetero_kernels", settings);
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    const double factor = aorta_hwq_result_find(&result, "convoy_factor")->value;
+    assert_int_equal(result.finding_count, 1);
+    if (factor >= 1.2) assert_non_null(strstr(result.findings[0], "convoy: beside products"));
+    check_text(&rig.run, &result, "  found       ");
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+/* comms_compute_overlap has one stream of high priority: of 4 hand-overs in turn 2 cross. */
+static void test_hand_overs_are_told_by_priority(void **state) {
+    const struct setting settings[] = {{"mm_dim", "16"}, {"comm_size", "1K"}, {0}};
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "comms_compute_overlap", settings);
+    rig.run.streams = 4;
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    const struct aorta_hwq_switch *found = &result.switch_latency;
+    assert_true(found->same_priority.samples > 200 && found->across_priorities.samples > 200);
+    assert_true(found->overhead_ms == found->same_priority.overhead_ms);
+    assert_true(found->quickest.gap_ms <= found->slowest.gap_ms);
+    check_text(&rig.run, &result, "to a stream of another priority");
+    aorta_hwq_result_free(&result);
+    rig.run.streams = 2; /* now each one does */
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    assert_int_equal(found->same_priority.samples, 0);
+    assert_true(isnan(found->same_priority.gap_ms));
+    assert_true(found->overhead_ms == found->across_priorities.overhead_ms);
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
+static void test_streams_that_differ_are_named(void **state) {
+    struct aorta_hwq_result result = {.workload_name = "tiny_kernel_stress", .stream_count = 4, .throughput_unit = "x"};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "tiny_kernel_stress", NULL);
+    result.switch_latency = (struct aorta_hwq_switch){.inter_samples = 1,
+                                                      .intra_samples = 1,
+                                                      .overhead_ms = 0.02,
+                                                      .same_priority = {0.021, 0.02, 500},
+                                                      .quickest = {0, 1, 0.0015},
+                                                      .slowest = {2, 3, 0.040}};
+    check_text(&rig.run, &result, "streams differ: from 0 to 1 it takes 1.500 us, from 2 to 3 40.000 us");
     close_rig(&rig);
 }
 
@@ -335,6 +419,10 @@ int main(void) {
         cmocka_unit_test(test_comms_compute_overlap),
         cmocka_unit_test(test_launches_are_counted),
         cmocka_unit_test(test_wrong_results_are_found),
+        cmocka_unit_test(test_overlap_says_who_pays),
+        cmocka_unit_test(test_convoys_are_told_or_denied),
+        cmocka_unit_test(test_hand_overs_are_told_by_priority),
+        cmocka_unit_test(test_streams_that_differ_are_named),
         cmocka_unit_test(test_settings_that_do_not_fit),
         cmocka_unit_test(test_the_json_has_the_originals_keys),
     };

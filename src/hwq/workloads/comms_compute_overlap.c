@@ -274,6 +274,7 @@ static aorta_status say_bandwidth(struct aorta_hwq *hwq, const struct state *sta
     const double algbw = (double)state->bytes / (ms * 1e6);
     const bool simulated = aorta_comm_simulated(state->comm);
     char name[64];
+    result->figure_group = "bandwidth of one collective";
     snprintf(name, sizeof name, "algbw_%s", which);
     AORTA_TRY(aorta_hwq_result_figure(result, name, "GB/s", algbw, "no collective ran"));
     snprintf(name, sizeof name, "busbw_%s", which);
@@ -286,9 +287,38 @@ static aorta_status say_contention(const struct state *state, const struct side_
     char name[96];
     snprintf(name, sizeof name, "gemm_%" PRId64 "x%" PRId64 "x%" PRId64 "_slowdown", state->shape[0], state->shape[1],
              state->shape[2]);
+    result->figure_group = "one product";
     AORTA_TRY(aorta_hwq_result_figure(result, "gemm_alone_p50", "ms", alone->product, "no product ran"));
     AORTA_TRY(aorta_hwq_result_figure(result, "gemm_beside_p50", "ms", both->product, "no product ran"));
     return aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
+}
+
+/* Which side pays for running beside the other, and whether the sum of both is the better for it. */
+static aorta_status say_meaning(const struct side_times *compute, const struct side_times *comms,
+                                const struct side_times *both, struct aorta_hwq_result *result) {
+    const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
+    const double products = both->compute / compute->compute, collective = both->comms / comms->comms;
+    if (!isfinite(change) || !isfinite(products) || !isfinite(collective)) return NULL;
+    AORTA_TRY(aorta_hwq_result_say(
+        result,
+        "together %.4g ms instead of %.4g ms one after the other: %.0f%% %s; no overlap saves more than %.0f%%, "
+        "the shorter side",
+        both->total, sum, 100 * fabs(change), change < 0 ? "lost, overlap does not pay here" : "saved",
+        100 * fmin(compute->compute, comms->comms) / sum));
+    if (fmax(products, collective) < 1.1)
+        return aorta_hwq_result_say(result,
+                                    "neither side holds back the other (products take %.3g times as long as "
+                                    "alone, collectives %.3g times)",
+                                    products, collective);
+    if (collective > products)
+        return aorta_hwq_result_say(result,
+                                    "the collectives pay: they take %.3g times as long as alone, held back by "
+                                    "products, which take %.3g times as long",
+                                    collective, products);
+    return aorta_hwq_result_say(result,
+                                "the products pay: they take %.3g times as long as alone, held back by "
+                                "collectives, which take %.3g times as long",
+                                products, collective);
 }
 
 /* gain: what running together saves of the sum of both; hidden: the share of the shorter side that it saves. */
@@ -296,17 +326,21 @@ static aorta_status say_overlap(const struct side_times *compute, const struct s
                                 const struct side_times *both, struct aorta_hwq_result *result) {
     const double sum = compute->compute + comms->comms, saved = sum - both->total;
     const char *none = "a side did not run";
+    result->figure_group = "products, from the first start to the last end";
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_alone", "ms", compute->compute, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_together", "ms", both->compute, none));
+    AORTA_TRY(aorta_hwq_result_figure(result, "compute_slowdown", "x", both->compute / compute->compute, none));
+    result->figure_group = "collectives, from the first start to the last end";
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_alone", "ms", comms->comms, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_together", "ms", both->comms, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "compute_slowdown", "x", both->compute / compute->compute, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "comms_slowdown", "x", both->comms / comms->comms, none));
+    result->figure_group = "the sum of both";
     AORTA_TRY(aorta_hwq_result_figure(result, "one_after_the_other", "ms", sum, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "together", "ms", both->total, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "gain", "of the sum", saved / sum, none));
-    return aorta_hwq_result_figure(result, "hidden", "of the shorter side",
-                                   saved / fmin(compute->compute, comms->comms), none);
+    AORTA_TRY(aorta_hwq_result_figure(result, "hidden", "of the shorter side",
+                                      saved / fmin(compute->compute, comms->comms), none));
+    return say_meaning(compute, comms, both, result);
 }
 
 /* A result's throughput is of products; of collectives where there is nothing else. */

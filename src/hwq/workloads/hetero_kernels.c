@@ -7,6 +7,8 @@
 #include "hwq/pass.h"
 #include "hwq/proof.h"
 
+#include <math.h>
+
 enum interleave { ALTERNATING, BATCHED, RANDOM };
 enum { CONVOY_ITERATIONS = 10 };
 
@@ -146,17 +148,35 @@ static aorta_status measure(struct aorta_hwq *hwq, struct state *state, bool alo
     return status;
 }
 
+static aorta_status say_convoy(const struct aorta_summary *alone, const struct aorta_summary *beside,
+                               struct aorta_hwq_result *result) {
+    const double usual = beside->p50 / alone->p50, tail = beside->p99 / alone->p99;
+    if (!isfinite(usual) || !isfinite(tail)) return NULL;
+    if (fmax(usual, tail) < 1.2)
+        return aorta_hwq_result_say(result,
+                                    "no convoy: tiny kernels take as long beside products as alone "
+                                    "(%.3g us, alone %.3g us)",
+                                    beside->p50 * 1e-3, alone->p50 * 1e-3);
+    return aorta_hwq_result_say(result,
+                                "convoy: beside products one tiny kernel in two takes %.3g us or more instead of %.3g "
+                                "us (%.3g times), and one in a hundred %.3g us instead of %.3g us (%.3g times)",
+                                beside->p50 * 1e-3, alone->p50 * 1e-3, usual, beside->p99 * 1e-3, alone->p99 * 1e-3,
+                                tail);
+}
+
 static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
     struct aorta_summary alone, beside;
     const char *none = "fewer than two tiny kernels on a stream (--ratio)";
     AORTA_TRY(aorta_annotate(measure(hwq, opaque, true, &alone), "tiny kernels alone"));
     AORTA_TRY(aorta_annotate(measure(hwq, opaque, false, &beside), "tiny kernels beside products"));
+    result->figure_group = "tiny kernels, from the end of one to the end of the next on its stream";
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p50", "us", alone.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p99", "us", alone.p99 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p50", "us", beside.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p99", "us", beside.p99 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_samples", "samples", (double)beside.count, NULL));
-    return aorta_hwq_result_figure(result, "convoy_factor", "x", beside.p99 / alone.p99, none);
+    AORTA_TRY(aorta_hwq_result_figure(result, "convoy_factor", "x", beside.p99 / alone.p99, none));
+    return say_convoy(&alone, &beside, result);
 }
 
 /* ---- verification ---- */
