@@ -37,6 +37,18 @@ static aorta_status write_result(const struct hwq_values *values, const struct a
     return status;
 }
 
+/* Where a rank fails before its workload has ended the others may wait for it in a collective, and what it would say
+ * next they would take for the answer: nobody goes on. A verification comes behind the last collective. */
+static aorta_status end_if_others_wait(struct hwq_session *session, const struct aorta_hwq_workload *w,
+                                       aorta_status status, bool ended) {
+    if (status && w->collectives && !ended && session->world) {
+        if (session->ranks.world_size > 1)
+            status = aorta_annotate(status, "several ranks cannot go on with the next workload");
+        if (session->ranks.world_size > 1) hwq_session_close(session, status);
+    }
+    return status;
+}
+
 static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
                             const struct aorta_hwq_workload *w) {
     struct aorta_arena arena = {0};
@@ -44,9 +56,10 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     aorta_status status = hwq_values_default(w, values, &arena);
     if (!status) status = hwq_run_one(session, values, w, streams_for(values, w), &result);
     if (!status && session->ranks.rank == 0) status = write_result(values, &result);
+    const bool ended = result.verified != NULL;
     aorta_hwq_result_free(&result);
     aorta_arena_free(&arena);
-    return status;
+    return end_if_others_wait(session, w, status, ended);
 }
 
 static aorta_status record_one(struct hwq_session *session, struct hwq_values *values,
@@ -55,7 +68,7 @@ static aorta_status record_one(struct hwq_session *session, struct hwq_values *v
     aorta_status status = hwq_values_default(w, values, &arena);
     if (!status) status = hwq_record_one(session, values, w, streams_for(values, w), w->name);
     aorta_arena_free(&arena);
-    return status;
+    return end_if_others_wait(session, w, status, false);
 }
 
 struct tally {
@@ -110,20 +123,23 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
             return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");
         AORTA_TRY(find_group(argv[1], &group));
     }
-    AORTA_TRY(hwq_values_parse("run-priority P0|P1|P2|P3|all",
-                               "Runs the workloads of a group at their default sizes, goes on after a failure and says "
-                               "which ones failed. --streams is held within each workload's range.",
-                               NULL, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
+    AORTA_TRY(
+        hwq_values_parse_many("run-priority P0|P1|P2|P3|all",
+                              "Runs the workloads of a group at their default sizes (--set changes them), goes on "
+                              "after a failure and says which ones failed. --streams is held within each workload's "
+                              "range.",
+                              help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
     aorta_status status = NULL;
     if (!line.help) {
         if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
             status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
+        if (!status) status = hwq_check_set(&values);
         if (!status) status = hwq_check_profile(&values);
         if (!status && values.output) status = aorta_directory_make(values.output);
         if (!status) status = hwq_session_open(&values, &session);
         if (!status) {
             status = run_group(&session, &values, group);
-            hwq_session_close(&session, true);
+            hwq_session_close(&session, NULL); /* failures are told, and no rank waits for another */
         }
     }
     aorta_cli_free(&line);

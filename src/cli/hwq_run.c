@@ -166,11 +166,7 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
-    if (session.device && status) {
-        /* Where ranks wait for each other the others have to be ended: the message must be out before. */
-        if (session.world && session.ranks.world_size > 1) fprintf(stderr, "aorta: %s\n", aorta_status_message(status));
-    }
-    hwq_session_close(&session, !status);
+    hwq_session_close(&session, status);
     return status;
 }
 

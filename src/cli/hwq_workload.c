@@ -111,6 +111,15 @@ static const struct aorta_cli_option common[] = {
                .help = "print nothing but errors"},
      .letter = 'q'},
 };
+static const struct aorta_cli_option set_row = {
+    .value = {.key = "set",
+              .type = AORTA_OPTION_STRING_LIST,
+              .offset = AT(set),
+              .fallback = "null",
+              .nullable = true,
+              .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
+    .argument = "WORKLOAD.OPTION=VALUE …",
+    .several = true};
 #undef AT
 enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };
 
@@ -131,26 +140,89 @@ static aorta_status take_own(const struct aorta_hwq_workload *w, struct aorta_cl
     return NULL;
 }
 
+static aorta_status parse(const char *command, const char *about, const struct aorta_cli_option *rows, size_t count,
+                          int argc, char **argv, struct hwq_values *values, struct aorta_cli_line *line) {
+    char usage[256];
+    snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
+    memset(values, 0, sizeof *values);
+    const struct aorta_cli_syntax syntax = {
+        .usage = usage,
+        .about = about,
+        .options = rows,
+        .option_count = count,
+        .footer = "Exit codes: 0 success, 1 a run or a verification failed, 2 wrong arguments.",
+    };
+    return aorta_cli_parse(&syntax, argc, argv, values, line);
+}
+
 aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
                               int argc, char **argv, struct hwq_values *values, struct aorta_cli_line *line) {
     struct aorta_cli_option rows[COMMON + MOST_OWN] = {0};
     struct aorta_arena names = {0};
     const size_t own = workload ? workload->option_count : 0;
-    char usage[256];
-    snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
     memcpy(rows, common, sizeof common);
-    memset(values, 0, sizeof *values);
     aorta_status status = workload ? take_own(workload, rows + COMMON, &names) : NULL;
-    const struct aorta_cli_syntax syntax = {
-        .usage = usage,
-        .about = about,
-        .options = rows,
-        .option_count = COMMON + own,
-        .footer = "Exit codes: 0 success, 1 a run or a verification failed, 2 wrong arguments.",
-    };
-    if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);
+    if (!status) status = parse(command, about, rows, COMMON + own, argc, argv, values, line);
     aorta_arena_free(&names);
     return status;
+}
+
+aorta_status hwq_values_parse_many(const char *command, const char *about, int argc, char **argv,
+                                   struct hwq_values *values, struct aorta_cli_line *line) {
+    struct aorta_cli_option rows[COMMON + 1];
+    memcpy(rows, common, sizeof common);
+    rows[COMMON] = set_row;
+    return parse(command, about, rows, COMMON + 1, argc, argv, values, line);
+}
+
+/* ---- options of single workloads ---- */
+
+/* Dashes stand for underscores, as on the command line of a workload. */
+static const struct aorta_option *find_option(const struct aorta_hwq_workload *w, const char *key,
+                                              const char **nearest) {
+    const char *keys[MOST_OWN];
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s", key);
+    for (char *at = wanted; *at; at++)
+        if (*at == '-') *at = '_';
+    for (size_t i = 0; i < w->option_count; i++) {
+        if (!strcmp(w->options[i].key, wanted)) return &w->options[i];
+        keys[i] = w->options[i].key;
+    }
+    *nearest = aorta_nearest(wanted, keys, w->option_count);
+    return NULL;
+}
+
+static aorta_status does_not_fit(const char *word, const struct aorta_option *option) {
+    struct aorta_text text = {0};
+    aorta_option_describe(option, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = AORTA_ERROR(AORTA_USAGE, "--set %s: %s is expected", word, text.data);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* Stores one word of --set where it speaks of `only`; NULL: nowhere, the word is checked. */
+static aorta_status store_word(const char *word, const struct aorta_hwq_workload *only, void *own,
+                               struct aorta_arena *arena) {
+    const struct aorta_hwq_workload *w;
+    const char *nearest = NULL, *dot = strchr(word, '.'), *equals = dot ? strchr(dot, '=') : NULL;
+    if (!equals)
+        return AORTA_ERROR(AORTA_USAGE, "--set %s: WORKLOAD.OPTION=VALUE is expected, as in hetero_kernels.size=1024",
+                           word);
+    char *name = aorta_arena_printf(arena, "%.*s", (int)(dot - word), word);
+    char *key = aorta_arena_printf(arena, "%.*s", (int)(equals - dot - 1), dot + 1);
+    if (!name || !key) return AORTA_ERROR(AORTA_MEMORY, "no host memory for options");
+    AORTA_TRY(aorta_annotate(aorta_hwq_find(name, &w), "--set %s", word));
+    const struct aorta_option *option = find_option(w, key, &nearest);
+    if (!option)
+        return AORTA_ERROR(AORTA_USAGE, "--set %s: %s has no option \"%s\"%s%s%s", word, name, key,
+                           nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"" : "");
+    if (only && only != w) return NULL;
+    const struct aorta_scalar scalar = {equals + 1, false};
+    aorta_status status = NULL;
+    if (aorta_option_store(option, &scalar, 1, false, own, arena, &status)) return status;
+    return status ? status : does_not_fit(word, option);
 }
 
 aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
@@ -158,7 +230,19 @@ aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struc
     memset(values->own, 0, sizeof values->own);
     for (size_t i = 0; i < workload->option_count; i++)
         AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, arena));
+    for (size_t i = 0; i < values->set.count; i++)
+        AORTA_TRY(store_word(values->set.items[i], workload, values->own, arena));
     return NULL;
+}
+
+aorta_status hwq_check_set(const struct hwq_values *values) {
+    _Alignas(16) unsigned char scratch[AORTA_HWQ_OPTION_BYTES];
+    struct aorta_arena arena = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; i < values->set.count && !status; i++)
+        status = store_word(values->set.items[i], NULL, scratch, &arena);
+    aorta_arena_free(&arena);
+    return status;
 }
 
 static const char *profile_directory(const struct hwq_values *values) {
@@ -193,11 +277,14 @@ aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_sessio
     return NULL;
 }
 
-void hwq_session_close(struct hwq_session *session, bool well) {
-    if (!well && session->world && session->ranks.world_size > 1) aorta_comm_abort(session->world, 1);
+void hwq_session_close(struct hwq_session *session, aorta_status failure) {
+    if (failure && session->world && session->ranks.world_size > 1) {
+        aorta_log(&session->log, AORTA_LOG_ERROR, "%s", aorta_status_message(failure));
+        aorta_comm_abort(session->world, aorta_code_exit(aorta_status_code(failure)));
+    }
     aorta_comm_close(session->world);
     aorta_device_close(session->device);
-    if (well) aorta_comm_shutdown();
+    if (!failure) aorta_comm_shutdown();
 }
 
 static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,

@@ -8,6 +8,7 @@
 
 struct hwq_values {
     struct aorta_int_list streams; /* items NULL: as many as are recommended */
+    struct aorta_string_list set;  /* run-priority: "WORKLOAD.OPTION=VALUE" */
     int64_t iterations, warmup, seed;
     int sync;
     bool graph, gate, verify, quiet, profile;
@@ -27,11 +28,16 @@ struct hwq_session {
 AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
                                              const struct aorta_hwq_workload *workload, int argc, char **argv,
                                              struct hwq_values *values, struct aorta_cli_line *line);
-/* The workload's options as nobody has set them. */
+/* The same for a command that runs many workloads, whose options come with --set. */
+AORTA_MUST_USE aorta_status hwq_values_parse_many(const char *command, const char *about, int argc, char **argv,
+                                                  struct hwq_values *values, struct aorta_cli_line *line);
+/* The workload's options as --set has them, the others as nobody has set them. */
 AORTA_MUST_USE aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
                                                struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
-void hwq_session_close(struct hwq_session *session, bool well);
+/* Of several ranks the others may wait for this one in a collective: after a failure every rank is ended here, with the
+ * failure's exit code, behind its message; then this does not return. */
+void hwq_session_close(struct hwq_session *session, aorta_status failure);
 /* Runs one workload on `streams` streams (0: recommended), and says on stdout what came out, unless quiet. Free *result
  * in any case. AORTA_DEVICE when a verification failed. */
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
@@ -43,6 +49,7 @@ AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const st
                                            const struct aorta_hwq_workload *workload, int64_t streams,
                                            const char *name);
 /* Before anything runs. */
+AORTA_MUST_USE aorta_status hwq_check_set(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_profile(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
 

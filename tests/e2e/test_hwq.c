@@ -1,4 +1,5 @@
 /* aorta hwq as a user runs it, on the CPU device. */
+#include "base/files.h"
 #include "check.h"
 #include "run.h"
 
@@ -47,6 +48,74 @@ static void test_ranks_really_communicate(void **state) {
            0, "busbw_alone");
 }
 
+#define SMALL_P0 "--set hetero_kernels.size=32 large_gemm_only.size=32 tiny_kernel_stress.chains=3"
+
+static double result_of(const char *folder, const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/%s", e2e_workspace(), folder, name);
+    json_t *root = json_load_file(path, 0, NULL);
+    if (!root) fail_msg("%s is no JSON", path);
+    assert_string_equal(json_string_value(json_object_get(root, "verified")), "passed");
+    const double p50 = json_number_value(json_object_get(json_object_get(root, "latency_ms"), "p50"));
+    json_decref(root);
+    return p50;
+}
+
+static void run_p0(const char *folder, int exit_code, const char *part) {
+    char words[1024];
+    snprintf(words, sizeof words, "hwq run-priority P0 --iterations 3 --device cpu --verify -o %s/%s " SMALL_P0,
+             e2e_workspace(), folder);
+    expect(words, exit_code, part);
+}
+
+static void test_a_group_runs(void **state) {
+    (void)state;
+    run_p0("well", 0, "3 of 3 workloads ran well");
+    assert_true(result_of("well", "hetero_kernels_streams8.json") > 0.0);
+    assert_true(result_of("well", "tiny_kernel_stress_streams16.json") > 0.0);
+    assert_true(result_of("well", "large_gemm_only_streams4.json") > 0.0);
+}
+
+/* The file of one workload cannot be written: a folder of its name stands there. */
+static void test_a_group_goes_on_after_a_failure(void **state) {
+    char path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s/broken/hetero_kernels_streams8.json/x", e2e_workspace());
+    check_ok(aorta_directory_make(path));
+    run_p0("broken", 1, "going on with the next workload");
+    run_p0("broken", 1, "2 of 3 workloads ran well");
+    run_p0("broken", 1, "1 of 3 workloads failed: hetero_kernels");
+    assert_true(result_of("broken", "tiny_kernel_stress_streams16.json") > 0.0);
+    assert_true(result_of("broken", "large_gemm_only_streams4.json") > 0.0);
+}
+
+/* The other rank waits in a collective: it must not do so until the timeout of 180 s. */
+static void expect_soon(const char *words, int exit_code, const char *part) {
+    struct e2e_run run = {0};
+    e2e_start_command(&run, words);
+    e2e_finish(&run);
+    e2e_expect_output(&run, exit_code, part);
+    assert_true(run.seconds < 30.0);
+    e2e_free(&run);
+}
+
+#define SMALL_OVERLAP " hwq run comms_compute_overlap --mm-dim 16 --iterations 3 --device cpu --verify "
+
+static void test_a_rank_that_fails_ends_the_others(void **state) {
+    (void)state;
+    /* Rank 1 sends other values than rank 0 expects, so the verification fails. */
+    expect_soon("launch -n 2 -- sh -c 'exec " AORTA_PROGRAM SMALL_OVERLAP "--comm-size 4K --seed $RANK'", 1,
+                "--verify failed: received[");
+    /* Rank 1 never gets as far as the first collective. */
+    expect_soon("launch -n 2 -- sh -c 'test $RANK = 0 && size=4K || size=much; exec " AORTA_PROGRAM SMALL_OVERLAP
+                "--comm-size $size'",
+                2, "--comm-size \"much\"");
+    expect_soon("launch -n 2 -- sh -c 'test $RANK = 0 && size=4K || size=1; exec " AORTA_PROGRAM
+                " hwq run-priority P1 --device cpu --iterations 2 --set comms_compute_overlap.mm-dim=16 "
+                "comms_compute_overlap.comm-size=$size'",
+                2, "several ranks cannot go on with the next workload");
+}
+
 static void test_mistakes_are_named(void **state) {
     (void)state;
     expect("hwq run tiny_kernel", 2, "did you mean \"tiny_kernel_stress\"");
@@ -59,12 +128,21 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
     expect("hwq run-priority P9", 2, "is no group");
+    expect("hwq run-priority P0 --set size=3", 2, "WORKLOAD.OPTION=VALUE is expected");
+    expect("hwq run-priority P0 --set hetero_kernel.size=3", 2, "did you mean \"hetero_kernels\"");
+    expect("hwq run-priority P0 --set hetero_kernels.sise=3", 2, "did you mean \"size\"");
+    expect("hwq run-priority P0 --set hetero_kernels.size=big", 2, "--set hetero_kernels.size=big: ");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list_shows_the_workloads), cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
-        cmocka_unit_test(test_a_sweep_shows_scaling),    cmocka_unit_test(test_ranks_really_communicate),
+        cmocka_unit_test(test_list_shows_the_workloads),
+        cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
+        cmocka_unit_test(test_a_sweep_shows_scaling),
+        cmocka_unit_test(test_ranks_really_communicate),
+        cmocka_unit_test(test_a_group_runs),
+        cmocka_unit_test(test_a_group_goes_on_after_a_failure),
+        cmocka_unit_test(test_a_rank_that_fails_ends_the_others),
         cmocka_unit_test(test_mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
