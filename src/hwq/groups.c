@@ -11,7 +11,7 @@
 struct reader {
     const char *text, *at;
     int rank, world_size;
-    bool taken[AORTA_HWQ_MOST_RANKS];
+    int taken[AORTA_HWQ_MOST_RANKS]; /* 0: not yet; else by which group, from 1 */
     struct aorta_hwq_group_list *list;
 };
 
@@ -41,9 +41,16 @@ static aorta_status read_rank(struct reader *reader, int *rank) {
     if (errno || value >= reader->world_size || value >= AORTA_HWQ_MOST_RANKS)
         return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": there is no rank %ld; this job has ranks 0 to %d",
                            reader->text, value, reader->world_size - 1);
+    const int group = reader->list->groups + 1;
+    if (reader->taken[value] == group)
+        return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld stands twice in one group", reader->text,
+                           value);
     if (reader->taken[value])
-        return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld stands there twice", reader->text, value);
-    reader->taken[value] = true;
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--process-groups \"%s\": rank %ld is in two groups; groups that overlap cannot be run yet: "
+                           "give each rank to one",
+                           reader->text, value);
+    reader->taken[value] = group;
     reader->at = end;
     *rank = (int)value;
     return NULL;

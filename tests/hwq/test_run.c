@@ -86,7 +86,8 @@ static void test_process_groups(void **state) {
     check_fails(aorta_hwq_groups_parse("[0,,1]", 0, 4, &list), AORTA_USAGE, "a rank is missing at character 4");
     check_fails(aorta_hwq_groups_parse("[]", 0, 4, &list), AORTA_USAGE, "a rank is missing");
     check_fails(aorta_hwq_groups_parse("[0,4]", 0, 4, &list), AORTA_USAGE, "there is no rank 4");
-    check_fails(aorta_hwq_groups_parse("[0,1],[1,2]", 0, 4, &list), AORTA_USAGE, "rank 1 stands there twice");
+    check_fails(aorta_hwq_groups_parse("[0,1],[1,2]", 0, 4, &list), AORTA_USAGE, "rank 1 is in two groups");
+    check_fails(aorta_hwq_groups_parse("[0,1,1]", 0, 4, &list), AORTA_USAGE, "rank 1 stands twice in one group");
     check_fails(aorta_hwq_groups_parse("[0] x", 0, 4, &list), AORTA_USAGE, "or the end is missing");
 }
 
