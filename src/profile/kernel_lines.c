@@ -14,6 +14,7 @@ struct line {
     struct aorta_memory_info memory;
     struct aorta_profile profile;
     struct aorta_overlap overlap;
+    bool traced; /* else nothing is awaited */
 };
 
 struct aorta_kernel_lines {
@@ -69,9 +70,10 @@ static aorta_status write_line(struct aorta_kernel_lines *lines, const struct li
     metrics.memory = line->metrics.memory ? &line->memory : NULL;
     metrics.profile = &line->profile;
     metrics.overlap = &line->overlap;
-    metrics.kernel_profile = &view.kernels;
-    metrics.kernel_overlap = &view.overlap;
-    aorta_status status = make_view(lines, line, &view);
+    metrics.kernel_profile = line->traced ? &view.kernels : NULL;
+    metrics.kernel_overlap = line->traced ? &view.overlap : NULL;
+    aorta_status status = line->traced ? make_view(lines, line, &view) : NULL;
+    if (!line->traced) lines->last_end_ns = INT64_MIN; /* what ended last is not known */
     if (!status) status = aorta_metrics_write(lines->writer, &metrics);
     if (!status && lines->reader.step)
         status = lines->reader.step(lines->reader.user, &metrics, view.records, view.count);
@@ -91,7 +93,8 @@ static void drop_first(struct aorta_kernel_lines *lines) {
 static aorta_status try_first(struct aorta_kernel_lines *lines, bool at_once, bool *written) {
     const struct line *line = &lines->lines[lines->first];
     aorta_status status = NULL;
-    bool finish = lines->finish;
+    bool finish = lines->finish && line->traced;
+    at_once = at_once || !line->traced;
     *written = at_once;
     pthread_mutex_unlock(&lines->lock);
     if (finish) status = aorta_tracer_flush(lines->tracer, true);
@@ -184,8 +187,9 @@ static aorta_status failure_of(struct aorta_kernel_lines *lines) {
     return status;
 }
 
-aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, const struct aorta_step_metrics *metrics,
-                                    struct aorta_profile *profile, struct aorta_overlap *overlap) {
+aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, bool traced,
+                                    const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
+                                    struct aorta_overlap *overlap) {
     pthread_mutex_lock(&lines->lock);
     while (lines->count == AORTA_KERNEL_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
     aorta_status status = failure_of(lines);
@@ -194,7 +198,7 @@ aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, const stru
         aorta_overlap_free(overlap);
     } else {
         struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_KERNEL_LINES];
-        *line = (struct line){.metrics = *metrics, .profile = *profile, .overlap = *overlap};
+        *line = (struct line){.metrics = *metrics, .profile = *profile, .overlap = *overlap, .traced = traced};
         if (metrics->memory) line->memory = *metrics->memory;
         memset(profile, 0, sizeof *profile);
         memset(overlap, 0, sizeof *overlap);

@@ -26,8 +26,9 @@ AORTA_MUST_USE aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer,
 void aorta_kernel_lines_show(struct aorta_kernel_lines *lines, struct aorta_kernel_lines_reader reader);
 /* Takes over *profile and *overlap (they are empty afterwards, also on failure) and copies the rest; waits only when
  * the thread lags so far behind that there is no room. metrics->profile, overlap and kernel_* are not read. A failure
- * is that of an earlier line. */
-AORTA_MUST_USE aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines,
+ * is that of an earlier line. `traced`: the tracer ran during the step; else its line is written without a kernel view.
+ */
+AORTA_MUST_USE aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, bool traced,
                                                    const struct aorta_step_metrics *metrics,
                                                    struct aorta_profile *profile, struct aorta_overlap *overlap);
 /* When the device is idle: writes all that is left, before it returns. */

@@ -21,6 +21,16 @@ bool aorta_trace_scheduled(const struct aorta_trace_schedule *schedule, int64_t 
     return step % length >= schedule->wait + schedule->warmup;
 }
 
+bool aorta_trace_watched(const struct aorta_trace_schedule *schedule, int64_t step) {
+    int64_t length = schedule->wait + schedule->warmup + schedule->active;
+    return !aorta_trace_over(schedule, step) && step % length >= schedule->wait;
+}
+
+bool aorta_trace_over(const struct aorta_trace_schedule *schedule, int64_t step) {
+    int64_t length = schedule->wait + schedule->warmup + schedule->active;
+    return schedule->repeat && step / length >= schedule->repeat;
+}
+
 int64_t aorta_trace_first_step(const struct aorta_trace_schedule *schedule, int64_t cycle) {
     int64_t length = schedule->wait + schedule->warmup + schedule->active;
     return cycle * length + schedule->wait + schedule->warmup;

@@ -12,6 +12,10 @@ struct aorta_trace_schedule {
 };
 /* Whether the step (from 0) goes into a file, and into which (from 0). */
 bool aorta_trace_scheduled(const struct aorta_trace_schedule *schedule, int64_t step, int64_t *cycle);
+/* Whether the kernel tracer is to run in the step: its cycle's warm-up has begun, or it goes into a file. */
+bool aorta_trace_watched(const struct aorta_trace_schedule *schedule, int64_t step);
+/* Whether the last cycle has ended before the step. */
+bool aorta_trace_over(const struct aorta_trace_schedule *schedule, int64_t step);
 int64_t aorta_trace_first_step(const struct aorta_trace_schedule *schedule, int64_t cycle);
 
 struct aorta_step_traces_settings { /* strings are copied, but for those of `about`, which are borrowed until close */

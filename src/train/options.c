@@ -210,8 +210,8 @@ static const struct aorta_option table_rows[] = {
      .help = "batches that each worker makes ahead"},
 
     {"profiling.enabled", AORTA_OPTION_BOOL, AT(profiling.enabled), "false",
-     .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/traces-written.md); on GPUs it "
-             "switches the kernel tracer on as --kernel-timing does"},
+     .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/traces-written.md); on GPUs the "
+             "kernel tracer runs in the warm-up and active steps"},
     {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &at_least_0,
      .help = "steps left out at the start of a cycle, as torch.profiler.schedule does"},
     {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &at_least_0,

@@ -43,6 +43,12 @@ static void warn_when_late(const struct aorta_train_context *context, const stru
               (long long)first, (long long)schedule->wait, (long long)schedule->warmup, (long long)steps);
 }
 
+struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
+    const struct aorta_profiling_options *o = &options->profiling;
+    return (struct aorta_trace_schedule){
+        .wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat};
+}
+
 aorta_status aorta_tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer, int64_t steps,
                                 struct aorta_step_traces **traces) {
     const struct aorta_profiling_options *o = &context->options->profiling;
@@ -50,9 +56,8 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
     if (!o->enabled) return NULL;
     char chrome[64];
     snprintf(chrome, sizeof chrome, "chrome_trace/rank%d", context->ranks.rank);
-    struct aorta_step_traces_settings settings = {
-        .schedule = {.wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat},
-        .about = describe(context, tracer)};
+    struct aorta_step_traces_settings settings = {.schedule = aorta_tracing_schedule(context->options),
+                                                  .about = describe(context, tracer)};
     char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
     char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
     char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;

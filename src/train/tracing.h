@@ -10,6 +10,8 @@
  * NULL. Warns when the run, of `steps` steps, ends before the first traced one. */
 AORTA_MUST_USE aorta_status aorta_tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer,
                                                int64_t steps, struct aorta_step_traces **traces);
+/* Which steps the profile's schedule asks for. */
+struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options);
 /* The traced run's steps go into the files once their kernels are known. */
 void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_kernel_lines *lines);
 /* Ends the files and says where they are. NULL is fine; the writer is closed in any case. */

@@ -31,6 +31,7 @@ struct flight {
     struct aorta_graph *graph;        /* compile.enabled: the captured step */
     int64_t begun_ns;                 /* host time */
     double data_wait_ms;
+    bool watched; /* the tracer ran */
 };
 
 struct trainer {
@@ -55,6 +56,7 @@ struct trainer {
     int64_t collected;    /* steps whose line has been written */
     int64_t last_done_ns; /* device time at which the step collected last was done */
     int64_t last_end_ns;  /* device time at which its last range ended; INT64_MIN: none */
+    bool watching;        /* the tracer runs */
     bool stopping;        /* the ranks agreed to end */
     bool capture_failed;
     int signal;
@@ -145,6 +147,15 @@ static aorta_status open_output(struct trainer *t) {
     return NULL;
 }
 
+/* A step that the schedule leaves out is not to pay for the tracer, but the library must have seen the graphs being
+ * captured that it is to tell of. --kernel-timing asks for every step. */
+static bool is_watched(const struct trainer *t, int64_t step) {
+    if (t->run->kernel_timing) return true;
+    const struct aorta_trace_schedule schedule = aorta_tracing_schedule(options_of(t));
+    bool graphs = options_of(t)->compile.enabled && options_of(t)->compile.backend == AORTA_COMPILE_GRAPH;
+    return graphs ? !aorta_trace_over(&schedule, step) : aorta_trace_watched(&schedule, step);
+}
+
 /* Kernels are traced where figures or files of them are asked for; on a CPU the ranges are the operations. Files can
  * do with the ranges, where no tracer serves. */
 static aorta_status open_tracer(struct trainer *t) {
@@ -152,6 +163,8 @@ static aorta_status open_tracer(struct trainer *t) {
     bool wanted = t->run->kernel_timing, useful = options_of(t)->profiling.enabled && gpu;
     if (!wanted && !useful) return NULL;
     aorta_status status = aorta_tracer_open(t->context.device, &t->tracer);
+    t->watching = !status && is_watched(t, 0);
+    if (!status && !t->watching) return aorta_tracer_stop(t->tracer); /* until the schedule asks for it */
     enum aorta_code code = status ? aorta_status_code(status) : AORTA_UNSUPPORTED;
     if (!status || wanted || (code != AORTA_UNSUPPORTED && code != AORTA_DEVICE)) return status;
     if (t->context.ranks.rank == 0)
@@ -402,7 +415,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     if (profile.range_count) t->last_end_ns = profile.end_ns;
     metrics.profile = &profile, metrics.overlap = &overlap;
     if (!status && t->lines)
-        status = aorta_kernel_lines_add(t->lines, &metrics, &profile, &overlap);
+        status = aorta_kernel_lines_add(t->lines, flight->watched, &metrics, &profile, &overlap);
     else if (!status)
         status = write_untraced(t, &metrics);
     aorta_overlap_free(&overlap);
@@ -496,17 +509,38 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
     return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;
 }
 
+/* The device is idle then, and what it did has been fetched. */
+static aorta_status stop_watching(struct trainer *t) {
+    while (t->collected < t->queued) AORTA_TRY(collect(t));
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_stream(&t->context, AORTA_FLOW_PREFETCH)));
+    AORTA_TRY(aorta_tracer_flush(t->tracer, true));
+    t->watching = false;
+    return aorta_tracer_stop(t->tracer);
+}
+
+static aorta_status watch_as_scheduled(struct trainer *t, int64_t step) {
+    bool wanted = is_watched(t, step);
+    if (!t->tracer || wanted == t->watching) return NULL;
+    if (!wanted) return aorta_annotate(stop_watching(t), "profiling");
+    t->watching = true;
+    return aorta_annotate(aorta_tracer_start(t->tracer), "profiling");
+}
+
 static aorta_status loop(struct trainer *t) {
     for (int64_t step = 0; step < t->total_steps; step++) {
         int64_t waited_from = aorta_clock_ns(), waited_to = waited_from;
-        if (step >= SLOTS) {
+        if (t->queued - t->collected == SLOTS) {
             AORTA_TRY(collect(t));
             waited_to = aorta_clock_ns();
         }
+        bool watched = t->watching;
+        if (!t->stopping) AORTA_TRY(watch_as_scheduled(t, step));
+        if (t->watching != watched) waited_to = aorta_clock_ns();
         ask_for_signal(t);
         bool alone = t->context.ranks.world_size == 1;
         if (t->stopping || (t->signal && alone)) break;
         flight_of(t, step)->begun_ns = waited_to;
+        flight_of(t, step)->watched = t->watching;
         enum plan plan = plan_of(t, step);
         AORTA_TRY(begin_recording(t, step, plan, waited_from, waited_to));
         AORTA_TRY(aorta_annotate(queue_step(t, step, plan), "step %lld", (long long)step));

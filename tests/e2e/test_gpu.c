@@ -1,10 +1,12 @@
 /* The trainer on GPUs that are not there: CUDA's driver, NCCL and cuBLASLt are stand-ins (tests/fake_gpu, fake_nccl,
  * ops/emulator), and kernels do nothing. What is learnt is what a run does when something is missing or breaks. FAKES
  * are their folders, WRONG is one with libraries by the right names that hold nothing. */
+#include "base/files.h"
 #include "check.h"
 #include "run.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { STEPS = 6 };
@@ -230,12 +232,53 @@ static void test_no_recording(void **state) {
     e2e_free(&run);
 }
 
+/* The tracer runs from the warm-up of a cycle to its last step, and not in the steps between: their lines tell nothing
+ * of kernels, and the library was switched once for each cycle. --kernel-timing asks for all steps. */
+static void test_tracer_follows_the_schedule(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *steps, *switches;
+    } rows[] = {
+        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1", "--kk----", "on off on off "},
+        {"profiling.wait=2 profiling.warmup=0 profiling.active=1 profiling.repeat=0", "--k--k--",
+         "on off on off on off "},
+        {"profiling.wait=0 profiling.warmup=1 profiling.active=1 profiling.repeat=1", "kk------", "on off "},
+        {"profiling.wait=3 profiling.warmup=2 profiling.active=9 profiling.repeat=1", "---kkkkk", "on off on off "},
+        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 compile.enabled=true", "kkkk----",
+         "on off "}, /* graphs are captured early on */
+    };
+    setenv("AORTA_LIBRARY_PATH", FAKES ":" FAKE_CUPTI, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run;
+        char words[256], log[300], *text;
+        size_t length;
+        snprintf(log, sizeof log, "%s/switches_%zu", e2e_workspace(), i);
+        setenv("FAKE_CUPTI_LOG", log, 1);
+        snprintf(words, sizeof words, CUDA "training.epochs=4 training.max_steps=8 profiling.enabled=true %s",
+                 rows[i].words);
+        e2e_train_well(&run, 1, (int)strlen(rows[i].steps), words);
+        for (int step = 0; rows[i].steps[step]; step++) {
+            const json_t *kernels = json_object_get(e2e_line(&run, 0, step), "kernel_profile");
+            bool told = json_is_object(kernels);
+            if (told != (rows[i].steps[step] == 'k')) fail_msg("case %zu, step %d", i, step);
+        }
+        check_ok(aorta_file_read(log, &text, &length));
+        for (size_t at = 0; at < length; at++)
+            if (text[at] == '\n') text[at] = ' ';
+        assert_string_equal(text, rows[i].switches); /* opening it switches it on, to see whether it can be had */
+        free(text);
+        e2e_free(&run);
+    }
+    unsetenv("FAKE_CUPTI_LOG");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),
+        cmocka_unit_test_setup(test_tracer_follows_the_schedule, begin),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_no_recording),
     };

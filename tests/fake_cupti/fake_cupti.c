@@ -109,11 +109,21 @@ uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void)) {
     return SUCCESS;
 }
 
+/* For tests of whole programs: what was switched when, a line each, in the file that FAKE_CUPTI_LOG names. */
+static void log_switch(uint32_t kind, uint8_t on) {
+    const char *path = getenv("FAKE_CUPTI_LOG");
+    FILE *file = path && kind == CONCURRENT_KERNEL ? fopen(path, "ae") : NULL;
+    if (!file) return;
+    fputs(on ? "on\n" : "off\n", file);
+    fclose(file);
+}
+
 static uint32_t switch_kind(uint32_t kind, uint8_t on) {
     static const uint32_t known[] = {MEMCPY, MEMSET, DRIVER, RUNTIME, CONCURRENT_KERNEL, MARKER, MEMCPY_PEER};
     size_t i = 0, count = sizeof known / sizeof *known;
     while (i < count && known[i] != kind) i++;
     if (i == count) return INVALID_KIND;
+    log_switch(kind, on);
     pthread_mutex_lock(&cupti.lock);
     cupti.enabled[kind] = on;
     if (kind == DRIVER || kind == RUNTIME) memset(cupti.calls[kind == RUNTIME], on, CALL_COUNT);

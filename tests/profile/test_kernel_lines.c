@@ -123,7 +123,7 @@ static void launch(int step) {
         (struct aorta_trace_record){.name = "gemm", .start_ns = t + 100, .end_ns = t + 400, .stream = 1};
 }
 
-static aorta_status finish_step(struct run *run, int step) {
+static aorta_status finish_any_step(struct run *run, int step, bool traced) {
     struct sample sample;
     struct aorta_memory_info memory = {.allocated = 5};
     int64_t t = 1000 * (int64_t)(step + 1);
@@ -131,11 +131,41 @@ static aorta_status finish_step(struct run *run, int step) {
     sample_compute(&sample, t, t + 500, t - 50)->info.tag = "mlp";
     sample_done(&sample, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
-    aorta_status status = aorta_kernel_lines_add(run->lines, &metrics, &sample.profile, &sample.overlap);
+    aorta_status status = aorta_kernel_lines_add(run->lines, traced, &metrics, &sample.profile, &sample.overlap);
     assert_null(sample.profile.ranges); /* taken over, also on failure */
     assert_null(sample.overlap.segments);
     memset(&memory, 0xff, sizeof memory); /* copied */
     return status;
+}
+
+static aorta_status finish_step(struct run *run, int step) {
+    return finish_any_step(run, step, true);
+}
+
+/* Steps that the tracer did not see wait for no record, but for their turn; nothing is told of their kernels. */
+static void untraced_steps_wait_for_nothing(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    check_ok(finish_any_step(&run, 0, false));
+    wait_for_lines(&run, 1);
+    launch(1);
+    check_ok(finish_any_step(&run, 1, true));
+    check_ok(finish_any_step(&run, 2, false));
+    for (int i = 0; i < 5000 && fetches() < 1; i++) usleep(1000);
+    usleep(20000);
+    assert_int_equal(lines_written(&run), 1);
+    release(1);
+    check_ok(aorta_kernel_lines_finish(run.lines));
+    assert_int_equal(lines_written(&run), 3);
+    char *text;
+    size_t length;
+    check_ok(aorta_file_read(run.path, &text, &length));
+    int step = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), step++)
+        assert_int_equal(strstr(line, "\"source\": \"kernel\"") != NULL, step == 1);
+    free(text);
+    run_end(&run);
 }
 
 static void waits_for_records(void **state) {
@@ -209,6 +239,7 @@ static void failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(untraced_steps_wait_for_nothing),
         cmocka_unit_test(waits_for_records),
         cmocka_unit_test(bounded),
         cmocka_unit_test(failures),

@@ -54,6 +54,11 @@ static void test_schedule(void **state) {
             bool kept = aorta_trace_scheduled(schedule, step, &cycle);
             if (kept != (cases[i].steps[step] == 'K')) fail_msg("case %zu, step %d", i, step);
             if (kept) assert_int_equal(cycle, step / length);
+            bool watched = kept; /* or followed by `warmup` steps at most, then one that is kept */
+            for (int64_t later = 1; later <= schedule->warmup && !watched; later++)
+                watched = aorta_trace_scheduled(schedule, step + later, &cycle) && cycle == step / length;
+            assert_int_equal(aorta_trace_watched(schedule, step), watched);
+            assert_int_equal(aorta_trace_over(schedule, step), schedule->repeat && step >= schedule->repeat * length);
         }
         assert_int_equal(aorta_trace_first_step(schedule, 1), cases[i].second);
     }
@@ -173,7 +178,7 @@ static void queue_step(const struct fake_cupti *fake, struct aorta_kernel_lines 
     launch(fake, "gelu", t + 30000, t + 58001, 7);
     launch(fake, "ncclDevKernel_AllGather_RING_LL", t + 22000, t + 88003, 21);
     struct aorta_step_metrics metrics = {.world_size = 2, .global_step = step, .loss_scale = NAN};
-    check_ok(aorta_kernel_lines_add(lines, &metrics, &s.profile, &s.overlap));
+    check_ok(aorta_kernel_lines_add(lines, true, &metrics, &s.profile, &s.overlap));
 }
 
 static aorta_status take(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
