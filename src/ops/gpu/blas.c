@@ -5,7 +5,6 @@
 #include "ops/gpu/workspace.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,6 @@ enum {
     CANDIDATES = 2 * WANTED,
     OPERANDS = 4,
     RUNS = 5, /* when candidates are compared */
-    CLEARING_NS = 2000,
 };
 
 const struct aorta_ops_settings aorta_ops_default_settings = {.tune_products = true, .fuse_bias_gradient = true};
@@ -232,9 +230,7 @@ static aorta_status time_candidate(struct trial *trial, const void *candidate, i
     return NULL;
 }
 
-/* What uses the workspace begins with an operation of its own that clears counters there, which costs more in a graph
- * than in these runs.
- * Candidates take turns, so that a clock that rises meanwhile favours none; the shortest time of each counts. */
+/* Candidates take turns, so that a clock that rises meanwhile favours none; the shortest time of each counts. */
 static aorta_status time_candidates(struct trial *trial, const unsigned char *candidates, int count, int *fastest) {
     enum { ROUNDS = 3, LONG_NS = 50000000 }; /* long runs need no second look */
     const int64_t begin = aorta_clock_ns();
@@ -248,11 +244,6 @@ static aorta_status time_candidates(struct trial *trial, const unsigned char *ca
         }
     }
     for (int i = 0; i < count; i++) {
-        if (getenv("AX_LOG"))
-            fprintf(stderr, "PLAN %lldx%lldx%lld acc %d epi %d cand %d: %.2f us workspace %zu\n",
-                    (long long)trial->plan->key.product.m, (long long)trial->plan->key.product.n,
-                    (long long)trial->plan->key.product.k, trial->plan->key.product.accumulate,
-                    trial->plan->key.product.epilogue, i, times[i] / 5e3, workspace_of(trial->blas, candidates, i));
         if (times[i] >= least) continue;
         least = times[i];
         *fastest = i;
