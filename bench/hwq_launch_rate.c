@@ -121,13 +121,12 @@ static void plain_open(struct plain *plain, const char *architecture) {
 }
 
 static void plain_chains(struct plain *plain, int streams) {
-    static const float a[LINKS] = {1.01f, -0.25f, 0.0f, 0.0625f}, b = 2.0f;
+    float a[LINKS] = {1.01f, -0.25f, 0.0f, 0.0625f}, b = 2.0f;
     long long count = ELEMENTS;
     for (int c = 0; c < CHAINS; c++)
         for (int s = 0; s < streams; s++)
             for (int link = 0; link < LINKS; link++) {
-                void *parameters[] = {&plain->values[s], &count, &link, (void *)(uintptr_t)&a[link],
-                                      (void *)(uintptr_t)&b};
+                void *parameters[] = {&plain->values[s], &count, &link, &a[link], &b};
                 need(plain->launch(plain->function, 1, 1, 1, ELEMENTS, 1, 1, 0, plain->streams[s], parameters, NULL),
                      "cuLaunchKernel");
             }

@@ -45,12 +45,12 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
 }
 
 aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...) {
-    void *items = result->findings;
     char sentence[512];
     va_list args;
     va_start(args, format);
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
+    void *items = result->findings;
     const char *kept = aorta_arena_strdup(&result->arena, sentence);
     if (!kept) return no_memory();
     AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof kept));
