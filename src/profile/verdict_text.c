@@ -74,7 +74,8 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const char *ranks = verdict->rank_count == 1 ? "" : "s";
     if (verdict->whole)
-        aorta_text_printf(out, "%.2f ms of %zu rank%s; ", verdict->step_ms_mean, verdict->rank_count, ranks);
+        aorta_text_printf(out, "no steps known: %.2f ms of %zu rank%s; ", verdict->step_ms_mean, verdict->rank_count,
+                          ranks);
     else if (verdict->recorded)
         aorta_text_printf(out, "step p50 %.2f ms over %zu step%s of %zu rank%s; ", verdict->step_ms_p50,
                           verdict->iterations, verdict->iterations == 1 ? "" : "s", verdict->rank_count, ranks);

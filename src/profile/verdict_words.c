@@ -48,7 +48,8 @@ static void say_host_launch(struct subject *subject) {
     const char *separator = "";
     if (known > 0) {
         aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
-                          aorta_brief(per_step_ms(subject, known)).text, each(subject));
+                          aorta_brief(per_step_ms(subject, known)).text,
+                          subject->verdict->whole ? ", start-up included," : each(subject));
         separator = ", ";
     }
     if (grounds->launch_latency_ns > 0) {

@@ -115,6 +115,77 @@ static aorta_status add_folder(struct paths *paths, const char *folder, int dept
     return status;
 }
 
+/* ---- one file by two names ---- */
+
+struct facts {
+    bool known;
+    dev_t device;
+    ino_t number;
+    off_t size;
+    int64_t copies; /* other paths of the same content */
+};
+
+static struct facts facts_of(const char *path) {
+    struct stat found;
+    if (stat(path, &found) != 0) return (struct facts){0};
+    return (struct facts){true, found.st_dev, found.st_ino, found.st_size, 0};
+}
+
+/* Up to the first piece that differs. What cannot be read is no copy: its reader says why. */
+static bool same_bytes(const char *left, const char *right) {
+    enum { PIECE = 1 << 16 };
+    FILE *files[2] = {fopen(left, "rbe"), fopen(right, "rbe")};
+    char *bytes = files[0] && files[1] ? malloc(2 * PIECE) : NULL;
+    bool same = bytes != NULL;
+    for (size_t got = PIECE; same && got == PIECE;) {
+        got = fread(bytes, 1, PIECE, files[0]);
+        same = fread(bytes + PIECE, 1, PIECE, files[1]) == got && memcmp(bytes, bytes + PIECE, got) == 0;
+    }
+    same = same && !ferror(files[0]) && !ferror(files[1]);
+    for (int i = 0; i < 2; i++)
+        if (files[i]) fclose(files[i]);
+    free(bytes);
+    return same;
+}
+
+/* Only files of one size are read; those of different ranks hardly ever have it, and then differ early. */
+static bool same_file(const struct paths *paths, const struct facts *facts, size_t left, size_t right) {
+    const struct facts *a = &facts[left], *b = &facts[right];
+    if (!a->known || !b->known || a->size != b->size) return false;
+    if (a->device == b->device && a->number == b->number) return true;
+    return same_bytes(paths->items[left], paths->items[right]);
+}
+
+/* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
+ * path. */
+static void drop_copies(struct paths *paths, struct facts *facts) {
+    size_t kept = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        facts[i] = facts_of(paths->items[i]);
+        size_t same = 0;
+        while (same < kept && !same_file(paths, facts, same, i)) same++;
+        if (same < kept) {
+            facts[same].copies++;
+            free(paths->items[i]);
+            continue;
+        }
+        paths->items[kept] = paths->items[i];
+        facts[kept++] = facts[i];
+    }
+    paths->count = kept;
+}
+
+/* At the first trace of the file; those before `from` were in the list already. */
+static void tell_copies(const struct paths *paths, const struct facts *facts, struct aorta_trace_list *list,
+                        size_t from) {
+    for (size_t i = 0; i < paths->count; i++) {
+        size_t at = from;
+        while (at < list->count && strcmp(list->items[at]->path, paths->items[i]) != 0) at++;
+        if (facts[i].copies && at < list->count)
+            list->items[at]->warnings[AORTA_REASON_SAME_FILE] = (struct aorta_trace_warning){facts[i].copies, -1};
+    }
+}
+
 /* ---- all of them ---- */
 
 static aorta_status add_input(struct paths *paths, const char *path) {
@@ -137,12 +208,24 @@ static bool only_spools(const struct aorta_trace_list *list) {
     return true;
 }
 
+static aorta_status open_once(struct paths *paths, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    size_t before = list->count;
+    struct facts *facts = malloc((paths->count + 1) * sizeof *facts);
+    if (!facts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
+    drop_copies(paths, facts);
+    aorta_status status = aorta_trace_open_many((const char *const *)paths->items, paths->count, options, list);
+    if (!status) tell_copies(paths, facts, list, before);
+    free(facts);
+    return status;
+}
+
 aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                      struct aorta_trace_list *list) {
     struct paths files = {0};
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
-    if (!status) status = aorta_trace_open_many((const char *const *)files.items, files.count, options, list);
+    if (!status) status = open_once(&files, options, list);
     free_paths(&files);
     if (status) return status;
     aorta_spool_number_ranks(list);

@@ -80,19 +80,6 @@ static aorta_status number_ranks(struct merging *m) {
     return NULL;
 }
 
-/* What alignment does not need of files that are read again, event by event. */
-static void slim(struct aorta_trace *trace) {
-    free(trace->calls);
-    trace->calls = NULL;
-    trace->call_count = 0;
-    free(trace->annotations);
-    trace->annotations = NULL;
-    trace->annotation_count = 0;
-    free(trace->shapes);
-    trace->shapes = NULL;
-    trace->shape_count = 0;
-}
-
 /* Of all that was read, files of folders too. */
 static aorta_status check_output(const struct merging *m, const char *output) {
     struct stat target, file;
@@ -107,12 +94,9 @@ static aorta_status check_output(const struct merging *m, const char *output) {
 
 static aorta_status read_all(struct merging *m, const char *const *paths, size_t count, const char *output,
                              const struct aorta_trace_options *options) {
-    for (size_t i = 0; i < count; i++) {
-        size_t before = m->list.count;
-        AORTA_TRY(aorta_trace_open_inputs(&paths[i], 1, options, &m->list));
-        for (size_t t = before; t < m->list.count; t++)
-            if (m->list.items[t]->format == AORTA_TRACE_KINETO) slim(m->list.items[t]);
-    }
+    struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
+    reading.to_align = true; /* Kineto files are read again, event by event */
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
     AORTA_TRY(check_output(m, output));
     m->count = m->list.count;
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
@@ -229,6 +213,8 @@ static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out)
     if (m->written[i].lost) aorta_text_puts(out, " (broken: those before the break)");
     if (m->written[i].odd)
         aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
+    int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
+    if (copies) aorta_text_printf(out, " (taken once: named %" PRId64 " times more, as a link or copy)", copies);
     aorta_text_puts(out, "\n");
 }
 

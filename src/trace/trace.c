@@ -40,6 +40,7 @@ static const struct {
                                           "work that starts before the work before it on the same stream ends"},
     [AORTA_REASON_LOST] = {"lost", "events that the recorder says it lost"},
     [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
+    [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
     [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "
                                                            "out, so that device work of a new sort would be missing"},
 };

@@ -154,6 +154,7 @@ enum aorta_trace_reason {
     AORTA_REASON_LOST,                /* events that the recorder says it lost */
     AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
+    AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
     AORTA_REASON_COUNT
 };
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
@@ -221,6 +222,7 @@ int aorta_trace_rank_in_path(const char *path);
 struct aorta_trace_options {
     bool recover;                                 /* keep what stands before the place where a file breaks */
     const struct aorta_kernel_patterns *patterns; /* more kernels that are collectives; may be NULL; borrowed */
+    bool to_align; /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
 /* Several ranks. Zero-initialise; ends with aorta_trace_list_free. */

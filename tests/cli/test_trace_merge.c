@@ -17,10 +17,13 @@ static const struct {
     {"merge " ZERO ONE "-o $OUT.json.gz", 0, "2 ranks on one clock, residual 1.015 us"},
     {"merge " ZERO ONE "--output=$OUT.json", 0, "rank 0 came last to 81 of 81 shared collectives"},
     {"merge $FOLDER -o $OUT.json", 0, "2 ranks on one clock"},
+    {"merge $TWICE -o $OUT.json", 0, "2 ranks on one clock"},
+    {"analyze $TWICE", 0, "z/0.json.gz: 2 × another name of this file"},
     {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to merge; name another"},
     {"merge " ZERO ONE, 2, "--output"},
     {"merge -o $OUT.json", 2, "no files to merge; give the trace of each rank"},
-    {"merge " ZERO ZERO "-o $OUT.json", 2, "are both of rank 0; give one file of each rank"},
+    {"merge " ZERO ZERO ONE "-o $OUT.json", 0, "rank0.json.gz (taken once: named 1 times more, as a link or copy)"},
+    {"merge " ZERO "$FOLDER/../plain.json -o $OUT.json", 2, "are both of rank 0; give one file of each rank"},
     {"merge /nowhere.json -o $OUT.json", 2, "cannot open /nowhere.json"},
     {"merge " ZERO "-o /proc/x/y.json", 1, "/proc/x/y.json"},
     {"merge " ZERO "--comm-pattern '(' -o $OUT.json", 2, "is not a regular expression"},
@@ -38,12 +41,15 @@ static void calls_end_as_they_should(void **state) {
     (void)state;
     char folder[] = "/tmp/aorta_cli_XXXXXX", output[1 << 16], command[2048];
     assert_non_null(mkdtemp(folder));
-    snprintf(command, sizeof command, "mkdir %s/in && cp " ZERO "%s/in/zero.json.gz && cp " ONE "%s/in/one.json.gz",
-             folder, folder, folder);
+    snprintf(command, sizeof command,
+             "cd %s && mkdir in twice && cp " ZERO "in/zero.json.gz && cp " ONE "in/one.json.gz && cp in/* twice && "
+             "mkdir twice/z && ln twice/zero.json.gz twice/z/0.json.gz && cp twice/*.gz twice/z && "
+             "zcat in/zero.json.gz > plain.json",
+             folder);
     assert_int_equal(system(command), 0);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        snprintf(command, sizeof command, "OUT=%s/%zu; FOLDER=%s/in; %s trace %s 2>&1", folder, i, folder,
-                 AORTA_PROGRAM, calls[i].words);
+        snprintf(command, sizeof command, "OUT=%s/%zu; FOLDER=%s/in; TWICE=%s/twice; %s trace %s 2>&1", folder, i,
+                 folder, folder, AORTA_PROGRAM, calls[i].words);
         FILE *pipe = popen(command, "r");
         assert_non_null(pipe);
         output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
@@ -56,7 +62,7 @@ static void calls_end_as_they_should(void **state) {
         assert_int_equal(WEXITSTATUS(status), calls[i].exit_code);
         assert_non_null(strstr(output, calls[i].output));
     }
-    snprintf(command, sizeof command, "ls %s | wc -l | grep -qx 4 && rm -r %s", folder, folder);
+    snprintf(command, sizeof command, "ls %s | wc -l | grep -qx 8 && rm -r %s", folder, folder);
     assert_int_equal(system(command), 0); /* the folder, what was merged, and nothing of what failed */
 }
 

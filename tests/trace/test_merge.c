@@ -319,7 +319,7 @@ static void check_refused(const char *const *paths, size_t count, const char *ou
 
 static void refused(void **state) {
     (void)state;
-    const char *zero = write_rank("r0.json", 0, 0, 0), *again = write_rank("again.json", 0, 0, 0);
+    const char *zero = write_rank("r0.json", 0, 0, 0), *again = write_rank("again.json", 0, 0, 1);
     const char *const twice[] = {zero, again}, *const both[] = {zero, in_folder("none.json")};
     check_refused(twice, 2, in_folder("m1.json"), AORTA_USAGE, "are both of rank 0");
     check_refused(both, 2, in_folder("m2.json"), AORTA_USAGE, "none.json");
