@@ -30,6 +30,11 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
  * ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same time. */
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
+/* How the products made so far are made on a GPU, one line for each shape: which of the library's candidates was taken,
+ * its workspace, its time in a graph and the nodes it takes there. Other devices have nothing to tell. */
+AORTA_MUST_USE aorta_status aorta_ops_tell_products(struct aorta_device *device,
+                                                    void (*say)(void *user, const char *line), void *user);
+
 /* ---- state that lives on the device, so that no step waits for the host ---- */
 
 /* Sets lr for state->step, clears loss and norm. Call first in each step. */

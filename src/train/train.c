@@ -550,6 +550,10 @@ static aorta_status loop(struct trainer *t) {
     return NULL;
 }
 
+static void log_line(void *user, const char *line) {
+    aorta_log(user, AORTA_LOG_DEBUG, "%s", line);
+}
+
 static aorta_status run_loop(struct trainer *t) {
     bool progress = t->run->progress && t->context.ranks.rank == 0;
     if (progress) aorta_progress_begin(&t->progress, stderr, "train", "steps", t->total_steps);
@@ -557,6 +561,8 @@ static aorta_status run_loop(struct trainer *t) {
     aorta_status status = loop(t);
     t->outcome->wall_s = (double)(aorta_clock_ns() - start) / 1e9;
     if (progress) aorta_progress_end(&t->progress);
+    if (!status && t->context.ranks.rank == 0)
+        status = aorta_ops_tell_products(t->context.device, log_line, (void *)t->run->log);
     return status;
 }
 

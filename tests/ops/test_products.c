@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Matrices with a margin, so that distances between rows and between matrices matter. */
 static void check_products(struct rig *rig, struct aorta_products s) {
@@ -90,6 +91,39 @@ static void sum_pieces(void **state) {
     rig_close_to("sum in place", rig_get(rig, AORTA_F32, pieces, COUNT), expected, COUNT, 1e-6, 1e-6);
 }
 
+static void count_line(void *user, const char *line) {
+    assert_non_null(strstr(line, "product 33 x 17 x 65 (NN, fp32 to fp32): candidate "));
+    assert_non_null(strstr(line, " of "));
+    assert_non_null(strstr(line, ", workspace "));
+    ++*(int *)user;
+}
+
+/* Each shape once, with what was chosen; where no library multiplies there is nothing to tell. */
+static void choices_are_told(void **state) {
+    struct rig *rig = *state;
+    struct aorta_device *device;
+    check_ok(aorta_device_open(aorta_device_get_info(rig->device)->kind, 0, &device));
+    struct aorta_stream *stream;
+    check_ok(aorta_stream_create(device, "test", AORTA_PRIORITY_NORMAL, &stream));
+    void *memory;
+    check_ok(aorta_device_alloc(device, 1 << 16, "test", &memory));
+    check_ok(aorta_fill_bytes(stream, memory, 0, 1 << 16));
+    const struct aorta_products s = {.batch = 1, .m = 17, .n = 33, .k = 65, .lda = 65, .ldb = 33, .ldc = 33};
+    float *a = memory, *b = a + 17 * 65, *c = b + 65 * 33;
+    for (int i = 0; i < 2; i++) check_ok(aorta_products_run(stream, &s, a, b, c));
+    check_ok(aorta_stream_synchronize(stream));
+    int lines = 0;
+    check_ok(aorta_ops_tell_products(device, count_line, &lines));
+    const char *libraries = getenv("AORTA_LIBRARY_PATH");
+    if (libraries && strstr(libraries, "fake_blas"))
+        assert_int_equal(lines, 1);
+    else
+        assert_in_range(lines, 0, aorta_device_get_info(device)->kind != AORTA_DEVICE_CPU);
+    aorta_stream_destroy(stream);
+    aorta_device_free(device, memory);
+    aorta_device_close(device);
+}
+
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[16] = {0};
@@ -104,7 +138,7 @@ static void wrong_arguments(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {rig_test(products), rig_test(linear_relu), rig_test(relu_backward),
-                                       rig_test(sum_pieces), rig_test(wrong_arguments)};
+    const struct CMUnitTest tests[] = {rig_test(products),   rig_test(linear_relu),      rig_test(relu_backward),
+                                       rig_test(sum_pieces), rig_test(choices_are_told), rig_test(wrong_arguments)};
     return rig_run_tests("ops: products", tests);
 }

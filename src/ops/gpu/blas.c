@@ -1,10 +1,11 @@
 #include "ops/gpu/blas.h"
 
-#include "base/clock.h"
 #include "ops/gpu/blas_api.h"
+#include "ops/gpu/trials.h"
 #include "ops/gpu/workspace.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,6 @@ enum {
     WANTED = 8, /* candidates with a workspace, and as many without */
     CANDIDATES = 2 * WANTED,
     OPERANDS = 4,
-    RUNS = 5, /* when candidates are compared */
 };
 
 const struct aorta_ops_settings aorta_ops_default_settings = {.tune_products = true, .fuse_bias_gradient = true};
@@ -29,7 +29,8 @@ struct plan {
     struct key key;
     bool possible; /* the library offers this product */
     void *description, *a, *b, *c;
-    size_t workspace_bytes;
+    int found, place;                                    /* candidates that differ, and which of them was taken */
+    struct aorta_trial trial;                            /* how that did; time 0: there was no trial */
     unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* a whole candidate, with the algorithm at its beginning */
 };
 
@@ -198,13 +199,13 @@ static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream
 
 /* ---- choosing among candidates by time ---- */
 
-struct trial {
+struct contest {
     struct blas *blas;
-    struct plan *plan;
+    const struct plan *plan;
     struct aorta_stream *stream;
     struct aorta_blas_operands operands;
+    const unsigned char *candidates;
     void *workspace;
-    struct aorta_event *start, *end;
 };
 
 static size_t workspace_of(const struct blas *blas, const unsigned char *candidates, int place) {
@@ -214,52 +215,26 @@ static size_t workspace_of(const struct blas *blas, const unsigned char *candida
     return bytes;
 }
 
-/* Of RUNS runs of one candidate, in ns; INT64_MAX when it does not run. */
-static aorta_status time_candidate(struct trial *trial, const void *candidate, int64_t *time) {
-    *time = INT64_MAX;
-    for (int i = -1; i < RUNS; i++) { /* the first is for warming up */
-        if (i == 0) AORTA_TRY(aorta_event_record(trial->start, trial->stream));
-        if (queue(trial->blas, trial->plan, trial->stream, &trial->operands, candidate, trial->workspace)) return NULL;
-    }
-    AORTA_TRY(aorta_event_record(trial->end, trial->stream));
-    AORTA_TRY(aorta_event_synchronize(trial->end));
-    int64_t start, end;
-    AORTA_TRY(aorta_event_time(trial->start, &start));
-    AORTA_TRY(aorta_event_time(trial->end, &end));
-    *time = end - start;
-    return NULL;
+static int queue_candidate(void *context, int which) {
+    const struct contest *c = context;
+    return queue(c->blas, c->plan, c->stream, &c->operands,
+                 c->candidates + (size_t)which * c->blas->vendor->candidate_bytes, c->workspace);
 }
 
-/* Candidates take turns, so that a clock that rises meanwhile favours none; the shortest time of each counts. */
-static aorta_status time_candidates(struct trial *trial, const unsigned char *candidates, int count, int *fastest) {
-    enum { ROUNDS = 3, LONG_NS = 50000000 }; /* long runs need no second look */
-    const int64_t begin = aorta_clock_ns();
-    int64_t times[CANDIDATES], least = INT64_MAX;
-    for (int i = 0; i < count; i++) times[i] = INT64_MAX;
-    for (int round = 0; round < ROUNDS && aorta_clock_ns() - begin < LONG_NS; round++) {
-        for (int i = 0; i < count; i++) {
-            int64_t time;
-            AORTA_TRY(time_candidate(trial, candidates + (size_t)i * trial->blas->vendor->candidate_bytes, &time));
-            if (time < times[i]) times[i] = time;
-        }
-    }
-    for (int i = 0; i < count; i++) {
-        if (times[i] >= least) continue;
-        least = times[i];
-        *fastest = i;
-    }
-    return NULL;
-}
-
-/* A product that adds to c is timed on memory of its own; without room for that, the library's first guess it is. */
+/* A product that adds to c is tried on memory of its own; without room for that, the library's first guess it is. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                           const struct aorta_blas_operands *operands, const unsigned char *candidates, int count,
-                           int *fastest) {
+                           const struct aorta_blas_operands *operands, const unsigned char *candidates) {
     const struct aorta_blas_product *p = &plan->key.product;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
-    struct trial trial = {
-        .blas = blas, .plan = plan, .stream = stream, .operands = *operands, .workspace = workspace.memory};
+    struct contest contest = {.blas = blas,
+                              .plan = plan,
+                              .stream = stream,
+                              .operands = *operands,
+                              .candidates = candidates,
+                              .workspace = workspace.memory};
+    struct aorta_trial trials[CANDIDATES];
+    for (int i = 0; i < plan->found; i++) trials[i].workspace_bytes = workspace_of(blas, candidates, i);
     void *own = NULL;
     if (p->accumulate) {
         const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
@@ -267,16 +242,18 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
         aorta_status full = aorta_device_alloc(blas->device, bytes, "trial of a product", &own);
         aorta_status_free(full);
         if (!own) return NULL;
-        trial.operands.c = own;
+        contest.operands.c = own;
     }
-    aorta_status status = aorta_event_create(blas->device, &trial.start);
-    if (!status) status = aorta_event_create(blas->device, &trial.end);
-    if (!status) status = time_candidates(&trial, candidates, count, fastest);
-    aorta_event_destroy(trial.start);
-    aorta_event_destroy(trial.end);
-    aorta_status waited = own ? aorta_stream_synchronize(stream) : NULL;
+    aorta_status status = aorta_trials_run(
+        &(struct aorta_trials){.stream = stream, .queue = queue_candidate, .context = &contest, .count = plan->found},
+        trials);
     aorta_device_free(blas->device, own);
-    return aorta_status_join(status, waited);
+    if (status) return status;
+    const int best = aorta_trials_best(trials, plan->found);
+    if (best < 0) return NULL; /* none runs: the first says why when it is queued */
+    plan->place = best;
+    plan->trial = trials[best];
+    return NULL;
 }
 
 /* ---- from a product to its plan ---- */
@@ -286,35 +263,48 @@ static uint32_t alignment_of(const void *pointer) {
     return (uint32_t)(bits & (~bits + 1));
 }
 
-static int usable(const struct blas *blas, unsigned char *candidates, int found) {
-    const size_t size = blas->vendor->candidate_bytes;
-    int kept = 0;
-    for (int i = 0; i < found; i++) {
-        int state;
-        memcpy(&state, candidates + (size_t)i * size + blas->vendor->state_offset, sizeof state);
-        if (state != 0 || workspace_of(blas, candidates, i) > AORTA_WORKSPACE_BYTES) continue;
-        memmove(candidates + (size_t)kept++ * size, candidates + (size_t)i * size, size);
+static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
+    int state;
+    memcpy(&state, candidate + blas->vendor->state_offset, sizeof state);
+    return state == 0 && workspace_of(blas, candidate, 0) <= AORTA_WORKSPACE_BYTES;
+}
+
+/* Appends those of `from` that are usable and not among them yet: the same algorithm with the same workspace. */
+static void append(const struct blas *blas, unsigned char *candidates, int *count, const unsigned char *from,
+                   int found) {
+    const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
+    for (int i = 0; i < found; i++, from += size) {
+        bool known = !is_usable(blas, from);
+        for (int j = 0; j < *count && !known; j++) known = !memcmp(candidates + (size_t)j * size, from, telling);
+        if (!known) memcpy(candidates + (size_t)(*count)++ * size, from, size);
     }
-    return kept;
+}
+
+/* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
+static int collect(struct blas *blas, struct plan *plan, unsigned char *candidates, int *count) {
+    unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
+    int found = 0;
+    *count = 0;
+    int code = ask(blas, plan, AORTA_WORKSPACE_BYTES, answer, &found);
+    append(blas, candidates, count, answer, found);
+    if (code || !*count || !blas->settings.tune_products) return code;
+    code = ask(blas, plan, 0, answer, &found);
+    append(blas, candidates, count, answer, found);
+    return code;
 }
 
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
                               const struct aorta_blas_operands *operands) {
     unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES] = {0};
-    int found = 0, without = 0, fastest = 0;
     int code = describe(blas, plan, operands->bias);
     if (!code) code = lay_out(blas, plan);
-    if (!code) code = ask(blas, plan, AORTA_WORKSPACE_BYTES, candidates, &found);
+    if (!code) code = collect(blas, plan, candidates, &plan->found);
     if (code) return failure(blas, plan, "its description", code);
-    found = usable(blas, candidates, found);
-    unsigned char *behind = candidates + (size_t)found * blas->vendor->candidate_bytes;
-    if (found > 1 && blas->settings.tune_products) code = ask(blas, plan, 0, behind, &without);
-    if (code) return failure(blas, plan, "its description", code);
-    found += usable(blas, behind, without);
-    plan->possible = found > 0;
-    if (found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
-        AORTA_TRY(choose(blas, plan, stream, operands, candidates, found, &fastest));
-    memcpy(plan->algorithm, candidates + (size_t)fastest * blas->vendor->candidate_bytes,
+    plan->possible = plan->found > 0;
+    plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidates, 0)};
+    if (plan->found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
+        AORTA_TRY(choose(blas, plan, stream, operands, candidates));
+    memcpy(plan->algorithm, candidates + (size_t)plan->place * blas->vendor->candidate_bytes,
            blas->vendor->candidate_bytes);
     return NULL;
 }
@@ -384,7 +374,7 @@ aorta_status aorta_blas_multiply(struct aorta_stream *stream, const struct aorta
     return status;
 }
 
-/* ---- settings ---- */
+/* ---- settings, and what came of them ---- */
 
 aorta_status aorta_blas_settings(struct aorta_device *device, struct aorta_ops_settings *settings) {
     struct blas *blas;
@@ -416,4 +406,33 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     aorta_status status = blas->settings.own_products ? NULL : blas_open(blas);
     pthread_mutex_unlock(&blas->lock);
     return status;
+}
+
+static void tell(const struct plan *plan, void (*say)(void *user, const char *line), void *user) {
+    const struct aorta_blas_product *p = &plan->key.product;
+    const struct aorta_trial *t = &plan->trial;
+    char line[256], batch[32] = "", how[96] = "not tried";
+    if (p->batch > 1) snprintf(batch, sizeof batch, "%d x ", p->batch);
+    if (t->time_ns && !t->nodes) snprintf(how, sizeof how, "%.1f us as launched", (double)t->time_ns * 1e-3);
+    if (t->time_ns && t->nodes)
+        snprintf(how, sizeof how, "%.1f us as %d %s of a graph", (double)t->time_ns * 1e-3, t->nodes,
+                 t->nodes > 1 ? "nodes" : "node");
+    snprintf(line, sizeof line,
+             "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s", batch,
+             (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N',
+             aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), p->accumulate ? ", added" : "", plan->place + 1,
+             plan->found, t->workspace_bytes, how);
+    say(user, line);
+}
+
+aorta_status aorta_ops_tell_products(struct aorta_device *device, void (*say)(void *user, const char *line),
+                                     void *user) {
+    if (!aorta_device_is_gpu(device)) return NULL;
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    pthread_mutex_lock(&blas->lock);
+    for (const struct plan *plan = blas->plans; plan; plan = plan->next)
+        if (plan->possible) tell(plan, say, user);
+    pthread_mutex_unlock(&blas->lock);
+    return NULL;
 }

@@ -21,9 +21,9 @@ aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struc
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream);
 aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device);
 
-/* Who asks for it queues something that is done at once. */
+/* Who asks for it queues something that is done at once, also where it should have been captured. */
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
-    check_ok(aorta_stream_synchronize(stream));
+    if (!aorta_stream_capturing(stream)) check_ok(aorta_stream_synchronize(stream));
     return stream;
 }
 

@@ -1,0 +1,169 @@
+/* The choice among several ways to do the same: by their time in a graph, extra nodes included. */
+#include "rig.h"
+
+#include "base/clock.h"
+#include "ops/gpu/trials.h"
+
+#include <time.h>
+
+enum { MS = 1000000, MOST = 4 };
+
+/* What stands in for a library's candidate: it occupies the stream for so long, behind a node of its own that is hidden
+ * where nothing is captured. */
+struct way {
+    int64_t work_ns, extra_ns; /* extra 0: no such node */
+    size_t workspace_bytes;
+    bool refused, refused_in_capture, runs_at_once;
+};
+struct candidates {
+    struct rig *rig;
+    const struct way *ways;
+    int queued[MOST], captured[MOST];
+};
+
+static int queue(void *context, int which) {
+    struct candidates *c = context;
+    const struct way *way = &c->ways[which];
+    const bool capturing = aorta_stream_capturing(c->rig->stream);
+    c->queued[which]++;
+    c->captured[which] += capturing;
+    if (way->refused || (way->refused_in_capture && capturing)) return 15;
+    if (way->runs_at_once) {
+        if (!capturing) check_ok(aorta_stream_synchronize(c->rig->stream));
+        nanosleep(&(struct timespec){.tv_nsec = way->work_ns}, NULL);
+        return 0;
+    }
+    if (capturing && way->extra_ns) check_ok(aorta_spin(c->rig->stream, way->extra_ns, NULL));
+    check_ok(aorta_spin(c->rig->stream, way->work_ns, NULL));
+    return 0;
+}
+
+static int choose(struct rig *rig, const struct way *ways, int count, struct aorta_trial *trials,
+                  struct candidates *candidates) {
+    *candidates = (struct candidates){.rig = rig, .ways = ways};
+    for (int i = 0; i < count; i++) trials[i] = (struct aorta_trial){.workspace_bytes = ways[i].workspace_bytes};
+    const struct aorta_memory_info before = aorta_device_memory(rig->device);
+    check_ok(aorta_trials_run(
+        &(struct aorta_trials){.stream = rig->stream, .queue = queue, .context = candidates, .count = count}, trials));
+    assert_int_equal(aorta_device_memory(rig->device).pinned, before.pinned);
+    assert_false(aorta_stream_capturing(rig->stream));
+    check_ok(aorta_stream_synchronize(rig->stream));
+    return aorta_trials_best(trials, count);
+}
+
+/* 1 ms and a node of 2 ms beside 2 ms: launched one by one the first would seem faster. */
+static void an_extra_node_counts(void **state) {
+    static const struct way ways[] = {{.work_ns = MS, .extra_ns = 2 * MS, .workspace_bytes = 16}, {.work_ns = 2 * MS}};
+    struct aorta_trial trials[2];
+    struct candidates candidates;
+    assert_int_equal(choose(*state, ways, 2, trials, &candidates), 1);
+    assert_int_equal(trials[0].nodes, 2);
+    assert_int_equal(trials[1].nodes, 1);
+    assert_true(trials[0].time_ns >= 3 * MS - MS / 10);
+    assert_true(candidates.captured[0] > 0 && candidates.captured[1] > 0);
+}
+
+static void a_clearly_faster_way_may_have_one(void **state) {
+    static const struct way ways[] = {{.work_ns = 6 * MS}, {.work_ns = MS, .extra_ns = MS, .workspace_bytes = 16}};
+    struct aorta_trial trials[2];
+    struct candidates candidates;
+    assert_int_equal(choose(*state, ways, 2, trials, &candidates), 1);
+    assert_int_equal(trials[1].nodes, 2);
+}
+
+static void what_is_refused_does_not_run(void **state) {
+    static const struct way ways[] = {{.work_ns = MS, .refused = true},
+                                      {.work_ns = MS, .refused_in_capture = true},
+                                      {.work_ns = 3 * MS},
+                                      {.work_ns = 9 * MS}};
+    struct aorta_trial trials[4];
+    struct candidates candidates;
+    assert_int_equal(choose(*state, ways, 4, trials, &candidates), 2);
+    assert_true(trials[0].time_ns == INT64_MAX && trials[1].time_ns == INT64_MAX);
+    assert_int_equal(candidates.queued[0], 1);
+    assert_int_equal(choose(*state, ways, 1, trials, &candidates), -1);
+}
+
+/* A library whose work cannot be captured: it is refused there, or runs at once instead. */
+static void without_graphs_launches_are_timed(void **state) {
+    static const struct way refused[] = {{.work_ns = 6 * MS, .refused_in_capture = true},
+                                         {.work_ns = MS, .refused_in_capture = true}};
+    static const struct way at_once[] = {{.work_ns = 6 * MS, .runs_at_once = true},
+                                         {.work_ns = MS, .runs_at_once = true}};
+    const struct way *const both[] = {refused, at_once};
+    for (int i = 0; i < 2; i++) {
+        struct aorta_trial trials[2];
+        struct candidates candidates;
+        assert_int_equal(choose(*state, both[i], 2, trials, &candidates), 1);
+        assert_int_equal(trials[1].nodes, 0);
+        assert_true(trials[1].time_ns >= MS - MS / 10 && trials[0].time_ns >= 6 * MS - MS / 10);
+    }
+}
+
+/* Work of tens of milliseconds is not repeated within a graph. */
+static void long_work_is_run_seldom(void **state) {
+    static const struct way ways[] = {{.work_ns = 30 * MS}, {.work_ns = 20 * MS}};
+    struct aorta_trial trials[2];
+    struct candidates candidates;
+    const int64_t begin = aorta_clock_ns();
+    assert_int_equal(choose(*state, ways, 2, trials, &candidates), 1);
+    assert_int_equal(candidates.captured[0], 1);
+    assert_true(aorta_clock_ns() - begin < 1000 * (int64_t)MS); /* warm, guessed, two rounds: 180 ms */
+}
+
+static aorta_status break_down(void *user) {
+    (void)user;
+    return AORTA_ERROR(AORTA_IO, "broke down");
+}
+
+static void a_failed_stream_fails_the_trials(void **state) {
+    struct rig *rig = *state;
+    struct candidates candidates = {.rig = rig};
+    struct aorta_trial trials[AORTA_MOST_TRIALS + 1];
+    check_fails(aorta_trials_run(
+                    &(struct aorta_trials){
+                        .stream = rig->stream, .queue = queue, .context = &candidates, .count = AORTA_MOST_TRIALS + 1},
+                    trials),
+                AORTA_INTERNAL, "17 trials");
+    static const struct way ways[] = {{.work_ns = MS}, {.work_ns = MS}};
+    candidates.ways = ways;
+    check_ok(aorta_host_call(rig->stream, break_down, NULL));
+    check_fails(
+        aorta_trials_run(
+            &(struct aorta_trials){.stream = rig->stream, .queue = queue, .context = &candidates, .count = 2}, trials),
+        AORTA_IO, "broke down");
+}
+
+/* ---- the rule, on figures ---- */
+
+static void within_noise_the_simpler_one(void **state) {
+    (void)state;
+    static const struct {
+        struct aorta_trial trials[3];
+        int best;
+    } cases[] = {
+        {{{0, 1000, 1}, {0, 990, 1}, {0, 1010, 1}}, 1},          /* all alike: the fastest */
+        {{{64, 1000, 2}, {64, 1010, 1}, {0, 1030, 1}}, 1},       /* within 2%: fewer nodes; 3% are too much */
+        {{{64, 1000, 1}, {0, 1018, 1}, {64, 999, 1}}, 1},        /* without workspace */
+        {{{0, 1019, 2}, {64, 1015, 1}, {0, 1000, 2}}, 1},        /* nodes before workspace */
+        {{{64, 1000, 2}, {0, 1021, 1}, {0, INT64_MAX, 0}}, 0},   /* clearly faster */
+        {{{0, INT64_MAX, 0}, {0, INT64_MAX, 0}, {64, 5, 3}}, 2}, /* the only one that runs */
+        {{{0, INT64_MAX, 0}, {0, INT64_MAX, 0}, {0, INT64_MAX, 0}}, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(aorta_trials_best(cases[i].trials, 3), cases[i].best);
+    assert_int_equal(aorta_trials_best(NULL, 0), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        rig_test(an_extra_node_counts),
+        rig_test(a_clearly_faster_way_may_have_one),
+        rig_test(what_is_refused_does_not_run),
+        rig_test(without_graphs_launches_are_timed),
+        rig_test(long_work_is_run_seldom),
+        rig_test(a_failed_stream_fails_the_trials),
+        cmocka_unit_test(within_noise_the_simpler_one),
+    };
+    return rig_run_tests("trials", tests);
+}
