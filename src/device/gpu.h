@@ -60,6 +60,12 @@ void *aorta_gpu_stream_handle(struct aorta_stream *stream);
  * function of a kernel neither is needed: it is not called on a failed stream, and returns its failure. */
 bool aorta_gpu_stream_failed(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_gpu_stream_fail(struct aorta_stream *stream, aorta_status failure);
+/* Kernels cannot fail; what one meets it notes in pinned memory. `check` reads and clears that (NULL: nothing) on the
+ * host, whenever somebody waits for the stream, for an event recorded on it from now on, or for a stream that waited
+ * for one; what it returns is a failure of all those. Told once for all kernels that note in the same place:
+ * repetitions of `check` and `user` count as one. In a capture it is the graph's, and so of every stream that launches
+ * it. What `user` points to lives as long as the device. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
 

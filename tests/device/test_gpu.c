@@ -228,6 +228,71 @@ static aorta_status open_and_use(void) {
     return status;
 }
 
+/* A note lies in pinned memory as kernels leave it: the sum, when it is not 0. */
+static aorta_status read_sum(void *user) {
+    int64_t *sum = user, met = *sum;
+    *sum = 0;
+    return met ? AORTA_ERROR(AORTA_DEVICE, "a sum of %lld", (long long)met) : NULL;
+}
+
+static void test_notes_of_kernels_reach_whoever_waits(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b"), *c = open_stream(device, "c");
+    struct aorta_event *event;
+    void *pinned;
+    check_ok(aorta_event_create(device, &event));
+    check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "sum", &pinned));
+    int64_t *sum = pinned;
+    *sum = 0;
+    for (int i = 0; i < 2; i++) check_ok(aorta_gpu_note(a, read_sum, sum));
+    check_ok(aorta_event_record(event, a));
+    check_ok(aorta_stream_wait(b, event));
+    check_ok(aorta_stream_synchronize(a));
+    check_ok(aorta_stream_synchronize(b));
+    check_ok(queue_add(a, sum, 7));
+    check_ok(aorta_event_record(event, a));
+    check_ok(aorta_stream_wait(b, event));
+    check_fails(aorta_stream_synchronize(b), AORTA_DEVICE, "stream a: a sum of 7");
+    assert_int_equal(*sum, 0);
+    check_fails(aorta_event_synchronize(event), AORTA_DEVICE, "stream a: a sum of 7");
+    check_fails(aorta_stream_synchronize(a), AORTA_DEVICE, "stream a: a sum of 7");
+    check_ok(aorta_stream_synchronize(c));
+    check_ok(aorta_stream_wait(c, event));
+    check_fails(aorta_stream_synchronize(c), AORTA_DEVICE, "stream a: a sum of 7");
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_stream_destroy(c);
+    aorta_event_destroy(event);
+    aorta_pinned_free(device, sum);
+    aorta_device_close(device);
+}
+
+static void test_notes_of_graphs_are_their_launchers(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b");
+    struct aorta_graph *graph;
+    void *pinned;
+    check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "sum", &pinned));
+    int64_t *sum = pinned;
+    *sum = 0;
+    check_ok(aorta_capture_begin(a));
+    check_ok(queue_add(a, sum, 5));
+    check_ok(aorta_gpu_note(a, read_sum, sum));
+    check_ok(aorta_capture_end(a, &graph));
+    assert_int_equal(aorta_graph_node_count(graph), 1); /* nothing that the host would have to run */
+    check_ok(aorta_graph_launch(graph, b));
+    check_ok(aorta_stream_synchronize(a));
+    check_fails(aorta_stream_synchronize(b), AORTA_DEVICE, "stream a: a sum of 5");
+    aorta_graph_destroy(graph);
+    check_fails(aorta_stream_synchronize(b), AORTA_DEVICE, "stream a: a sum of 5");
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_pinned_free(device, sum);
+    aorta_device_close(device);
+}
+
 struct things {
     struct aorta_stream *a, *b;
     struct aorta_event *event, *joined;
@@ -264,6 +329,7 @@ static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_copy(t->b, t->device_sum, t->sum, sizeof *t->sum));
     AORTA_TRY(aorta_fill_bytes(t->b, t->device_sum, 0, sizeof *t->sum));
     AORTA_TRY(aorta_host_call(t->b, note_call, NULL));
+    AORTA_TRY(aorta_gpu_note(t->b, note_call, t->sum));
     AORTA_TRY(aorta_event_record(t->joined, t->b));
     return aorta_stream_wait(t->a, t->joined);
 }
@@ -889,6 +955,8 @@ int main(int argc, char **argv) {
         TEST(test_wrong_arguments_and_entries_are_told),
         TEST(test_a_failed_stream_is_known_and_can_be_failed),
         TEST(test_a_late_failure_goes_where_events_lead),
+        TEST(test_notes_of_kernels_reach_whoever_waits),
+        TEST(test_notes_of_graphs_are_their_launchers),
         TEST(test_timestamps_in_a_row_share_a_kernel),
         TEST(test_untimed_events_have_no_time),
         TEST(test_the_clocks_stay_together),

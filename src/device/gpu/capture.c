@@ -14,6 +14,7 @@ struct gpu_graph {
     struct gpu_run *run; /* NULL: no host call inside */
     void *last;          /* with host calls: recorded behind each run */
     char name[64];       /* of the stream that it was captured on */
+    struct gpu_notes notes;
 };
 
 static aorta_status no_memory(void) {
@@ -65,6 +66,7 @@ void aorta_gpu_capture_release(struct gpu_capture *capture) {
     if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
     aorta_status_free(capture->broken);
     aorta_gpu_run_free(capture->run);
+    aorta_gpu_notes_free(&capture->notes);
     free(capture);
 }
 
@@ -217,6 +219,8 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
     }
     made->run = capture->run;
     capture->run = NULL;
+    made->notes = capture->notes;
+    capture->notes = (struct gpu_notes){0};
     *result = &made->base;
     return NULL;
 }
@@ -276,6 +280,7 @@ static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
+    AORTA_TRY(aorta_gpu_notes_carry(stream, &graph->notes, NULL));
     if (graph->run) return launch_with_calls(graph, stream);
     int result = api_of(stream)->graph_launch(graph->executable, stream->handle);
     return result ? aorta_gpu_error(device_of(stream), result, "graph") : NULL;
@@ -302,5 +307,6 @@ void aorta_gpu_graph_destroy(struct aorta_graph *base) {
     if (graph->executable) api->graph_executable_destroy(graph->executable);
     if (graph->last) api->event_destroy(graph->last);
     aorta_gpu_run_free(graph->run);
+    aorta_gpu_notes_free(&graph->notes);
     free(graph);
 }

@@ -2,8 +2,8 @@
  *
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
- * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), event.c, capture.c (graphs), kernels.c (the
- * driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
+ * (graphs), kernels.c (the driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -190,19 +190,33 @@ struct gpu_mailbox {
 extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_clock_set, aorta_gpu_clock_ping;
 enum { GPU_CLOCK_PAGE_BYTES = 256 };
 
+/* ---- note.c ---- */
+
+struct gpu_note;
+struct gpu_notes { /* without repetition; zeros: empty */
+    struct gpu_note **items;
+    size_t count;
+};
+bool aorta_gpu_notes_copy(struct gpu_notes *notes, const struct gpu_notes *from); /* false: no memory */
+aorta_status aorta_gpu_notes_read(const struct gpu_notes *notes);                 /* the first failure */
+void aorta_gpu_notes_free(struct gpu_notes *notes);
+/* Who waits for `stream` reads these, too. `lock` guards them; NULL: nothing else changes them. */
+aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
+
 /* ---- verdict.c: what became of a stream's host calls ---- */
 
 struct gpu_verdict {
     _Atomic int references; /* the stream's, its queued calls', and those of events behind them */
     _Atomic bool failed;
     pthread_mutex_t lock;
-    uint64_t position; /* of the call that failed */
+    uint64_t position; /* of the call that failed; 0: a note */
     aorta_status failure;
+    struct gpu_notes notes;
 };
-struct gpu_verdict *aorta_gpu_verdict_create(void); /* NULL when memory is exhausted */
+struct gpu_verdict *aorta_gpu_stream_verdict(struct gpu_stream *stream); /* made if need be; NULL: no memory */
 struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict);
 void aorta_gpu_verdict_release(struct gpu_verdict *verdict); /* NULL is fine */
-/* A copy of the failure if it was at `position` or before; NULL: none, so far. */
+/* A copy of the failure if it was at `position` or before, or of what a note says now; NULL: none, so far. */
 aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position);
 /* Queues a call that fails `stream` if the calls of `from` up to `position` failed. */
 aorta_status aorta_gpu_verdict_carry(struct gpu_stream *stream, struct gpu_verdict *from, uint64_t position);
@@ -236,7 +250,7 @@ struct gpu_stream {
     struct aorta_stream base;
     void *handle;
     aorta_status failure;           /* sticky; owned */
-    struct gpu_verdict *verdict;    /* NULL: no host call yet */
+    struct gpu_verdict *verdict;    /* NULL: no host call or note yet */
     uint64_t host_calls;            /* ever queued */
     struct gpu_branch *branch;      /* while captured */
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
@@ -262,6 +276,7 @@ struct gpu_capture {
     struct gpu_branch **branches;
     size_t branch_count;
     struct gpu_run *run; /* NULL: no host call inside */
+    struct gpu_notes notes;
 };
 
 /* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
@@ -272,8 +287,8 @@ struct gpu_mark {
     const struct gpu_stream *stream; /* recorded on; only compared */
     bool captured;                   /* recorded in a capture: nothing is on its way */
     aorta_status failure;            /* the stream's when it was queued; owned */
-    struct gpu_verdict *verdict;     /* the stream's host calls, NULL: none before it */
-    uint64_t position;
+    struct gpu_verdict *verdict;     /* the stream's; NULL: it had none */
+    uint64_t position;               /* host calls before it */
     struct gpu_mark *next;
 };
 

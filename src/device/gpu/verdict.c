@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct gpu_verdict *aorta_gpu_verdict_create(void) {
+struct gpu_verdict *aorta_gpu_stream_verdict(struct gpu_stream *stream) {
+    if (stream->verdict) return stream->verdict;
     struct gpu_verdict *verdict = calloc(1, sizeof *verdict);
     if (!verdict) return NULL;
     verdict->references = 1;
     pthread_mutex_init(&verdict->lock, NULL);
-    return verdict;
+    return stream->verdict = verdict;
 }
 
 struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict) {
@@ -24,24 +25,32 @@ struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict) {
 void aorta_gpu_verdict_release(struct gpu_verdict *verdict) {
     if (!verdict || atomic_fetch_sub(&verdict->references, 1) > 1) return;
     aorta_status_free(verdict->failure);
+    aorta_gpu_notes_free(&verdict->notes);
     pthread_mutex_destroy(&verdict->lock);
     free(verdict);
 }
 
-/* Keeps the first failure and frees a later one. */
-static void verdict_fail(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
+/* Keeps the first failure and frees a later one; locked. */
+static void keep_failure(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
     if (!failure) return;
-    pthread_mutex_lock(&verdict->lock);
     if (!verdict->failure) verdict->position = position;
     verdict->failure = aorta_status_join(verdict->failure, failure);
     atomic_store(&verdict->failed, true);
+}
+
+static void verdict_fail(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
+    if (!failure) return;
+    pthread_mutex_lock(&verdict->lock);
+    keep_failure(verdict, position, failure);
     pthread_mutex_unlock(&verdict->lock);
 }
 
 aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position) {
-    if (!verdict || !atomic_load(&verdict->failed)) return NULL;
+    if (!verdict) return NULL;
     pthread_mutex_lock(&verdict->lock);
-    aorta_status failure = verdict->position <= position ? aorta_gpu_copy_status(verdict->failure) : NULL;
+    if (!verdict->failure) keep_failure(verdict, 0, aorta_gpu_notes_read(&verdict->notes));
+    aorta_status failure =
+        verdict->failure && verdict->position <= position ? aorta_gpu_copy_status(verdict->failure) : NULL;
     pthread_mutex_unlock(&verdict->lock);
     return failure;
 }
@@ -82,8 +91,7 @@ static void run_call(void *user) {
 }
 
 static struct queued_call *make_call(struct gpu_stream *stream) {
-    if (!stream->verdict) stream->verdict = aorta_gpu_verdict_create();
-    struct queued_call *call = stream->verdict ? calloc(1, sizeof *call) : NULL;
+    struct queued_call *call = aorta_gpu_stream_verdict(stream) ? calloc(1, sizeof *call) : NULL;
     if (!call) return NULL;
     call->verdict = aorta_gpu_verdict_retain(stream->verdict);
     memcpy(call->stream, stream->base.name, sizeof call->stream);

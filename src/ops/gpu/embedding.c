@@ -2,12 +2,12 @@
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
 
-/* Queued behind the kernels: kernels cannot fail, so they leave a note and the host reads it in the stream's order. */
 static aorta_status check_fault(void *user) {
     struct aorta_gpu_fault *fault = user;
-    if (!fault->found) return NULL;
+    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return NULL;
     const struct aorta_gpu_fault met = *fault;
     fault->found = 0;
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
     return AORTA_ERROR(AORTA_DEVICE, "embedding: id %lld of row %lld, feature %lld is outside [0, %lld)",
                        (long long)met.id, (long long)met.row, (long long)met.feature, (long long)met.vocab);
 }
@@ -25,7 +25,7 @@ aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const 
     const struct aorta_gpu_embedding_args gpu = {.op = *a, .fault = workspace.fault};
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_embedding_forward, a->shape.dtype,
                                       gather_grid(a->shape.rows, a->shape.dim), &gpu, sizeof gpu));
-    return aorta_host_call(stream, check_fault, workspace.fault);
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
 }
 
 /* Where things lie in the workspace. */
@@ -104,5 +104,5 @@ aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const
     const struct aorta_gpu_grid grid = gather_grid(plan.ranges, a->shape.dim);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gather_ranges, a->shape.dtype, grid, &gather, sizeof gather));
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_gather_runs, grid, &gather, sizeof gather));
-    return aorta_host_call(stream, check_fault, workspace.fault);
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
 }

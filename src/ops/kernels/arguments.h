@@ -88,9 +88,10 @@ struct aorta_gpu_gelu_columns_args {
 
 /* ---- embedding ---- */
 
-/* In pinned memory: the first id out of range that any thread met. */
+/* In pinned memory: the first id out of range that any thread met. The host may look at any time: `found` is written
+ * last, by the thread that was the first to set `claimed`. */
 struct aorta_gpu_fault {
-    int32_t found;
+    int32_t claimed, found;
     int64_t id, row, feature, vocab;
 };
 

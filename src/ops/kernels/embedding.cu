@@ -7,11 +7,13 @@
 
 /* Remembers the first id out of range that any thread meets. */
 DEVICE void report(aorta_gpu_fault *fault, int64_t place, int64_t id, int64_t features, int64_t vocab) {
-    if (atomicExch(&fault->found, 1) != 0) return;
+    if (atomicExch(&fault->claimed, 1) != 0) return;
     fault->id = id;
     fault->row = place / features;
     fault->feature = place % features;
     fault->vocab = vocab;
+    __threadfence_system();
+    *(volatile int32_t *)&fault->found = 1;
 }
 
 template <typename T> DEVICE void embedding_forward(const aorta_gpu_embedding_args &args) {

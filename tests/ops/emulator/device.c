@@ -20,6 +20,7 @@ aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struc
 
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream);
 aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device);
+aorta_status __wrap_aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 
 /* Who asks for it queues something that is done at once, also where it should have been captured. */
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
@@ -30,6 +31,10 @@ void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
 aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device) {
     (void)device;
     return NULL;
+}
+
+aorta_status __wrap_aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user) {
+    return aorta_host_call(stream, check, user);
 }
 
 aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,

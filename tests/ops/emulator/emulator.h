@@ -79,6 +79,9 @@ static inline uint32_t atomicAdd(uint32_t *to, uint32_t value) {
     *to += value;
     return before;
 }
+static inline void __threadfence_system() {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 static inline int32_t atomicExch(int32_t *to, int32_t value) {
     const int32_t before = *to;
     *to = value;

@@ -35,6 +35,9 @@ static __device__ __forceinline__ void __syncthreads() {
 static __device__ __forceinline__ unsigned atomicAdd(unsigned *to, unsigned value) {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
+static __device__ __forceinline__ void __threadfence_system() {
+    __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "");
+}
 static __device__ __forceinline__ int atomicExch(int *to, int value) {
     return __atomic_exchange_n(to, value, __ATOMIC_RELAXED);
 }
