@@ -6,6 +6,7 @@
 #include "comm/mpirun.h"
 #include "trace/analysis.h"
 #include "trace/infer.h"
+#include "trace/inject/settings.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -26,6 +27,10 @@ static const struct aorta_choice formats[] = {{"auto", AORTA_TRACE_RUN_FORMAT_AU
                                               {"json", AORTA_TRACE_RUN_FORMAT_JSON},
                                               {"csv", AORTA_TRACE_RUN_FORMAT_CSV},
                                               {NULL, 0}};
+static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
+                                             {"kernels,launches", AORTA_INJECT_LAUNCHES},
+                                             {"all", AORTA_INJECT_ALL},
+                                             {NULL, 0}};
 static const struct aorta_cli_option rows[] = {
     {.value = {.key = "output",
                .type = AORTA_OPTION_STRING,
@@ -53,6 +58,15 @@ static const struct aorta_cli_option rows[] = {
                .nullable = true,
                .help = "kernels whose name has this extended regular expression are communication too"},
      .argument = "REGEX"},
+    {.value = {.key = "record",
+               .type = AORTA_OPTION_CHOICE,
+               .offset = AT(record),
+               .fallback = "all",
+               .choices = levels,
+               .help = "kernels: only what runs on the GPUs, so that the host's part in idle time stays unknown; "
+                       "kernels,launches: the calls that launch it too; all: also calls that wait or free memory "
+                       "(CUDA only)"},
+     .argument = "kernels|kernels,launches|all"},
     {.value = {.key = "delay",
                .type = AORTA_OPTION_DOUBLE,
                .offset = AT(delay_s),

@@ -17,6 +17,7 @@ struct aorta_trace_run_arguments {
     const char *output; /* NULL: a temporary directory */
     struct aorta_string_list comm_patterns;
     int tool, format;
+    int record; /* AORTA_INJECT_KERNELS, … */
     const char *cupti;
     double delay_s, duration_s;
     int64_t limit_mb;

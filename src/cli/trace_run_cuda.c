@@ -40,7 +40,7 @@ static aorta_status check_environment(void) {
 
 /* ---- the environment ---- */
 
-enum { VARIABLES_MAX = 9, NUMBER_LENGTH = 24 };
+enum { VARIABLES_MAX = 10, NUMBER_LENGTH = 24 };
 
 struct environment {
     struct aorta_trace_run_variable variables[VARIABLES_MAX];
@@ -63,6 +63,7 @@ static void fill(struct environment *environment, const struct aorta_trace_run_a
     set(environment, "CUDA_INJECTION64_PATH", library);
     set(environment, AORTA_INJECT_DIRECTORY, directory);
     set_number(environment, AORTA_INJECT_LIMIT, arguments->limit_mb);
+    set(environment, AORTA_INJECT_RECORD, aorta_inject_levels[arguments->record].name);
     if (arguments->cupti) set(environment, AORTA_INJECT_CUPTI, arguments->cupti);
     if (arguments->delay_s > 0) set_number(environment, AORTA_INJECT_DELAY, (int64_t)(arguments->delay_s * 1e3));
     if (arguments->duration_s > 0)

@@ -1,6 +1,7 @@
 /* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
 #include "cli/trace_run.h"
 #include "comm/mpirun.h"
+#include "trace/inject/settings.h"
 #include "trace/inputs.h"
 
 #include <limits.h>
@@ -50,11 +51,12 @@ static const char *format_name(const struct aorta_trace_run_arguments *arguments
 }
 
 static aorta_status check_options(const struct aorta_trace_run_arguments *arguments) {
-    const char *unfit = arguments->delay_s > 0      ? "--delay"
-                        : arguments->duration_s > 0 ? "--duration"
-                        : arguments->cupti          ? "--cupti"
-                        : arguments->nvtx           ? "--nvtx"
-                                                    : NULL;
+    const char *unfit = arguments->delay_s > 0                  ? "--delay"
+                        : arguments->duration_s > 0             ? "--duration"
+                        : arguments->cupti                      ? "--cupti"
+                        : arguments->nvtx                       ? "--nvtx"
+                        : arguments->record != AORTA_INJECT_ALL ? "--record"
+                                                                : NULL;
     if (!unfit) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
                        "%s is for CUDA; on ROCm rocprofv3 records from the start to the end, roctx ranges "

@@ -22,6 +22,8 @@ enum {
 
     AORTA_CUPTI_FLUSH_FORCED = 1,
 
+    AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD = 9, /* since CUDA 12.3; uint8_t */
+
     AORTA_CUPTI_MARKER_START = 2,
     AORTA_CUPTI_MARKER_END = 4,
 
@@ -139,6 +141,7 @@ struct aorta_cupti_api {
     uint32_t (*flush)(uint32_t flag);
     uint32_t (*next_record)(uint8_t *buffer, size_t valid, struct aorta_cupti_activity **record);
     uint32_t (*dropped)(void *context, uint32_t stream, size_t *dropped);
+    uint32_t (*set_attribute)(uint32_t attribute, size_t *bytes, void *value); /* may be NULL */
 };
 
 #endif

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers) {
+void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers, size_t bytes, int limit) {
     memset(buffers, 0, sizeof *buffers);
+    buffers->bytes = bytes;
+    buffers->limit = limit;
     pthread_mutex_init(&buffers->lock, NULL);
     buffers->filled_end = &buffers->filled;
 }
@@ -37,7 +39,7 @@ struct aorta_cupti_buffer *aorta_cupti_buffers_lend(struct aorta_cupti_buffers *
     struct aorta_cupti_buffer *buffer = buffers->empty;
     if (buffer)
         buffers->empty = buffer->next;
-    else if (buffers->made < AORTA_CUPTI_BUFFER_LIMIT && (buffer = malloc(sizeof *buffer)))
+    else if (buffers->made < buffers->limit && (buffer = malloc(sizeof *buffer + buffers->bytes)))
         buffers->made++;
     else
         *overwritten = (buffer = pop_filled(buffers)) != NULL;

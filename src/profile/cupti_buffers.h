@@ -8,22 +8,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AORTA_CUPTI_BUFFER_BYTES = 64 << 10, AORTA_CUPTI_BUFFER_LIMIT = 512 }; /* 32 MiB in all */
-
 struct aorta_cupti_buffer {
     struct aorta_cupti_buffer *next;
     size_t valid; /* bytes that hold records */
-    _Alignas(16) uint8_t bytes[AORTA_CUPTI_BUFFER_BYTES];
+    _Alignas(16) uint8_t bytes[];
 };
 
 struct aorta_cupti_buffers {
     pthread_mutex_t lock;
+    size_t bytes; /* of each */
+    int limit;    /* so many are made at most */
     struct aorta_cupti_buffer *empty;
     struct aorta_cupti_buffer *filled, **filled_end; /* oldest first */
     int made, lent;                                  /* in all; with CUPTI now */
 };
 
-void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers);
+void aorta_cupti_buffers_init(struct aorta_cupti_buffers *buffers, size_t bytes, int limit);
 /* Buffers still lent to CUPTI are left to it: it may write into them. */
 void aorta_cupti_buffers_free(struct aorta_cupti_buffers *buffers);
 

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Small ones: a buffer comes back when all its records are complete, and lines of steps wait for it. */
+enum { BUFFER_BYTES = 64 << 10, BUFFER_LIMIT = 512 };
+
 struct cupti {
     struct aorta_cupti_api api;
     struct aorta_library library;
@@ -88,7 +91,7 @@ static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) 
     if (overwritten) atomic_fetch_add(&active->dropped, records_in(active, buffer));
     if (buffer) {
         *bytes = buffer->bytes;
-        *size = sizeof buffer->bytes;
+        *size = active->buffers.bytes;
     }
     pthread_mutex_unlock(&active_lock);
 }
@@ -341,7 +344,7 @@ static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
     struct cupti *cupti = calloc(1, sizeof *cupti);
     if (!cupti) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
     aorta_status status = load(cupti);
-    aorta_cupti_buffers_init(&cupti->buffers);
+    aorta_cupti_buffers_init(&cupti->buffers, BUFFER_BYTES, BUFFER_LIMIT);
     if (!status) status = claim(cupti);
     if (status) {
         aorta_cupti_buffers_free(&cupti->buffers);

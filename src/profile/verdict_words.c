@@ -66,8 +66,8 @@ static void say_host_launch(struct subject *subject) {
         aorta_text_printf(text, "; within the step mostly before %s",
                           aorta_kernel_short_name(grounds->idle_before.rows[row].name, name, sizeof name));
     if (subject->verdict->idle_unexplained)
-        subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU), so "
-                           "that idle time can be told apart";
+        subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, "
+                           "aorta trace run --record all), so that idle time can be told apart";
     else if (known < grounds->launch_latency_ns)
         subject->general =
             "work starts long after its launch: run a step before recording (kernels load at first use), "

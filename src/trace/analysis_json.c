@@ -55,14 +55,35 @@ static void write_figures(struct aorta_json *json, const struct aorta_trace_figu
     aorta_json_object_end(json);
 }
 
-static void write_idle(struct aorta_json *json, const struct aorta_idle *idle) {
+static void key_ms_unless(struct aorta_json *json, bool left_out, const char *key, int64_t ns) {
+    if (left_out)
+        aorta_json_key_null(json, key);
+    else
+        key_ms(json, key, ns);
+}
+
+static void write_idle(struct aorta_json *json, const struct aorta_trace *trace, const struct aorta_idle *idle) {
     aorta_json_key(json, "idle_causes_ms");
     aorta_json_object(json);
     key_ms(json, "data_wait", idle->data_wait_ns);
-    key_ms(json, "host_sync", idle->host_sync_ns);
-    key_ms(json, "host_launch", idle->host_launch_ns);
-    key_ms(json, "launch_latency", idle->launch_latency_ns);
+    key_ms_unless(json, trace->no_waits, "host_sync", idle->host_sync_ns);
+    key_ms_unless(json, trace->no_launches, "host_launch", idle->host_launch_ns);
+    key_ms_unless(json, trace->no_launches, "launch_latency", idle->launch_latency_ns);
     key_ms(json, "unknown", idle->unknown_ns);
+    if (trace->no_waits || trace->no_launches) {
+        aorta_json_key(json, "null_reasons");
+        aorta_json_object(json);
+        if (trace->no_waits)
+            aorta_json_key_string(json, "host_sync",
+                                  trace->no_launches
+                                      ? "calls were not recorded (--record kernels)"
+                                      : "waits were not recorded (--record kernels,launches): they are in host_launch");
+        if (trace->no_launches) {
+            aorta_json_key_string(json, "host_launch", "calls were not recorded (--record kernels)");
+            aorta_json_key_string(json, "launch_latency", "calls were not recorded (--record kernels)");
+        }
+        aorta_json_object_end(json);
+    }
     aorta_json_object_end(json);
 }
 
@@ -257,7 +278,7 @@ static void write_steps(struct aorta_json *json, const struct aorta_trace_rank *
         key_ms(json, "exposed_comm_ms", overlap->exposed_comm_ns);
         aorta_json_key_fixed(json, "overlap_ratio", overlap->overlap_ratio, 9);
         aorta_json_key_fixed(json, "compute_overlap_ratio", overlap->compute_overlap_ratio, 9);
-        write_idle(json, &overlap->idle);
+        write_idle(json, rank->trace, &overlap->idle);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
@@ -307,7 +328,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
     aorta_json_key_int(json, "device", rank->device);
     aorta_json_key_string(json, "device_name", device_name(rank));
     write_figures(json, &rank->figures);
-    write_idle(json, &rank->idle);
+    write_idle(json, rank->trace, &rank->idle);
     if (analysis->rank_count > 1) write_clock(json, &analysis->alignment.clocks[place]);
     if (rank->stamps) {
         aorta_json_key_int(json, "stamps", rank->stamps);

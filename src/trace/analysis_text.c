@@ -43,6 +43,7 @@ static void rank_lines(const struct aorta_trace_analysis *analysis, struct aorta
 
 static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     struct aorta_idle sum = {0};
+    bool no_waits = false;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_idle *idle = &analysis->ranks[i].idle;
         sum.data_wait_ns += idle->data_wait_ns;
@@ -50,12 +51,14 @@ static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_
         sum.host_launch_ns += idle->host_launch_ns;
         sum.launch_latency_ns += idle->launch_latency_ns;
         sum.unknown_ns += idle->unknown_ns;
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        no_waits = no_waits || (trace->no_waits && !trace->no_launches);
     }
     double ranks = (double)analysis->rank_count;
     const struct {
         const char *name;
         int64_t ns;
-    } parts[] = {{"host launched late", sum.host_launch_ns},
+    } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.host_launch_ns},
                  {"host waited for the device", sum.host_sync_ns},
                  {"waiting for data", sum.data_wait_ns},
                  {"launched, not started", sum.launch_latency_ns},

@@ -134,7 +134,8 @@ static void link_launches(struct aorta_trace_builder *builder) {
         if (!work->correlation) {
             aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending[i].offset);
         } else if (work->call == AORTA_TRACE_NONE) {
-            aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending[i].offset);
+            if (!builder->trace->no_launches)
+                aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending[i].offset);
         } else {
             const struct aorta_trace_call *call = &index.calls[work->call];
             work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;

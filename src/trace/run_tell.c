@@ -57,6 +57,10 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
         aorta_text_printf(out, "; recorded for %.1f s, as --duration says", until_s);
         break;
     }
+    uint32_t parts = facts->process.parts;
+    if ((parts & AORTA_SPOOL_PARTS_TOLD) && !(parts & AORTA_SPOOL_WAITS))
+        aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were left out, as --record says"
+                                                          : "; the host's calls were left out, as --record says");
     if (facts->note[0] && facts->head.state != AORTA_SPOOL_ASIDE) aorta_text_printf(out, "; %s", facts->note);
     if (facts->head.lost)
         aorta_text_printf(out, "; %llu records were lost, because they came faster than they could be written",

@@ -126,6 +126,9 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
     head->rank = process.rank >= 0 ? process.rank : -1;
     head->world = process.world >= 0 ? process.world : -1;
     head->process = process.pid;
+    bool told = process.parts & AORTA_SPOOL_PARTS_TOLD;
+    head->no_launches = told && !(process.parts & AORTA_SPOOL_LAUNCHES);
+    head->no_waits = told && !(process.parts & AORTA_SPOOL_WAITS);
     return facts->command && facts->library && facts->host ? NULL : no_memory(reader);
 }
 

@@ -66,6 +66,13 @@ enum aorta_spool_type {
     AORTA_SPOOL_NOTE
 };
 
+/* Which calls of the host are recorded; 0 in files that were written before this was told: all. */
+enum aorta_spool_part {
+    AORTA_SPOOL_LAUNCHES = 1, /* of kernels, graphs, copies and fills */
+    AORTA_SPOOL_WAITS = 2,    /* for the device; allocations and frees, which may wait too */
+    AORTA_SPOOL_PARTS_TOLD = 1 << 30,
+};
+
 /* Begins each file. Numbers are -1 where the environment did not tell. */
 struct aorta_spool_process {
     struct aorta_spool_record record;
@@ -73,7 +80,8 @@ struct aorta_spool_process {
     uint32_t cupti; /* cuptiGetVersion; 0: none */
     uint32_t driver;
     int64_t start_ns;
-    uint32_t command_length, library_length, host_length, padding;
+    uint32_t command_length, library_length, host_length;
+    uint32_t parts; /* enum aorta_spool_part */
     /* command line, path of libcupti, name of the host, one after another without NUL; then padding */
 };
 

@@ -174,6 +174,8 @@ struct aorta_trace {
     uint32_t backend, library; /* texts: "nccl", its version; NONE: not known */
     int64_t events;            /* events in the file, of any sort */
     int64_t bytes_read;        /* of the unpacked file */
+    bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
+    bool no_waits;             /* so were calls that wait for the device */
 
     struct aorta_trace_work *work; /* ascending start, then end */
     size_t work_count;

@@ -31,7 +31,7 @@ static struct {
     uint64_t (*clock)(void);
     uint8_t enabled[KIND_COUNT];
     uint8_t calls[2][CALL_COUNT]; /* [RUNTIME?][number]: enabled one by one */
-    int subscribers, lent;
+    int subscribers, lent, flushes, attribute;
     uint8_t *buffer; /* being filled */
     size_t size, used;
     int unfinished; /* records in it */
@@ -54,6 +54,7 @@ EXPORT uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void));
 EXPORT uint32_t cuptiActivityEnable(uint32_t kind);
 EXPORT uint32_t cuptiActivityDisable(uint32_t kind);
 EXPORT uint32_t cuptiActivityFlushAll(uint32_t flag);
+EXPORT uint32_t cuptiActivitySetAttribute(uint32_t attribute, size_t *bytes, void *value);
 EXPORT uint32_t cuptiActivityEnableRuntimeApi(uint32_t call, uint8_t on);
 EXPORT uint32_t cuptiActivityEnableDriverApi(uint32_t call, uint8_t on);
 EXPORT uint32_t cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **record);
@@ -169,8 +170,17 @@ static void give_back(void) {
 uint32_t cuptiActivityFlushAll(uint32_t flag) {
     if (refusal_of(__func__)) return refusal_of(__func__);
     pthread_mutex_lock(&cupti.lock);
+    cupti.flushes++;
     if (flag || !cupti.unfinished) give_back();
     pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+/* All those that a client of ours sets are switches of one byte. */
+uint32_t cuptiActivitySetAttribute(uint32_t attribute, size_t *bytes, void *value) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    if (*bytes != 1 || *(uint8_t *)value != 1 || cupti.request) return INVALID_PARAMETER;
+    cupti.attribute = (int)attribute + 1;
     return SUCCESS;
 }
 
@@ -370,6 +380,17 @@ static __attribute__((constructor)) void read_environment(void) {
     cupti.refusal = (uint32_t)atoi(colon + 1);
 }
 
+static int flushes(void) {
+    pthread_mutex_lock(&cupti.lock);
+    int count = cupti.flushes;
+    pthread_mutex_unlock(&cupti.lock);
+    return count;
+}
+
+static int attribute(void) {
+    return cupti.attribute;
+}
+
 static void reset(void) {
     refuse(NULL, 0);
     finish();
@@ -378,7 +399,7 @@ static void reset(void) {
 }
 
 EXPORT const struct fake_cupti *fake_cupti(void) {
-    static const struct fake_cupti functions = {record_activity, finish,      refuse, set_version, now,
-                                                enabled,         subscribers, lent,   reset};
+    static const struct fake_cupti functions = {record_activity, finish, refuse,  set_version, now,  enabled,
+                                                subscribers,     lent,   flushes, attribute,   reset};
     return &functions;
 }

@@ -30,7 +30,9 @@ struct fake_cupti {
     uint64_t (*now)(void); /* the clock that the client registered; 0: none */
     int (*enabled)(void);  /* kinds */
     int (*subscribers)(void);
-    int (*lent)(void); /* buffers that the client gave and has not back */
+    int (*lent)(void);      /* buffers that the client gave and has not back */
+    int (*flushes)(void);   /* calls of cuptiActivityFlushAll */
+    int (*attribute)(void); /* what was set last, + 1, before callbacks were registered; 0: none */
     void (*reset)(void);
 };
 

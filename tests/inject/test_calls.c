@@ -5,6 +5,7 @@
 #include "profile/cupti_abi.h"
 #include "trace/builder.h"
 #include "trace/inject/calls.h"
+#include "trace/spool_format.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ static void every_call_is_of_a_kind_that_counts(void **state) {
         enum aorta_trace_call_kind kind;
         const struct aorta_inject_call *call = &aorta_inject_calls[i];
         if (!aorta_trace_call_classify(call->name, &kind)) fail_msg("%s is recorded, and nobody reads it", call->name);
+        bool waits = kind == AORTA_CALL_SYNC || kind == AORTA_CALL_MEMORY;
+        assert_int_equal(aorta_inject_call_part(call), waits ? AORTA_SPOOL_WAITS : AORTA_SPOOL_LAUNCHES);
         bool runtime = strncmp(call->name, "cuda", 4) == 0;
         assert_int_equal(call->kind, runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER);
         for (uint32_t j = 0; j < i; j++)

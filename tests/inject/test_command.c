@@ -57,6 +57,38 @@ static void json_has_standard_output_to_itself(void **state) {
     check_figures(shell->output, 2);
 }
 
+/* Of `idle_causes_ms`: which are null, each with its reason. */
+static void check_nulls(const char *text, const char *nulls) {
+    static const char *const causes[] = {"host_sync", "host_launch", "launch_latency", "unknown"};
+    json_t *analysis = parse(text);
+    const json_t *rank = json_array_get(json_object_get(analysis, "ranks"), 0);
+    const json_t *idle = json_object_get(rank, "idle_causes_ms"), *reasons = json_object_get(idle, "null_reasons");
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        bool null = strstr(nulls, causes[i]) != NULL;
+        assert_int_equal(json_is_null(json_object_get(idle, causes[i])), null);
+        assert_int_equal(json_is_string(json_object_get(reasons, causes[i])), null);
+    }
+    json_decref(analysis);
+}
+
+static void what_is_not_recorded_is_null_with_a_reason(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run --json --record kernels -- $P normal");
+    shell_expect(shell, 0, "{", "the host's calls were left out, as --record says");
+    check_figures(shell->output, 1);
+    check_nulls(shell->output, "host_sync host_launch launch_latency");
+    shell_run(shell, "$A trace run --json --record kernels,launches -- $P normal");
+    shell_expect(shell, 0, "{", "calls that wait were left out, as --record says");
+    check_nulls(shell->output, "host_sync");
+    shell_run(shell, "$A trace run --json --record all -- $P normal");
+    check_nulls(shell->output, "");
+    shell_run(shell, "$A trace run --record kernels,launches -- $P normal");
+    shell_expect(shell, 0, "", "host launched late or waited");
+    shell_run(shell, "$A trace run --record launches -- $P normal");
+    shell_expect(shell, 2, "", "kernels,launches");
+    shell_expect(shell, 2, "", "--record");
+}
+
 static void a_directory_keeps_everything(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o a/b -- $P ranks 2 && $A trace analyze --json a/b");
@@ -220,6 +252,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SHELL_TEST(the_verdict_follows_the_program),
         SHELL_TEST(json_has_standard_output_to_itself),
+        SHELL_TEST(what_is_not_recorded_is_null_with_a_reason),
         SHELL_TEST(a_directory_keeps_everything),
         SHELL_TEST(nothing_is_left_behind_without_one),
         SHELL_TEST(steps_are_those_of_nvtx),

@@ -233,6 +233,63 @@ static void a_cupti_that_cannot_choose_calls_records_the_same(void **state) {
     recording_close(&r);
 }
 
+/* ---- what is recorded, and at what cost ---- */
+
+static struct recorded recorded_at(const char *level, const char *refusal) {
+    struct recording r;
+    const struct aorta_trace_run_variable wish[] = {{AORTA_INJECT_RECORD, level}, {"FAKE_CUPTI_REFUSE", refusal}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, wish);
+    const struct aorta_trace *trace = r.record.traces.items[0];
+    check_steps(trace, STEPS);
+    struct recorded sums = recorded_of(trace);
+    assert_int_equal(trace->no_launches, strcmp(level, "kernels") == 0);
+    assert_int_equal(trace->no_waits, strcmp(level, "all") != 0);
+    /* What was left out on purpose is nothing to warn of. */
+    assert_int_equal(trace->warnings[AORTA_REASON_NO_LAUNCH].count, 0);
+    recording_close(&r);
+    return sums;
+}
+
+static void only_the_calls_asked_for_are_recorded(void **state) {
+    (void)state;
+    static const char *const refusals[] = {"nothing:0", "calls:1"}; /* CUPTI before CUDA 12.5 cannot choose */
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_int_equal(recorded_at("kernels", refusals[i]).calls, 0);
+        assert_int_equal(recorded_at("kernels,launches", refusals[i]).calls, 3 * STEPS);
+        assert_int_equal(recorded_at("all", refusals[i]).calls, 4 * STEPS);
+    }
+}
+
+static void a_busy_program_is_seldom_made_to_wait_for_a_flush(void **state) {
+    (void)state;
+    enum { BUSY_MS = 1500, LOOKS = BUSY_MS / 100 };
+    struct recording r;
+    const struct aorta_trace_run_variable often[] = {{AORTA_INJECT_FLUSH, "100"}, {AORTA_INJECT_BUFFER, "16"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "paced", BUSY_MS, often);
+    if (r.result.exit_code > LOOKS / 3) fail_msg("%d flushes in %d looks", r.result.exit_code, LOOKS);
+    struct recorded sums = recorded_of(r.record.traces.items[0]);
+    assert_true(sums.kernels > 100 && sums.kernels % 100 == 0);
+    assert_int_equal(r.record.processes[0].facts.head.lost, 0);
+    recording_close(&r);
+}
+
+static void threads_get_buffers_of_their_own(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "cuptiActivitySetAttribute:1"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "attribute", 20, NULL);
+    assert_int_equal(r.result.exit_code, 20 + 9 + 1);
+    recording_close(&r);
+    recording_open(&r);
+    recording_run(&r, "attribute", 20, refusal); /* before CUDA 12.3 */
+    assert_int_equal(r.result.exit_code, 20);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
 /* ---- nothing to record ---- */
 
 static void a_program_without_cuda_is_said_to_have_none(void **state) {
@@ -299,7 +356,7 @@ static void a_disk_without_room_ends_the_recording_and_not_the_program(void **st
 static void what_comes_too_fast_is_counted(void **state) {
     (void)state;
     struct recording r;
-    const struct aorta_trace_run_variable slow[] = {{AORTA_INJECT_FLUSH, "60000"}, {0}};
+    const struct aorta_trace_run_variable slow[] = {{AORTA_INJECT_FLUSH, "60000"}, {AORTA_INJECT_BUFFER, "64"}, {0}};
     enum { FLOOD = 60000 };
     recording_open(&r);
     recording_run(&r, "flood", FLOOD, slow); /* more than the buffers hold before the first look */
@@ -356,6 +413,9 @@ int main(void) {
         cmocka_unit_test(a_profiler_that_comes_later_gets_cupti),
         cmocka_unit_test(a_refusal_of_cupti_is_told_with_its_mend),
         cmocka_unit_test(a_cupti_that_cannot_choose_calls_records_the_same),
+        cmocka_unit_test(only_the_calls_asked_for_are_recorded),
+        cmocka_unit_test(a_busy_program_is_seldom_made_to_wait_for_a_flush),
+        cmocka_unit_test(threads_get_buffers_of_their_own),
         cmocka_unit_test(a_program_without_cuda_is_said_to_have_none),
         cmocka_unit_test(cuda_that_was_never_initialised_is_seen),
         cmocka_unit_test(cuda_without_work_is_told_apart),

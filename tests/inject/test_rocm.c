@@ -104,6 +104,8 @@ static void a_missing_tool_and_unfit_options_are_errors(void **state) {
     shell_expect(shell, 1, "", "rocprofv3 is neither in PATH nor in /opt/rocm/bin");
     shell_run(shell, TOOL "$A trace run --tool rocm --delay 1 -- true");
     shell_expect(shell, 2, "", "--delay is for CUDA");
+    shell_run(shell, "$A trace run --tool rocm --record kernels -- $P normal");
+    shell_expect(shell, 2, "", "--record is for CUDA");
 }
 
 static void the_script_records_training(void **state) {

@@ -75,6 +75,9 @@ VALUE(AORTA_CUPTI_MARKER_START, CUPTI_ACTIVITY_FLAG_MARKER_START);
 VALUE(AORTA_CUPTI_MARKER_END, CUPTI_ACTIVITY_FLAG_MARKER_END);
 VALUE(AORTA_CUPTI_KIND_MEMCPY_PEER, CUPTI_ACTIVITY_KIND_MEMCPY2);
 VALUE(AORTA_CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+#if CUPTI_API_VERSION >= 21 /* CUDA 12.3 */
+VALUE(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER);
+#endif
 VALUE(AORTA_CUPTI_SUCCESS, CUPTI_SUCCESS);
 VALUE(AORTA_CUPTI_MAX_LIMIT_REACHED, CUPTI_ERROR_MAX_LIMIT_REACHED);
 VALUE(AORTA_CUPTI_NOT_COMPATIBLE, CUPTI_ERROR_NOT_COMPATIBLE);
@@ -90,7 +93,7 @@ VALUE(AORTA_CUPTI_WSL_DEVICE, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED);
 
 /* Enums of theirs are uint32_t with us; the rest of each signature is what we say. */
 _Static_assert(sizeof(CUptiResult) == 4 && sizeof(CUpti_ActivityKind) == 4 && sizeof(CUpti_CallbackDomain) == 4 &&
-                   sizeof(CUpti_CallbackId) == 4,
+                   sizeof(CUpti_CallbackId) == 4 && sizeof(CUpti_ActivityAttribute) == 4,
                "an enum is not 32 bits wide");
 #define SIGNATURE(function, ...)                                                                                       \
     _Static_assert(__builtin_types_compatible_p(__typeof__(&function), CUptiResult (*)(__VA_ARGS__)),                  \
@@ -104,6 +107,7 @@ SIGNATURE(cuptiActivityRegisterTimestampCallback, CUpti_TimestampCallbackFunc);
 SIGNATURE(cuptiActivityEnable, CUpti_ActivityKind);
 SIGNATURE(cuptiActivityDisable, CUpti_ActivityKind);
 SIGNATURE(cuptiActivityFlushAll, uint32_t);
+SIGNATURE(cuptiActivitySetAttribute, CUpti_ActivityAttribute, size_t *, void *);
 SIGNATURE(cuptiActivityEnableDriverApi, CUpti_CallbackId, uint8_t);
 SIGNATURE(cuptiActivityEnableRuntimeApi, CUpti_CallbackId, uint8_t);
 SIGNATURE(cuptiGetTimestamp, uint64_t *);

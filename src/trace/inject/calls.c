@@ -1,6 +1,9 @@
 #include "trace/inject/calls.h"
 
 #include "profile/cupti_abi.h"
+#include "trace/spool_format.h"
+
+#include <string.h>
 
 /* A call has several numbers: one for each version of its signature, and one for programs compiled with a default
  * stream per thread. */
@@ -144,3 +147,10 @@ const struct aorta_inject_call aorta_inject_calls[] = {
 };
 
 const uint32_t aorta_inject_call_count = sizeof aorta_inject_calls / sizeof aorta_inject_calls[0];
+
+uint32_t aorta_inject_call_part(const struct aorta_inject_call *call) {
+    static const char *const launches[] = {"Launch", "Memcpy", "Memset"};
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
+        if (strstr(call->name, launches[i])) return AORTA_SPOOL_LAUNCHES;
+    return AORTA_SPOOL_WAITS;
+}

@@ -15,4 +15,7 @@ struct aorta_inject_call {
 extern const struct aorta_inject_call aorta_inject_calls[];
 extern const uint32_t aorta_inject_call_count;
 
+/* Which part of a recording it is: enum aorta_spool_part. */
+uint32_t aorta_inject_call_part(const struct aorta_inject_call *call);
+
 #endif

@@ -118,6 +118,7 @@ static const struct {
     ROW(api.flush, "cuptiActivityFlushAll", true),
     ROW(api.next_record, "cuptiActivityGetNextRecord", true),
     ROW(api.dropped, "cuptiActivityGetNumDroppedRecords", true),
+    ROW(api.set_attribute, "cuptiActivitySetAttribute", false),
     ROW(enable_runtime, "cuptiActivityEnableRuntimeApi", false),
     ROW(enable_driver, "cuptiActivityEnableDriverApi", false),
 };

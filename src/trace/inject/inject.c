@@ -21,6 +21,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,6 +34,11 @@
 
 enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
+
+/* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
+ * killed loses those that are not full. */
+enum { BUFFER_KB = 256, BUFFER_LIMIT = 256 };
+enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
 
 enum state {
     OFF,     /* not begun, over, or in a child made by fork: buffers are not given out */
@@ -52,6 +58,7 @@ static struct {
     struct aorta_inject_records records;
     int64_t begin_ns, end_ns; /* of recording, on the monotonic clock; end 0: with the process */
     int64_t flush_ns;
+    int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
     int64_t quiet_ns;   /* so long without records until the next look for another profiler */
     pthread_t thread;
@@ -84,7 +91,7 @@ static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) 
     if (overwritten) atomic_fetch_add(&inject.lost, records_in(buffer));
     if (!buffer) return;
     *bytes = buffer->bytes;
-    *size = sizeof buffer->bytes;
+    *size = inject.buffers.bytes;
 }
 
 static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
@@ -117,12 +124,13 @@ static bool enable_kind(uint32_t kind, bool needed) {
     return false;
 }
 
-/* Those of the table; the newest are not known to every CUPTI. False: none could be chosen. */
+/* Those of the table that were asked for; the newest are not known to every CUPTI. False: none could be chosen. */
 static bool enable_chosen_calls(void) {
     int chosen = 0;
     if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
     for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
         const struct aorta_inject_call *call = &aorta_inject_calls[i];
+        if (!(aorta_inject_call_part(call) & inject.records.parts)) continue;
         bool runtime = call->kind == AORTA_CUPTI_KIND_RUNTIME;
         uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(call->id, 1);
         chosen += result == AORTA_CUPTI_SUCCESS;
@@ -132,7 +140,8 @@ static bool enable_chosen_calls(void) {
 
 /* Before CUDA 12.5 CUPTI records all calls of an interface or none; what is of no use is then left out later. */
 static void enable_calls(void) {
-    if (enable_chosen_calls()) return;
+    bool none = !(inject.records.parts & (AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS));
+    if (none || enable_chosen_calls()) return;
     inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
 }
@@ -168,8 +177,8 @@ static void read_buffer(struct aorta_cupti_buffer *buffer) {
         aorta_inject_record(&inject.records, &inject.spool, activity);
 }
 
-/* From the buffers to the file. */
-static void drain(void) {
+/* From the buffers to the file. False: there were none. */
+static bool drain(void) {
     bool any = false;
     for (struct aorta_cupti_buffer *buffer; (buffer = aorta_cupti_buffers_take(&inject.buffers)); any = true) {
         read_buffer(buffer);
@@ -180,10 +189,11 @@ static void drain(void) {
         atomic_fetch_add(&inject.lost, (int64_t)dropped);
     inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
     inject.spool.head.unfinished = inject.records.unfinished;
-    if (!any) return;
+    if (!any) return false;
     inject.spool.head.last_ns = time_of_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.quiet_ns = QUIET_NS;
+    return true;
 }
 
 static void step_aside(const char *other) {
@@ -202,10 +212,20 @@ static void look_for_others(int64_t quiet_ns) {
     if (inject.quiet_ns < (int64_t)QUIET_NS * LONGEST_QUIET) inject.quiet_ns *= 2;
 }
 
+/* With no buffer lent there is nothing to fetch, and an idle process is left in peace. */
 static void fetch(uint32_t flag) {
-    /* With no buffer lent there is nothing to fetch, and an idle process is left in peace. */
     if (inject.enabled && aorta_cupti_buffers_lent(&inject.buffers)) inject.cupti.api.flush(flag);
+    inject.flushed_ns = aorta_clock_ns();
     drain();
+}
+
+/* A program's threads may wait at CUPTI's locks while it flushes. One that is busy fills buffers, and those that are
+ * full come by themselves; so CUPTI is asked only for the rest of a program that is quiet, when it sits on many, and
+ * once in a while for threads that do little beside others that do much. */
+static void fetch_finished(void) {
+    bool came = drain();
+    bool many = aorta_cupti_buffers_lent(&inject.buffers) > BUFFER_LIMIT / 4;
+    if (!came || many || aorta_clock_ns() - inject.flushed_ns >= FLUSH_AT_LATEST_NS) fetch(0);
 }
 
 static void keep_to_time(int64_t now_ns) {
@@ -218,15 +238,23 @@ static void keep_to_time(int64_t now_ns) {
 
 static void look(void) {
     keep_to_time(aorta_clock_ns());
-    fetch(0);
+    fetch_finished();
     if (inject.spool.stopped) disable_all(); /* nobody takes the records any more */
     look_for_others(inject.quiet_ns);
     aorta_spool_flush(&inject.spool);
 }
 
+/* The program goes first where processors are short: a thread of this class never interrupts one that runs. It is not
+ * made slower than others (nice), since they would wait for it while it holds a lock of CUPTI's. */
+static void yield_to_the_program(void) {
+    const struct sched_param parameters = {0};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
+}
+
 static void *run(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "aorta-trace");
+    yield_to_the_program();
     pthread_mutex_lock(&inject.lock);
     while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
         int64_t until_ns = aorta_clock_ns() + inject.flush_ns;
@@ -284,6 +312,14 @@ static int64_t setting(const char *name, int64_t fallback) {
     return (end && *end) || value < 0 ? fallback : value;
 }
 
+/* A word that is not known cannot come from our command: everything is recorded. */
+static uint32_t parts_wished(void) {
+    const char *wish = getenv(AORTA_INJECT_RECORD);
+    for (int i = 0; wish && i < AORTA_INJECT_LEVELS; i++)
+        if (strcmp(aorta_inject_levels[i].name, wish) == 0) return aorta_inject_levels[i].parts;
+    return AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS;
+}
+
 static int32_t number_of(const char *const *names) {
     for (; *names; names++) {
         int64_t value = setting(*names, -1);
@@ -324,6 +360,7 @@ static void put_process(void) {
         .command_length = (uint32_t)lengths[0],
         .library_length = (uint32_t)lengths[1],
         .host_length = (uint32_t)lengths[2],
+        .parts = inject.records.parts | AORTA_SPOOL_PARTS_TOLD,
     };
     aorta_spool_put_texts(&inject.spool, AORTA_SPOOL_PROCESS, &record, sizeof record, texts, lengths, 3);
 }
@@ -345,6 +382,15 @@ static bool start_thread(void) {
     return error == 0;
 }
 
+/* Threads that launch side by side then do not wait for each other. CUDA 13 does so by itself; older ones refuse, and
+ * nothing is lost. */
+static void give_each_thread_buffers(void) {
+    uint8_t on = 1;
+    size_t bytes = sizeof on;
+    if (inject.cupti.api.set_attribute)
+        inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
+}
+
 /* False: the spool says why there will be no records. */
 static bool begin(void) {
     char other[64];
@@ -359,6 +405,7 @@ static bool begin(void) {
         step_aside(other);
         return false;
     }
+    give_each_thread_buffers();
     uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
     if (result != AORTA_CUPTI_SUCCESS) {
         aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
@@ -366,7 +413,9 @@ static bool begin(void) {
         aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
         return false;
     }
-    aorta_cupti_buffers_init(&inject.buffers);
+    int64_t buffer_kb = setting(AORTA_INJECT_BUFFER, BUFFER_KB);
+    bool sound = buffer_kb >= 1 && buffer_kb <= 16 << 10;
+    aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
     /* Now, not on the thread: a graph made before would be recorded without its kernels. */
     return (inject.begin_ns > aorta_clock_ns() || enable_all()) && start_thread();
@@ -379,8 +428,9 @@ static void start(const char *directory) {
     inject.flush_ns = setting(AORTA_INJECT_FLUSH, 200) * 1000000;
     inject.begin_ns = now_ns + setting(AORTA_INJECT_DELAY, 0) * 1000000;
     inject.end_ns = duration_ns ? inject.begin_ns + duration_ns : 0;
-    inject.arrived_ns = now_ns;
+    inject.arrived_ns = inject.flushed_ns = now_ns;
     inject.quiet_ns = QUIET_NS;
+    inject.records.parts = parts_wished();
     int error = aorta_spool_open(&inject.spool, directory, limit);
     if (error) {
         fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,

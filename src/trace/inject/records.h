@@ -8,6 +8,7 @@
 enum { AORTA_INJECT_DEVICES = 64 };
 
 struct aorta_inject_records { /* zero-initialise */
+    uint32_t parts;           /* enum aorta_spool_part: other calls are left out */
     struct aorta_inject_names names;
     uint8_t known_devices[AORTA_INJECT_DEVICES]; /* already described */
     uint64_t unfinished;

@@ -370,6 +370,27 @@ static int limited(int number) {
     return number;
 }
 
+/* Works for NUMBER ms so that buffers fill all the time, then naps. Its exit code: how often CUPTI was flushed. */
+static int paced(int number) {
+    start_all();
+    int64_t until_ns = time_of_day() + (int64_t)number * 1000000;
+    for (int i = 0; time_of_day() < until_ns; i += 100) {
+        train(i, 100, 0);
+        nap(5);
+    }
+    int while_busy = cupti->flushes();
+    nap(600);
+    if (cupti->flushes() == while_busy) return 89; /* what was left is asked for */
+    return while_busy < 88 ? while_busy : 88;
+}
+
+/* Its exit code: the attribute that was set before callbacks were registered, + 1. */
+static int attribute(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    return number + cupti->attribute();
+}
+
 static const struct {
     const char *name;
     int (*run)(int number);
@@ -388,6 +409,8 @@ static const struct {
     {"profiled-later", profiled_later},
     {"flood", flood},
     {"limited", limited},
+    {"paced", paced},
+    {"attribute", attribute},
     {"layers", layers},
     {"left-behind", left_behind},
 };
