@@ -2,8 +2,8 @@
  *   bench_ops_block [cuda|hip|cpu] [SEQUENCES]
  * SEQUENCES (4: a part of the batch on 8 streams) of 512 positions, 512 wide, 8 heads. Attention is shown in three
  * ways: products of all sequences at once with a softmax between (what the workload does), products of one sequence
- * after the other, and the kernels of aorta_attention, which keep no weights. The sums at the end are of the first way.
- */
+ * after the other, and the kernels of aorta_attention, which keep no weights. The sums are of the first way. At the
+ * end: how the library makes each product. */
 #include "device/gpu.h"
 #include "hwq/workloads/fsdp_tp.h"
 #include "ops/ops.h"
@@ -23,6 +23,7 @@ struct bench {
     struct aorta_linear linear;
     enum fsdp_product which;
     bool at_once;
+    int64_t slices;
     float *x, *y, *z, *w; /* as large as the widest activation */
     float *weight, *gradient, *bias, *mean, *rstd, *p, *dp, *ds;
     void *saved, *scratch;
@@ -62,6 +63,25 @@ static aorta_status linear_input(struct bench *b) {
 }
 static aorta_status linear_weight(struct bench *b) {
     return aorta_linear_backward_weight(b->stream, b->linear, b->x, b->y, b->gradient, NULL, false);
+}
+
+/* The same as products of slices of the rows, all at once, and their sum: for weights of few tiles. */
+static aorta_status linear_weight_sliced(struct bench *b) {
+    const struct aorta_linear *l = &b->linear;
+    const int64_t k = l->rows / b->slices;
+    const struct aorta_products p = {.batch = b->slices,
+                                     .m = l->out,
+                                     .n = l->in,
+                                     .k = k,
+                                     .lda = l->out,
+                                     .ldb = l->in,
+                                     .ldc = l->in,
+                                     .a_batch = k * l->out,
+                                     .b_batch = k * l->in,
+                                     .c_batch = l->out * l->in,
+                                     .transpose_a = true};
+    AORTA_TRY(aorta_products_run(b->stream, &p, b->y, b->x, b->dp));
+    return aorta_sum_pieces(b->stream, b->gradient, b->dp, b->slices, l->out * l->in, 1.0f);
 }
 
 /* Operands as large as the product wants them, wherever they come from in the workload. */
@@ -168,6 +188,14 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
         snprintf(label, sizeof label, "%s, %s", name, rows[i].what);
         AORTA_TRY(report(b, label, rows[i].run, 2.0 * (double)b->rows * (double)(in * out), "TFLOP/s", 1, &b->sum_us));
     }
+    const int64_t room = b->rows * b->o.heads * b->o.positions;
+    for (b->slices = 2; b->slices <= 8 && b->slices * in * out <= room; b->slices *= 2) {
+        char label[64];
+        double aside = 0.0;
+        snprintf(label, sizeof label, "%s, dweight of %d slices and their sum", name, (int)b->slices);
+        AORTA_TRY(
+            report(b, label, linear_weight_sliced, 2.0 * (double)b->rows * (double)(in * out), "TFLOP/s", 0, &aside));
+    }
     return NULL;
 }
 
@@ -223,6 +251,11 @@ static aorta_status report_all(struct bench *b) {
     return NULL;
 }
 
+static void print_line(void *user, const char *line) {
+    (void)user;
+    puts(line);
+}
+
 /* ---- memory ---- */
 
 static aorta_status create(struct bench *b) {
@@ -267,6 +300,7 @@ int main(int argc, char **argv) {
     if (!status) status = create(&bench);
     if (!status) printf("%s, fp32, %d sequences\n", aorta_device_get_info(bench.device)->name, (int)bench.sequences);
     if (!status) status = report_all(&bench);
+    if (!status) status = aorta_ops_tell_products(bench.device, print_line, NULL);
     if (bench.stream) {
         aorta_status_free(aorta_stream_synchronize(bench.stream));
         destroy(&bench);

@@ -240,8 +240,10 @@ static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int6
     return aorta_event_record(state->gathered[l], hwq->streams[s]);
 }
 
-/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream; the part goes on behind it. */
-static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
+/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. The part has a single exchange
+ * under way: what it queues before await_exchange runs beside. */
+static aorta_status start_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from,
+                                   float *to) {
     const struct fsdp_options *o = hwq->options;
     const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
     const int64_t count = state->parts[p].sequences * o->positions * o->width;
@@ -249,7 +251,17 @@ static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, in
     AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_COLLECTIVE, "exchange"));
     AORTA_TRY(aorta_all_reduce(state->groups[e], hwq->streams[e], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
     AORTA_TRY(aorta_hwq_end(hwq, e));
-    return aorta_hwq_after(hwq, s, state->parts[p].back, e);
+    return aorta_event_record(state->parts[p].back, hwq->streams[e]);
+}
+
+static aorta_status await_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p) {
+    return aorta_stream_wait(hwq->streams[stream_in(hwq, COMPUTE, p)], state->parts[p].back);
+}
+
+/* Both, where the part has nothing else to do meanwhile. */
+static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
+    AORTA_TRY(start_exchange(hwq, state, p, from, to));
+    return await_exchange(hwq, state, p);
 }
 
 struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences) {
@@ -344,22 +356,24 @@ static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, in
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t n = part->sequences * o->positions;
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
+    if (above) AORTA_TRY(await_exchange(hwq, state, p));
     AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm2, n, above ? above->dx_all : k->y, above ? above->dsum1 : NULL,
                                       &k->norm2, k->dsum2, NULL));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.down, n, k->dsum2, k->dactive, false));
     AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, b.up.out, k->inner, k->dactive, k->dinner, b.up.dbias));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.up, n, k->dinner, k->dy1, false));
-    AORTA_TRY(exchange(hwq, state, p, k->dy1, k->dy1_all));
+    AORTA_TRY(start_exchange(hwq, state, p, k->dy1, k->dy1_all));
     struct aorta_hwq_layer up = b.up;
     up.dbias = NULL; /* the kernel before has made it */
     AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.down, n, k->active, k->dsum2, false));
     AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &up, n, k->y1, k->dinner, false));
+    AORTA_TRY(await_exchange(hwq, state, p));
     AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm1, n, k->dy1_all, k->dsum2, &k->norm1, k->dsum1, NULL));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.out, n, k->dsum1, k->dcontext, false));
     AORTA_TRY(attention_backward(hwq, s, part, k));
     if (l > 0) {
         AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.qkv, n, k->dqkv, k->dx, false));
-        AORTA_TRY(exchange(hwq, state, p, k->dx, k->dx_all));
+        AORTA_TRY(start_exchange(hwq, state, p, k->dx, k->dx_all)); /* the block below awaits it */
     }
     AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.out, n, k->context, k->dsum1, false));
     AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.qkv, n, input_of(state, l, p), k->dqkv, false));

@@ -104,7 +104,7 @@ static aorta_status launch_all(struct race *race, const bool *runs) {
 /* The ways take turns, so that a clock that rises meanwhile favours none. */
 static aorta_status run_rounds(struct race *race) {
     const int64_t begin = aorta_clock_ns();
-    bool runs[AORTA_MOST_TRIALS], captured = false;
+    bool runs[AORTA_MOST_TRIALS] = {0}, captured = false;
     int64_t length;
     AORTA_TRY(warm_up(race, runs));
     AORTA_TRY(guess_length(race, runs, &length));
