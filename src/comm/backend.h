@@ -5,15 +5,16 @@
 #include "comm/beacon.h"
 #include "comm/comm.h"
 
-/* One collective as its caller asked for it; checked by comm.c before a backend sees it. */
+/* One collective as its caller asked for it; checked by comm.c before a backend sees it. All-gathers and
+ * reduce-scatters have one piece or several, the others one. */
 struct aorta_comm_call {
     enum aorta_collective kind;
-    const void *send;
-    void *receive;
-    size_t count;
     enum aorta_dtype dtype;
     enum aorta_reduction reduction;
     int root;
+    size_t count; /* elements of all pieces */
+    int piece_count;
+    struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES];
 };
 
 struct aorta_comm_backend {

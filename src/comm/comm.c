@@ -151,33 +151,80 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return first < second + b_bytes && second < first + a_bytes;
 }
 
-/* Buffers must be apart unless they are exactly the permitted in-place form. `send_blocks` and `receive_blocks` count
- * the blocks of `count` elements in each; `send_at` and `receive_at` say which of them is this rank's own. */
-static aorta_status check_buffers(const struct aorta_comm *comm, const struct aorta_comm_call *call) {
+/* What a piece of a collective reads and writes, in bytes. */
+struct extent {
+    const char *send, *receive;
+    size_t send_bytes, receive_bytes;
+};
+
+static struct extent extent_of(const struct aorta_comm *comm, const struct aorta_comm_call *call,
+                               const struct aorta_comm_piece *piece) {
     bool gather = call->kind == AORTA_ALL_GATHER, scatter = call->kind == AORTA_REDUCE_SCATTER;
     bool exchange = call->kind == AORTA_ALL_TO_ALL;
-    size_t block = call->count * aorta_dtype_size(call->dtype), size = (size_t)comm->size;
-    size_t send_bytes = scatter || exchange ? block * size : block;
-    size_t receive_bytes = gather || exchange ? block * size : block;
-    const char *send = call->send, *receive = call->receive;
-    if (call->kind == AORTA_BROADCAST || call->kind == AORTA_BARRIER || block == 0) return NULL;
-    size_t own = (size_t)comm->rank * block;
-    if (gather && send == receive + own) return NULL;
-    if (scatter && receive == send + own) return NULL;
-    if (call->kind == AORTA_ALL_REDUCE && send == receive) return NULL;
-    if (!overlap(send, send_bytes, receive, receive_bytes)) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "%s: the send and receive buffers overlap in a way that is not the in-place form",
-                       aorta_collective_name(call->kind));
+    size_t block = piece->count * aorta_dtype_size(call->dtype), size = (size_t)comm->size;
+    return (struct extent){.send = piece->send,
+                           .receive = piece->receive,
+                           .send_bytes = scatter || exchange ? block * size : block,
+                           .receive_bytes = gather || exchange ? block * size : block};
 }
 
-static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call) {
+/* Buffers must be apart unless they are exactly the permitted in-place form. */
+static bool buffers_fine(const struct aorta_comm *comm, const struct aorta_comm_call *call,
+                         const struct aorta_comm_piece *piece) {
+    const struct extent e = extent_of(comm, call, piece);
+    if (call->kind == AORTA_BROADCAST || call->kind == AORTA_BARRIER || piece->count == 0) return true;
+    size_t own = (size_t)comm->rank * piece->count * aorta_dtype_size(call->dtype);
+    if (call->kind == AORTA_ALL_GATHER && e.send == e.receive + own) return true;
+    if (call->kind == AORTA_REDUCE_SCATTER && e.receive == e.send + own) return true;
+    if (call->kind == AORTA_ALL_REDUCE && e.send == e.receive) return true;
+    return !overlap(e.send, e.send_bytes, e.receive, e.receive_bytes);
+}
+
+/* Whether what one piece writes is read or written by the other. */
+static bool pieces_collide(const struct extent *a, const struct extent *b) {
+    return overlap(a->receive, a->receive_bytes, b->receive, b->receive_bytes) ||
+           overlap(a->receive, a->receive_bytes, b->send, b->send_bytes) ||
+           overlap(a->send, a->send_bytes, b->receive, b->receive_bytes);
+}
+
+static aorta_status check_piece(const struct aorta_comm *comm, const struct aorta_comm_call *call, int index) {
     const char *name = aorta_collective_name(call->kind);
-    if (call->count > SIZE_MAX / 16 / (size_t)comm->size) {
-        return AORTA_ERROR(AORTA_USAGE, "%s: %zu elements are more than memory can hold", name, call->count);
+    const struct aorta_comm_piece *piece = &call->pieces[index];
+    if (piece->count && (!piece->send || !piece->receive)) {
+        return AORTA_ERROR(AORTA_USAGE, "%s: a buffer of %zu elements is NULL", name, piece->count);
     }
-    if (call->count && (!call->send || !call->receive)) {
-        return AORTA_ERROR(AORTA_USAGE, "%s: a buffer of %zu elements is NULL", name, call->count);
+    if (!buffers_fine(comm, call, piece)) {
+        return AORTA_ERROR(AORTA_USAGE,
+                           "%s: the send and receive buffers overlap in a way that is not the in-place form", name);
     }
+    const struct extent own = extent_of(comm, call, piece);
+    for (int other = 0; other < index && piece->count; other++) {
+        const struct extent others = extent_of(comm, call, &call->pieces[other]);
+        if (call->pieces[other].count && pieces_collide(&own, &others))
+            return AORTA_ERROR(AORTA_USAGE, "%s: buffers overlap those of piece %d", name, other);
+    }
+    return NULL;
+}
+
+/* Sets the count of the whole. */
+static aorta_status check_pieces(const struct aorta_comm *comm, struct aorta_comm_call *call) {
+    const size_t most = SIZE_MAX / 16 / (size_t)comm->size;
+    for (int i = 0; i < call->piece_count; i++) {
+        size_t count = call->pieces[i].count;
+        if (count > most - call->count) {
+            return AORTA_ERROR(AORTA_USAGE, "%s: %zu elements are more than memory can hold",
+                               aorta_collective_name(call->kind), count);
+        }
+        call->count += count;
+        aorta_status status = check_piece(comm, call, i);
+        if (status) return call->piece_count > 1 ? aorta_annotate(status, "piece %d", i) : status;
+    }
+    return NULL;
+}
+
+/* Of the call, all but `count` is set. */
+static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call) {
+    const char *name = aorta_collective_name(call->kind);
     if (call->root < 0 || call->root >= comm->size) {
         return AORTA_ERROR(AORTA_USAGE, "%s: root %d is not in a group of %d", name, call->root, comm->size);
     }
@@ -185,40 +232,74 @@ static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream
     if (reduces && call->dtype == AORTA_U8) {
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: elements of type uint8 cannot be reduced", name);
     }
-    AORTA_TRY(check_buffers(comm, call));
+    AORTA_TRY(check_pieces(comm, call));
     return comm->backend->enqueue(comm, stream, call);
+}
+
+/* A call of one piece. */
+static struct aorta_comm_call whole(enum aorta_collective kind, const void *send, void *receive, size_t count,
+                                    enum aorta_dtype dtype) {
+    return (struct aorta_comm_call){.kind = kind, .dtype = dtype, .piece_count = 1, .pieces = {{send, receive, count}}};
 }
 
 aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
                               size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    return enqueue(comm, stream,
-                   &(struct aorta_comm_call){AORTA_ALL_REDUCE, send, receive, count, dtype, reduction, 0});
+    struct aorta_comm_call call = whole(AORTA_ALL_REDUCE, send, receive, count, dtype);
+    call.reduction = reduction;
+    return enqueue(comm, stream, &call);
 }
 
 aorta_status aorta_reduce_scatter(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
                                   size_t count, enum aorta_dtype dtype, enum aorta_reduction reduction) {
-    return enqueue(comm, stream,
-                   &(struct aorta_comm_call){AORTA_REDUCE_SCATTER, send, receive, count, dtype, reduction, 0});
+    struct aorta_comm_call call = whole(AORTA_REDUCE_SCATTER, send, receive, count, dtype);
+    call.reduction = reduction;
+    return enqueue(comm, stream, &call);
 }
 
 aorta_status aorta_all_gather(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
                               size_t count, enum aorta_dtype dtype) {
-    return enqueue(comm, stream,
-                   &(struct aorta_comm_call){AORTA_ALL_GATHER, send, receive, count, dtype, AORTA_SUM, 0});
+    struct aorta_comm_call call = whole(AORTA_ALL_GATHER, send, receive, count, dtype);
+    return enqueue(comm, stream, &call);
 }
 
 aorta_status aorta_broadcast(struct aorta_comm *comm, struct aorta_stream *stream, void *buffer, size_t count,
                              enum aorta_dtype dtype, int root) {
-    return enqueue(comm, stream,
-                   &(struct aorta_comm_call){AORTA_BROADCAST, buffer, buffer, count, dtype, AORTA_SUM, root});
+    struct aorta_comm_call call = whole(AORTA_BROADCAST, buffer, buffer, count, dtype);
+    call.root = root;
+    return enqueue(comm, stream, &call);
 }
 
 aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send, void *receive,
                               size_t count, enum aorta_dtype dtype) {
-    return enqueue(comm, stream,
-                   &(struct aorta_comm_call){AORTA_ALL_TO_ALL, send, receive, count, dtype, AORTA_SUM, 0});
+    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, count, dtype);
+    return enqueue(comm, stream, &call);
 }
 
 aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream) {
-    return enqueue(comm, stream, &(struct aorta_comm_call){.kind = AORTA_BARRIER});
+    struct aorta_comm_call call = {.kind = AORTA_BARRIER, .piece_count = 1};
+    return enqueue(comm, stream, &call);
+}
+
+static aorta_status enqueue_pieces(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call,
+                                   const struct aorta_comm_piece *pieces, int piece_count) {
+    if (piece_count < 1 || piece_count > AORTA_COMM_MAX_PIECES) {
+        return AORTA_ERROR(AORTA_USAGE, "%s: %d pieces, where one call takes 1 to %d",
+                           aorta_collective_name(call->kind), piece_count, AORTA_COMM_MAX_PIECES);
+    }
+    call->piece_count = piece_count;
+    memcpy(call->pieces, pieces, (size_t)piece_count * sizeof *pieces);
+    return enqueue(comm, stream, call);
+}
+
+aorta_status aorta_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                     const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype) {
+    struct aorta_comm_call call = {.kind = AORTA_ALL_GATHER, .dtype = dtype};
+    return enqueue_pieces(comm, stream, &call, pieces, piece_count);
+}
+
+aorta_status aorta_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                         const struct aorta_comm_piece *pieces, int piece_count, enum aorta_dtype dtype,
+                                         enum aorta_reduction reduction) {
+    struct aorta_comm_call call = {.kind = AORTA_REDUCE_SCATTER, .dtype = dtype, .reduction = reduction};
+    return enqueue_pieces(comm, stream, &call, pieces, piece_count);
 }

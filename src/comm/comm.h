@@ -97,4 +97,24 @@ AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aor
                                              void *receive, size_t count, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
+/* ---- several buffers in one collective ---- */
+
+/* One of them, as a call of its own would take it; it may be in place, and overlaps no other piece's buffers. */
+struct aorta_comm_piece {
+    const void *send;
+    void *receive;
+    size_t count;
+};
+enum { AORTA_COMM_MAX_PIECES = 16 };
+
+/* The same collective for each of 1 to AORTA_COMM_MAX_PIECES pieces, as one: it has one place in the order of the
+ * group's collectives and one name in messages, NCCL runs it as one kernel, MPI sends all pieces before it waits for
+ * any. All ranks pass the same counts in the same order. `pieces` is copied by the call. */
+AORTA_MUST_USE aorta_status aorta_all_gather_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                                    const struct aorta_comm_piece *pieces, int piece_count,
+                                                    enum aorta_dtype dtype);
+AORTA_MUST_USE aorta_status aorta_reduce_scatter_pieces(struct aorta_comm *comm, struct aorta_stream *stream,
+                                                        const struct aorta_comm_piece *pieces, int piece_count,
+                                                        enum aorta_dtype dtype, enum aorta_reduction reduction);
+
 #endif

@@ -110,7 +110,7 @@ static aorta_status split_mpi(struct aorta_control *parent, const int *ranks, in
 
 static aorta_status share_mpi(struct aorta_control *control, void *data, size_t bytes) {
     const struct aorta_comm_call call = {
-        .kind = AORTA_BROADCAST, .send = data, .receive = data, .count = bytes, .dtype = AORTA_U8};
+        .kind = AORTA_BROADCAST, .dtype = AORTA_U8, .count = bytes, .piece_count = 1, .pieces = {{data, data, bytes}}};
     return mpi_run(control->mpi.state, &call);
 }
 

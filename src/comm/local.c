@@ -22,8 +22,12 @@ static void local_close(struct aorta_comm *comm) {
 static aorta_status local_enqueue(struct aorta_comm *comm, struct aorta_stream *stream,
                                   const struct aorta_comm_call *call) {
     (void)comm;
-    if (call->send == call->receive || call->count == 0) return NULL; /* in place, broadcast, barrier */
-    return aorta_copy(stream, call->receive, call->send, call->count * aorta_dtype_size(call->dtype));
+    for (int i = 0; i < call->piece_count; i++) {
+        const struct aorta_comm_piece *piece = &call->pieces[i];
+        if (piece->send == piece->receive || piece->count == 0) continue; /* in place, broadcast, barrier */
+        AORTA_TRY(aorta_copy(stream, piece->receive, piece->send, piece->count * aorta_dtype_size(call->dtype)));
+    }
+    return NULL;
 }
 
 const struct aorta_comm_backend aorta_comm_local = {

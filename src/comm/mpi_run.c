@@ -14,10 +14,8 @@
 #include <string.h>
 
 #define MESSAGE_BYTES ((size_t)4 << 20) /* longest single message, so that groups take turns in MPI's progress */
-#define PIECE_BYTES                                                                                                    \
-    ((size_t)256 << 10)               /* of a block on its way into a sum: the pieces of a few ranks fit the cache     \
-                                       */
-#define SMALL_BYTES ((size_t)8 << 10) /* all-reduce: up to here every rank sends everything to all, in one step */
+#define PART_BYTES ((size_t)256 << 10)  /* of blocks on their way into a sum: those of a few ranks fit the cache */
+#define SMALL_BYTES ((size_t)8 << 10)   /* all-reduce: up to here every rank sends everything to all, in one step */
 
 enum tag { TAG_GATHER = 1, TAG_REDUCE, TAG_SHARE, TAG_BROADCAST, TAG_EXCHANGE };
 
@@ -31,24 +29,24 @@ static aorta_status out_of_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "out of memory for a collective's own buffers");
 }
 
-static aorta_status send_pieces(struct mpi_group *group, const char *from, size_t bytes, size_t piece, int peer,
-                                enum tag tag) {
-    for (size_t at = 0; at < bytes; at += piece) {
+static aorta_status send_parts(struct mpi_group *group, const char *from, size_t bytes, size_t part, int peer,
+                               enum tag tag) {
+    for (size_t at = 0; at < bytes; at += part) {
         MPI_Request *request = mpi_request_add(&group->sends);
         if (!request) return out_of_memory();
-        int length = (int)smaller(piece, bytes - at);
+        int length = (int)smaller(part, bytes - at);
         int error = group->api.Isend(from + at, length, group->api.byte, peer, tag, group->mpi, request);
         AORTA_TRY(mpi_check(&group->api, error, "MPI_Isend"));
     }
     return NULL;
 }
 
-static aorta_status receive_pieces(struct mpi_group *group, char *to, size_t bytes, size_t piece, int peer,
-                                   enum tag tag) {
-    for (size_t at = 0; at < bytes; at += piece) {
+static aorta_status receive_parts(struct mpi_group *group, char *to, size_t bytes, size_t part, int peer,
+                                  enum tag tag) {
+    for (size_t at = 0; at < bytes; at += part) {
         MPI_Request *request = mpi_request_add(&group->receives);
         if (!request) return out_of_memory();
-        int length = (int)smaller(piece, bytes - at);
+        int length = (int)smaller(part, bytes - at);
         int error = group->api.Irecv(to + at, length, group->api.byte, peer, tag, group->mpi, request);
         AORTA_TRY(mpi_check(&group->api, error, "MPI_Irecv"));
     }
@@ -88,60 +86,116 @@ static size_t block_bytes(const struct blocks *blocks, int rank) {
     return smaller(blocks->block, blocks->total - block_start(blocks, rank));
 }
 
-/* Every rank's block goes to its place in everybody's `receive`; `own` is this rank's. */
-static aorta_status gather(struct mpi_group *group, const struct blocks *blocks, const char *own, char *receive,
-                           enum tag tag) {
+/* Offers every rank's block its way to its place in everybody's `receive`; `own` is this rank's. wait_all ends it. */
+static aorta_status offer_gather(struct mpi_group *group, const struct blocks *blocks, const char *own, char *receive,
+                                 enum tag tag) {
     size_t bytes = block_bytes(blocks, group->rank);
     for (int step = 1; step < group->size; step++) {
         int to = peer_at(group, step), from = peer_at(group, group->size - step);
-        AORTA_TRY(receive_pieces(group, receive + block_start(blocks, from), block_bytes(blocks, from), MESSAGE_BYTES,
-                                 from, tag));
-        AORTA_TRY(send_pieces(group, own, bytes, MESSAGE_BYTES, to, tag));
+        AORTA_TRY(receive_parts(group, receive + block_start(blocks, from), block_bytes(blocks, from), MESSAGE_BYTES,
+                                from, tag));
+        AORTA_TRY(send_parts(group, own, bytes, MESSAGE_BYTES, to, tag));
     }
     char *place = receive + block_start(blocks, group->rank);
     if (place != own && bytes) memcpy(place, own, bytes);
-    return wait_all(group);
-}
-
-/* Receives bytes [at, at + length) of every peer's version of our block and reduces them with our own into `out`. */
-static aorta_status reduce_piece(struct mpi_group *group, const struct aorta_comm_call *call, const char *own,
-                                 char *out, size_t length, enum tag tag, const void **inputs) {
-    for (int step = 1; step < group->size; step++) {
-        int peer = peer_at(group, step);
-        char *place = group->scratch + (size_t)(step - 1) * length;
-        inputs[peer] = place;
-        AORTA_TRY(receive_pieces(group, place, length, length, peer, tag));
-    }
-    inputs[group->rank] = own;
-    AORTA_TRY(mpi_wait(&group->receives, group->timeout_s));
-    aorta_reduce_blocks(out, inputs, group->size, length / aorta_dtype_size(call->dtype), call->dtype, call->reduction);
     return NULL;
 }
 
-/* `out` = this rank's block of the reduction of everybody's `send`. All pieces are offered at once; each rank takes
- * and reduces those of its block one after the other, so no rank waits for the slower sums of another. */
-static aorta_status reduce_scatter(struct mpi_group *group, const struct aorta_comm_call *call,
-                                   const struct blocks *blocks, char *out, const void **inputs) {
-    const char *send = call->send, *own = send + block_start(blocks, group->rank);
-    size_t bytes = block_bytes(blocks, group->rank);
-    AORTA_TRY(reserve_scratch(group, (size_t)(group->size - 1) * smaller(bytes, PIECE_BYTES)));
+/* ---- sums ---- */
+
+/* Parts of this rank's own blocks that are received and summed together, so that small ones share a wait. */
+struct batch {
+    int count;
+    size_t bytes; /* of all parts */
+    struct part {
+        const char *own; /* this rank's version */
+        char *out;       /* where the sum goes */
+        size_t bytes;
+    } parts[AORTA_COMM_MAX_PIECES];
+};
+
+/* Receives every peer's versions of the parts and reduces them with our own. Empties the batch. `inputs` has room for
+ * a pointer per rank. */
+static aorta_status reduce_batch(struct mpi_group *group, const struct aorta_comm_call *call, struct batch *batch,
+                                 enum tag tag, const void **inputs) {
+    char *place = group->scratch;
+    for (int i = 0; i < batch->count; i++) {
+        size_t bytes = batch->parts[i].bytes;
+        for (int step = 1; step < group->size; step++, place += bytes)
+            AORTA_TRY(receive_parts(group, place, bytes, bytes, peer_at(group, step), tag));
+    }
+    AORTA_TRY(mpi_wait(&group->receives, group->timeout_s));
+    place = group->scratch;
+    for (int i = 0; i < batch->count; i++) {
+        const struct part *part = &batch->parts[i];
+        inputs[group->rank] = part->own;
+        for (int step = 1; step < group->size; step++, place += part->bytes) inputs[peer_at(group, step)] = place;
+        aorta_reduce_blocks(part->out, inputs, group->size, part->bytes / aorta_dtype_size(call->dtype), call->dtype,
+                            call->reduction);
+    }
+    *batch = (struct batch){0};
+    return NULL;
+}
+
+/* A buffer of which every rank gets the sum of its own block. */
+struct reduced {
+    struct blocks blocks;
+    const char *send;
+    char *out;
+};
+
+static aorta_status offer_blocks(struct mpi_group *group, const struct reduced *list, int count) {
     for (int step = 1; step < group->size; step++) {
         int to = peer_at(group, step);
-        AORTA_TRY(
-            send_pieces(group, send + block_start(blocks, to), block_bytes(blocks, to), PIECE_BYTES, to, TAG_REDUCE));
+        for (int i = 0; i < count; i++) {
+            const struct blocks *blocks = &list[i].blocks;
+            AORTA_TRY(send_parts(group, list[i].send + block_start(blocks, to), block_bytes(blocks, to), PART_BYTES, to,
+                                 TAG_REDUCE));
+        }
     }
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        size_t length = smaller(PIECE_BYTES, bytes - at);
-        AORTA_TRY(reduce_piece(group, call, own + at, out + at, length, TAG_REDUCE, inputs));
+    return NULL;
+}
+
+/* All parts are offered at once; each rank takes and reduces those of its blocks one batch after the other, so no rank
+ * waits for the slower sums of another. */
+static aorta_status reduce_scatter(struct mpi_group *group, const struct aorta_comm_call *call,
+                                   const struct reduced *list, int count, const void **inputs) {
+    size_t total = 0;
+    for (int i = 0; i < count; i++) total += block_bytes(&list[i].blocks, group->rank);
+    AORTA_TRY(reserve_scratch(group, (size_t)(group->size - 1) * smaller(total, PART_BYTES)));
+    AORTA_TRY(offer_blocks(group, list, count));
+    struct batch batch = {0};
+    for (int i = 0; i < count; i++) {
+        const char *own = list[i].send + block_start(&list[i].blocks, group->rank);
+        size_t bytes = block_bytes(&list[i].blocks, group->rank);
+        for (size_t at = 0; at < bytes; at += PART_BYTES) {
+            size_t length = smaller(PART_BYTES, bytes - at);
+            if (batch.bytes + length > PART_BYTES || batch.count == AORTA_COMM_MAX_PIECES)
+                AORTA_TRY(reduce_batch(group, call, &batch, TAG_REDUCE, inputs));
+            batch.parts[batch.count++] = (struct part){own + at, list[i].out + at, length};
+            batch.bytes += length;
+        }
     }
+    AORTA_TRY(reduce_batch(group, call, &batch, TAG_REDUCE, inputs));
     return mpi_wait(&group->sends, group->timeout_s);
 }
 
 /* ---- one function per collective; `bytes` are those of call->count elements ---- */
 
+/* A piece of an all-gather or reduce-scatter: one block per rank, all of a size. */
+static struct blocks blocks_of(const struct mpi_group *group, const struct aorta_comm_call *call, int piece) {
+    size_t bytes = call->pieces[piece].count * aorta_dtype_size(call->dtype);
+    return (struct blocks){bytes * (size_t)group->size, bytes};
+}
+
 static aorta_status run_all_gather(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
-    const struct blocks blocks = {bytes * (size_t)group->size, bytes};
-    return gather(group, &blocks, call->send, call->receive, TAG_GATHER);
+    (void)bytes;
+    for (int i = 0; i < call->piece_count; i++) {
+        const struct aorta_comm_piece *piece = &call->pieces[i];
+        const struct blocks blocks = blocks_of(group, call, i);
+        AORTA_TRY(offer_gather(group, &blocks, piece->send, piece->receive, TAG_GATHER));
+    }
+    return wait_all(group);
 }
 
 static aorta_status with_inputs(struct mpi_group *group, const void ***inputs) {
@@ -150,10 +204,13 @@ static aorta_status with_inputs(struct mpi_group *group, const void ***inputs) {
 }
 
 static aorta_status run_reduce_scatter(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
-    const struct blocks blocks = {bytes * (size_t)group->size, bytes};
+    (void)bytes;
+    struct reduced list[AORTA_COMM_MAX_PIECES];
+    for (int i = 0; i < call->piece_count; i++)
+        list[i] = (struct reduced){blocks_of(group, call, i), call->pieces[i].send, call->pieces[i].receive};
     const void **inputs;
     AORTA_TRY(with_inputs(group, &inputs));
-    aorta_status status = reduce_scatter(group, call, &blocks, call->receive, inputs);
+    aorta_status status = reduce_scatter(group, call, list, call->piece_count, inputs);
     free(inputs);
     return status;
 }
@@ -162,13 +219,14 @@ static aorta_status all_reduce_small(struct mpi_group *group, const struct aorta
                                      const void **inputs) {
     AORTA_TRY(reserve_scratch(group, (size_t)group->size * bytes));
     for (int step = 1; step < group->size; step++) {
-        AORTA_TRY(send_pieces(group, call->send, bytes, bytes, peer_at(group, step), TAG_SHARE));
+        AORTA_TRY(send_parts(group, call->pieces->send, bytes, bytes, peer_at(group, step), TAG_SHARE));
     }
     /* The sum may go where our own send buffer is, so it waits in the scratch until everybody has ours. */
     char *sum = group->scratch + (size_t)(group->size - 1) * bytes;
-    AORTA_TRY(reduce_piece(group, call, call->send, sum, bytes, TAG_SHARE, inputs));
+    struct batch batch = {1, bytes, {{call->pieces->send, sum, bytes}}};
+    AORTA_TRY(reduce_batch(group, call, &batch, TAG_SHARE, inputs));
     AORTA_TRY(mpi_wait(&group->sends, group->timeout_s));
-    memcpy(call->receive, sum, bytes);
+    memcpy(call->pieces->receive, sum, bytes);
     return NULL;
 }
 
@@ -176,9 +234,11 @@ static aorta_status all_reduce_large(struct mpi_group *group, const struct aorta
                                      const void **inputs) {
     size_t element = aorta_dtype_size(call->dtype), size = (size_t)group->size;
     const struct blocks blocks = {bytes, (call->count + size - 1) / size * element};
-    char *receive = call->receive, *own = receive + block_start(&blocks, group->rank);
-    AORTA_TRY(reduce_scatter(group, call, &blocks, own, inputs));
-    return gather(group, &blocks, own, receive, TAG_GATHER);
+    char *receive = call->pieces->receive, *own = receive + block_start(&blocks, group->rank);
+    const struct reduced reduced = {blocks, call->pieces->send, own};
+    AORTA_TRY(reduce_scatter(group, call, &reduced, 1, inputs));
+    AORTA_TRY(offer_gather(group, &blocks, own, receive, TAG_GATHER));
+    return wait_all(group);
 }
 
 static aorta_status run_all_reduce(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
@@ -192,22 +252,22 @@ static aorta_status run_all_reduce(struct mpi_group *group, const struct aorta_c
 
 static aorta_status run_broadcast(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
     if (group->rank != call->root) {
-        AORTA_TRY(receive_pieces(group, call->receive, bytes, MESSAGE_BYTES, call->root, TAG_BROADCAST));
+        AORTA_TRY(receive_parts(group, call->pieces->receive, bytes, MESSAGE_BYTES, call->root, TAG_BROADCAST));
         return wait_all(group);
     }
     for (int step = 1; step < group->size; step++) {
-        AORTA_TRY(send_pieces(group, call->send, bytes, MESSAGE_BYTES, peer_at(group, step), TAG_BROADCAST));
+        AORTA_TRY(send_parts(group, call->pieces->send, bytes, MESSAGE_BYTES, peer_at(group, step), TAG_BROADCAST));
     }
     return wait_all(group);
 }
 
 static aorta_status run_all_to_all(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
-    const char *send = call->send;
-    char *receive = call->receive;
+    const char *send = call->pieces->send;
+    char *receive = call->pieces->receive;
     for (int step = 1; step < group->size; step++) {
         int to = peer_at(group, step), from = peer_at(group, group->size - step);
-        AORTA_TRY(receive_pieces(group, receive + (size_t)from * bytes, bytes, MESSAGE_BYTES, from, TAG_EXCHANGE));
-        AORTA_TRY(send_pieces(group, send + (size_t)to * bytes, bytes, MESSAGE_BYTES, to, TAG_EXCHANGE));
+        AORTA_TRY(receive_parts(group, receive + (size_t)from * bytes, bytes, MESSAGE_BYTES, from, TAG_EXCHANGE));
+        AORTA_TRY(send_parts(group, send + (size_t)to * bytes, bytes, MESSAGE_BYTES, to, TAG_EXCHANGE));
     }
     size_t own = (size_t)group->rank * bytes;
     memcpy(receive + own, send + own, bytes);

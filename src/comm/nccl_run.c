@@ -13,39 +13,64 @@ static const int reductions[] = {[AORTA_SUM] = NCCL_SUM, [AORTA_MAX] = NCCL_MAX}
 
 typedef int run_function(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                          void *stream);
+typedef int piece_function(const struct nccl_api *api, const struct nccl_group *group,
+                           const struct aorta_comm_call *call, const struct aorta_comm_piece *piece, void *stream);
 
-static int all_reduce(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                      void *stream) {
-    return api->all_reduce(call->send, call->receive, call->count, types[call->dtype], reductions[call->reduction],
-                           group->comm, stream);
+static bool fine(int result) {
+    return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
+}
+
+/* Several pieces make a group, which NCCL runs as one kernel. */
+static int run_pieces(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      piece_function *run, void *stream) {
+    if (call->piece_count == 1) return run(api, group, call, call->pieces, stream);
+    int result = api->group_start();
+    if (result != NCCL_SUCCESS) return result;
+    for (int i = 0; i < call->piece_count && fine(result); i++)
+        if (call->pieces[i].count) result = run(api, group, call, &call->pieces[i], stream);
+    int ended = api->group_end();
+    return fine(result) ? ended : result;
+}
+
+static int scatter_piece(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                         const struct aorta_comm_piece *piece, void *stream) {
+    return api->reduce_scatter(piece->send, piece->receive, piece->count, types[call->dtype],
+                               reductions[call->reduction], group->comm, stream);
+}
+
+static int gather_piece(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                        const struct aorta_comm_piece *piece, void *stream) {
+    return api->all_gather(piece->send, piece->receive, piece->count, types[call->dtype], group->comm, stream);
 }
 
 static int reduce_scatter(const struct nccl_api *api, const struct nccl_group *group,
                           const struct aorta_comm_call *call, void *stream) {
-    return api->reduce_scatter(call->send, call->receive, call->count, types[call->dtype], reductions[call->reduction],
-                               group->comm, stream);
+    return run_pieces(api, group, call, scatter_piece, stream);
 }
 
 static int all_gather(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                       void *stream) {
-    return api->all_gather(call->send, call->receive, call->count, types[call->dtype], group->comm, stream);
+    return run_pieces(api, group, call, gather_piece, stream);
+}
+
+static int all_reduce(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      void *stream) {
+    return api->all_reduce(call->pieces->send, call->pieces->receive, call->count, types[call->dtype],
+                           reductions[call->reduction], group->comm, stream);
 }
 
 static int broadcast(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                      void *stream) {
-    return api->broadcast(call->send, call->receive, call->count, types[call->dtype], call->root, group->comm, stream);
-}
-
-static bool fine(int result) {
-    return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
+    return api->broadcast(call->pieces->send, call->pieces->receive, call->count, types[call->dtype], call->root,
+                          group->comm, stream);
 }
 
 /* One send and one receive for each rank, which NCCL runs as one kernel. */
 static int all_to_all(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                       void *stream) {
     const size_t block = call->count * aorta_dtype_size(call->dtype);
-    const char *send = call->send;
-    char *receive = call->receive;
+    const char *send = call->pieces->send;
+    char *receive = call->pieces->receive;
     int result = api->group_start();
     if (result != NCCL_SUCCESS) return result;
     for (int peer = 0; peer < group->size && fine(result); peer++) {

@@ -11,6 +11,7 @@ struct fake_nccl_control {
     /* What ncclCommGetAsyncError tells of every communicator from now on; 0: the truth. */
     void (*set_async_error)(int code);
     int (*aborted)(void); /* communicators so far */
+    int (*kernels)(void); /* queued so far: one for a collective, one for a group of them */
 };
 
 #endif

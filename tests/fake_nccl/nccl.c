@@ -25,7 +25,7 @@ enum { MOST_RANKS = 16, MOST_SPLITS = 64, SLOT_BYTES = 1 << 16 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char symbol[64];
-    int nth, code, calls, async_error, aborted, ids;
+    int nth, code, calls, async_error, aborted, ids, kernels;
 } control;
 
 static void set_failure(const char *symbol, int nth, int code) {
@@ -50,8 +50,15 @@ static int count_aborted(void) {
     return count;
 }
 
+static int count_kernels(void) {
+    pthread_mutex_lock(&lock);
+    int count = control.kernels;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 EXPORT extern const struct fake_nccl_control fake_nccl_control;
-const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted};
+const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted, count_kernels};
 
 static int check(const char *symbol) {
     pthread_mutex_lock(&lock);
@@ -278,6 +285,7 @@ const char *ncclGetLastError(void *handle) {
 /* One exchange: rank d gets `bytes` from to[d], and from[s] receives those of rank s. NULL: nothing. */
 struct job {
     struct job *before;
+    struct job *next; /* in a group: runs behind this one, in the same kernel */
     struct comm *comm;
     const char *to[MOST_RANKS];
     char *from[MOST_RANKS];
@@ -314,8 +322,7 @@ static bool barrier(struct comm *comm) {
     return !atomic_load(&comm->aborted);
 }
 
-static void run_job(void *argument) {
-    const struct job *job = argument;
+static void run_job(const struct job *job) {
     struct comm *comm = job->comm;
     const size_t piece = SLOT_BYTES / (size_t)comm->size / 16 * 16;
     if (atomic_load(&comm->aborted)) return;
@@ -338,18 +345,54 @@ static void run_job(void *argument) {
     aorta_reduce_blocks(job->out, blocks, comm->size, job->count, job->dtype, job->reduction);
 }
 
+static void run_kernel(void *argument) {
+    for (const struct job *job = argument; job; job = job->next) run_job(job);
+}
+
 /* When it does not block, the first collective of a communicator is "in progress" for a moment. */
-static int queue(struct job *job, void *stream) {
+static int launch(struct job *job, void *stream) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (!cuda) return SYSTEM_ERROR;
     int (*host_call)(void *stream, void (*function)(void *user), void *user);
     *(void **)&host_call = dlsym(cuda, "cuLaunchHostFunc");
-    int failed = host_call(stream, run_job, job);
+    int failed = host_call(stream, run_kernel, job);
     dlclose(cuda);
     if (failed) return 1;
+    pthread_mutex_lock(&lock);
+    control.kernels++;
+    pthread_mutex_unlock(&lock);
     bool connected = job->comm->connected;
     job->comm->connected = true;
     return connected || blocking() ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
+}
+
+/* What a thread has called since ncclGroupStart: collectives of one communicator on one stream, or sends and receives
+ * all between all, as one exchange. */
+static _Thread_local struct {
+    int depth;
+    struct job *first, *last, *exchange;
+    void *stream;
+} group;
+
+static bool fits_group(const struct comm *comm, void *stream) {
+    return group.depth && (!group.first || (group.first->comm == comm && group.stream == stream));
+}
+
+static void add_to_group(struct job *job, void *stream) {
+    if (group.last)
+        group.last->next = job;
+    else
+        group.first = job;
+    group.last = job;
+    group.stream = stream;
+}
+
+/* A collective: at once, or with its group. */
+static int queue(struct job *job, void *stream) {
+    if (!group.depth) return launch(job, stream);
+    if (!fits_group(job->comm, stream) || group.exchange) return INVALID_USAGE;
+    add_to_group(job, stream);
+    return NCCL_SUCCESS;
 }
 
 static enum aorta_dtype dtype_of(int type) {
@@ -417,20 +460,13 @@ int ncclBroadcast(const void *send, void *receive, size_t count, int type, int r
     return queue(job, stream);
 }
 
-/* ---- groups of sends and receives: all between all, as an exchange ---- */
+/* ---- groups ---- */
 
-static _Thread_local struct {
-    int depth;
-    struct job *job;
-    void *stream;
-} group;
-
-static int add(struct comm *comm, size_t bytes, void *stream) {
-    if (!group.depth) return INVALID_USAGE;
-    if (!group.job) group.job = make_job(comm, bytes);
-    if (group.job->comm != comm || group.job->bytes != bytes) return INVALID_USAGE;
-    group.stream = stream;
-    return 0;
+/* The exchange that a send or receive belongs to. */
+static int join_exchange(struct comm *comm, size_t bytes, void *stream) {
+    if (!fits_group(comm, stream) || (group.first && !group.exchange)) return INVALID_USAGE;
+    if (!group.exchange) add_to_group(group.exchange = make_job(comm, bytes), stream);
+    return group.exchange->bytes == bytes ? NCCL_SUCCESS : INVALID_USAGE;
 }
 
 EXPORT int ncclGroupStart(void);
@@ -443,24 +479,24 @@ int ncclGroupStart(void) {
 EXPORT int ncclSend(const void *send, size_t count, int type, int peer, void *comm, void *stream);
 int ncclSend(const void *send, size_t count, int type, int peer, void *comm, void *stream) {
     ENTER();
-    int result = add(comm, count * size_of(type), stream);
-    if (!result) group.job->to[peer] = send;
+    int result = join_exchange(comm, count * size_of(type), stream);
+    if (!result) group.exchange->to[peer] = send;
     return result;
 }
 
 EXPORT int ncclRecv(void *receive, size_t count, int type, int peer, void *comm, void *stream);
 int ncclRecv(void *receive, size_t count, int type, int peer, void *comm, void *stream) {
     ENTER();
-    int result = add(comm, count * size_of(type), stream);
-    if (!result) group.job->from[peer] = receive;
+    int result = join_exchange(comm, count * size_of(type), stream);
+    if (!result) group.exchange->from[peer] = receive;
     return result;
 }
 
 EXPORT int ncclGroupEnd(void);
 int ncclGroupEnd(void) {
     if (--group.depth) return 0;
-    struct job *job = group.job;
-    group.job = NULL;
+    struct job *first = group.first;
+    group.first = group.last = group.exchange = NULL;
     ENTER();
-    return job ? queue(job, group.stream) : 0;
+    return first ? launch(first, group.stream) : 0;
 }

@@ -15,7 +15,7 @@
 struct scene {
     struct aorta_comm_options options;
     struct aorta_comm *world;
-    struct aorta_stream *stream;
+    struct aorta_stream *stream, *unharmed;
     void *buffer;
     int64_t start_ns;
 };
@@ -202,6 +202,29 @@ static void refused_exchange(void **state) {
     close_scene(&scene);
 }
 
+/* The second of three: the group is ended, and the message names the whole. */
+static void refused_piece(void **state) {
+    (void)state;
+    struct scene scene = {0};
+    open_scene(&scene, 5);
+    meet(&scene);
+    void *other;
+    check_ok(aorta_device_alloc(scene.options.device, COUNT * sizeof(float), "test buffer", &other));
+    struct aorta_comm_piece pieces[3];
+    for (int i = 0; i < 3; i++)
+        pieces[i] = (struct aorta_comm_piece){(float *)scene.buffer + 100 * i, (float *)other + 200 * i, 100};
+    fake_library()->refuse("ncclAllGather", 2, 4);
+    check_ok(aorta_all_gather_pieces(scene.world, scene.stream, pieces, 3, AORTA_F32));
+    check_fails(aorta_stream_synchronize(scene.stream), AORTA_COMM, "ncclAllGather: invalid argument");
+    check_fails(aorta_stream_synchronize(scene.stream), AORTA_COMM, "all_gather #2 of 2 ranks, 2400 bytes: rank");
+    check_ok(aorta_stream_create(scene.options.device, "unharmed", AORTA_PRIORITY_NORMAL, &scene.unharmed));
+    check_ok(aorta_all_reduce(scene.world, scene.unharmed, other, other, 10, AORTA_F32, AORTA_SUM));
+    check_ok(aorta_stream_synchronize(scene.unharmed)); /* and not held back by a group that is open for ever */
+    aorta_stream_destroy(scene.unharmed);
+    aorta_device_free(scene.options.device, other);
+    close_scene(&scene);
+}
+
 /* The library is loaded by a first opening, told to fail, and the second opening fails on both ranks. */
 static void fail_opening(const char *symbol, int failing_rank, const char *own, const char *others) {
     struct scene scene = {0};
@@ -288,6 +311,7 @@ static const struct CMUnitTest cases[] = {
     cmocka_unit_test(broken_network),
     cmocka_unit_test(refused_collective),
     cmocka_unit_test(refused_exchange),
+    cmocka_unit_test(refused_piece),
     cmocka_unit_test(no_id),
     cmocka_unit_test(no_communicator),
     cmocka_unit_test(no_split),
