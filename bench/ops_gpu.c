@@ -30,11 +30,8 @@ struct bench {
     float *dtable;
     int64_t *ids;
     struct aorta_step_state *state;
-    struct aorta_piece *pieces;
     double total_ms;
 };
-
-enum { PIECES = 12 };
 
 /* ---- operations ---- */
 
@@ -90,9 +87,6 @@ static aorta_status square_sum(struct bench *b) {
 static aorta_status adamw(struct bench *b) {
     const struct aorta_adamw args = {b->s.parameters, 0.9f, 0.98f, 1e-8f, 0.01f, b->state, AORTA_BF16};
     return aorta_adamw_step(b->stream, args, b->master, b->gradient, b->m, b->v, b->copy);
-}
-static aorta_status cast_pieces(struct bench *b) {
-    return aorta_cast_pieces(b->stream, b->pieces, PIECES, AORTA_BF16, AORTA_F32, 1.0f);
 }
 static aorta_status step_update(struct bench *b) {
     const struct aorta_step_update_args args = {
@@ -203,9 +197,7 @@ static aorta_status report_others(struct bench *b) {
     AORTA_TRY(report(b, "loss", loss, 12.0 * (double)b->rows, "GB/s", 1.0));
     AORTA_TRY(report(b, "square sum", square_sum, 4.0 * parameters, "GB/s", 1.0));
     AORTA_TRY(report(b, "step update", step_update, 0.0, "GB/s", 1.0));
-    AORTA_TRY(report(b, "adamw", adamw, 30.0 * parameters, "GB/s", 1.0));
-    return report(b, "cast of 12 pieces (a layer)", cast_pieces,
-                  6.0 * (double)(4 * s->width * s->width + 2 * s->width * s->mlp), "GB/s", 0.0);
+    return report(b, "adamw", adamw, 30.0 * parameters, "GB/s", 1.0);
 }
 
 /* ---- memory ---- */
@@ -252,19 +244,6 @@ static aorta_status create_ids(struct bench *b) {
     return status;
 }
 
-/* A layer's twelve parameters: from 16 to millions of elements apart. */
-static aorta_status create_pieces(struct bench *b) {
-    const int64_t w = b->s.width, m = b->s.mlp;
-    const int64_t counts[PIECES] = {3 * w * w, 3 * w, w * w, w, w * m, m, w * m, w, w, w, w, w};
-    struct aorta_piece pieces[PIECES];
-    int64_t at = 0;
-    for (int i = 0; i < PIECES; at += counts[i++])
-        pieces[i] = (struct aorta_piece){b->master + at, (char *)b->copy + 2 * at, counts[i]};
-    AORTA_TRY(take(b, sizeof pieces, (void *)&b->pieces));
-    AORTA_TRY(aorta_copy(b->stream, b->pieces, pieces, sizeof pieces));
-    return aorta_stream_synchronize(b->stream);
-}
-
 static aorta_status create(struct bench *b) {
     const struct sizes *s = &b->s;
     int64_t widest = s->mlp > 3 * s->width ? s->mlp : 3 * s->width;
@@ -309,14 +288,13 @@ static aorta_status create(struct bench *b) {
     AORTA_TRY(take(b, sizeof state, (void *)&b->state));
     AORTA_TRY(aorta_copy(b->stream, b->state, &state, sizeof state));
     AORTA_TRY(aorta_fill(b->stream, b->square, AORTA_F32, 1, 1.0f));
-    AORTA_TRY(create_ids(b));
-    return create_pieces(b);
+    return create_ids(b);
 }
 
 static void destroy(struct bench *b) {
-    void *const all[] = {b->x,     b->y,     b->z,       b->dx,       b->weight, b->bias,  b->dweight, b->dbias,
-                         b->mean,  b->rstd,  b->master,  b->gradient, b->m,      b->v,     b->square,  b->copy,
-                         b->table, b->saved, b->scratch, b->dtable,   b->ids,    b->state, b->pieces};
+    void *const all[] = {b->x,     b->y,     b->z,       b->dx,       b->weight, b->bias, b->dweight, b->dbias,
+                         b->mean,  b->rstd,  b->master,  b->gradient, b->m,      b->v,    b->square,  b->copy,
+                         b->table, b->saved, b->scratch, b->dtable,   b->ids,    b->state};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) aorta_device_free(b->device, all[i]);
 }
 

@@ -196,14 +196,9 @@ struct aorta_adamw_args {
 };
 
 struct aorta_cast_args {
-    struct aorta_piece piece;
-    enum aorta_dtype to_dtype, from_dtype;
-    float scale;
-};
-
-struct aorta_cast_pieces_args {
-    const struct aorta_piece *pieces;
-    int64_t piece_count;
+    const void *from;
+    void *to;
+    int64_t count;
     enum aorta_dtype to_dtype, from_dtype;
     float scale;
 };

@@ -278,9 +278,4 @@ AORTA_MUST_USE aorta_status aorta_fill(struct aorta_stream *stream, void *to, en
 AORTA_MUST_USE aorta_status aorta_add(struct aorta_stream *stream, void *to, const void *from, enum aorta_dtype dtype,
                                       int64_t count, float scale);
 
-/* Casts every piece; `pieces` is in device memory and stays valid until the work has run. */
-AORTA_MUST_USE aorta_status aorta_cast_pieces(struct aorta_stream *stream, const struct aorta_piece *pieces,
-                                              int64_t piece_count, enum aorta_dtype to_dtype,
-                                              enum aorta_dtype from_dtype, float scale);
-
 #endif

@@ -141,11 +141,4 @@ struct aorta_adamw {
     enum aorta_dtype copy_dtype;          /* type of `copy` */
 };
 
-/* Several pieces at once: for packing parameters into communication buffers and back, in one launch. */
-struct aorta_piece {
-    const void *from;
-    void *to;
-    int64_t count; /* elements */
-};
-
 #endif

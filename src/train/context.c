@@ -191,11 +191,13 @@ aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream
 }
 
 static aorta_status call_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {
+    const struct aorta_comm_piece whole = {c->send, c->receive, c->count}, *pieces = c->pieces ? c->pieces : &whole;
+    const int piece_count = c->pieces ? c->piece_count : 1;
     switch (c->kind) {
     case AORTA_ALL_GATHER:
-        return aorta_all_gather(c->comm, stream, c->send, c->receive, c->count, c->dtype);
+        return aorta_all_gather_pieces(c->comm, stream, pieces, piece_count, c->dtype);
     case AORTA_REDUCE_SCATTER:
-        return aorta_reduce_scatter(c->comm, stream, c->send, c->receive, c->count, c->dtype, AORTA_SUM);
+        return aorta_reduce_scatter_pieces(c->comm, stream, pieces, piece_count, c->dtype, AORTA_SUM);
     case AORTA_ALL_REDUCE:
         return aorta_all_reduce(c->comm, stream, c->send, c->receive, c->count, c->dtype, AORTA_SUM);
     case AORTA_BROADCAST:
@@ -210,7 +212,9 @@ static aorta_status call_collective(const struct aorta_train_collective *c, stru
 /* The larger buffer of one rank, as nccl-tests count. */
 static int64_t collective_bytes(const struct aorta_train_collective *c) {
     bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
-    return (int64_t)(c->count * aorta_dtype_size(c->dtype)) * (per_rank ? aorta_comm_size(c->comm) : 1);
+    size_t count = c->count;
+    for (int i = 0; i < c->piece_count; i++) count += c->pieces[i].count;
+    return (int64_t)(count * aorta_dtype_size(c->dtype)) * (per_rank ? aorta_comm_size(c->comm) : 1);
 }
 
 aorta_status aorta_train_collect(const struct aorta_train_context *context, const struct aorta_train_collective *c) {

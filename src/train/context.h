@@ -65,7 +65,9 @@ struct aorta_train_collective {
     int layer;        /* -1: root or none */
     const void *send; /* broadcast: ignored */
     void *receive;
-    size_t count; /* as comm.h counts for this kind */
+    size_t count;                          /* as comm.h counts for this kind */
+    const struct aorta_comm_piece *pieces; /* all-gather, reduce-scatter: these instead of one buffer; NULL: one */
+    int piece_count;
     enum aorta_dtype dtype;
 };
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,

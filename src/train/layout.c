@@ -22,13 +22,24 @@ struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *column
         int64_t chunk_rows = ceil_divide(rows[i], ranks);
         layout.parameters[i] =
             (struct aorta_layout_parameter){rows[i], columns[i], layout.full, chunk_rows, layout.shard};
-        layout.full += align(rows[i] * columns[i]);
-        layout.shard += align(chunk_rows * columns[i]);
+        int64_t chunk = chunk_rows * columns[i];
+        layout.full += align(layout.flat ? rows[i] * columns[i] : chunk * ranks);
+        layout.shard += align(chunk);
     }
     if (!layout.flat) return layout;
     layout.shard = align(ceil_divide(layout.full, ranks));
     layout.full = layout.shard * ranks;
     return layout;
+}
+
+int aorta_layout_piece_count(const struct aorta_layout *layout) {
+    return layout->flat ? 1 : layout->count;
+}
+
+struct aorta_layout_piece aorta_layout_piece(const struct aorta_layout *layout, int piece) {
+    if (layout->flat) return (struct aorta_layout_piece){0, 0, layout->shard};
+    const struct aorta_layout_parameter *p = &layout->parameters[piece];
+    return (struct aorta_layout_piece){p->shard_offset, p->full_offset, p->chunk_rows * p->columns};
 }
 
 bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int rank, struct aorta_layout_run *run) {
@@ -44,11 +55,4 @@ bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int r
             (struct aorta_layout_run){p->shard_offset, p->full_offset + first * p->columns, (end - first) * p->columns};
     }
     return run->count > 0;
-}
-
-struct aorta_layout_padding aorta_layout_padding_of(const struct aorta_layout *layout, int parameter, int rank) {
-    const struct aorta_layout_parameter *p = &layout->parameters[parameter];
-    struct aorta_layout_run run;
-    int64_t used = aorta_layout_run_of(layout, parameter, rank, &run) ? run.count : 0;
-    return (struct aorta_layout_padding){p->shard_offset + used, align(p->chunk_rows * p->columns) - used};
 }

@@ -8,10 +8,6 @@ static struct sharded *self(struct aorta_strategy *strategy) {
     return (struct sharded *)strategy;
 }
 
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
     if (!bytes) return NULL;
     AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
@@ -31,6 +27,9 @@ static aorta_status take_zeros(struct sharded *s, const char *name, int64_t coun
     AORTA_TRY(take_floats(s, name, count, memory));
     return aorta_fill_bytes(aorta_train_compute(s->context), *memory, 0, (size_t)count * sizeof(float));
 }
+
+/* Beside the slots of gathered layers. */
+enum { MOST_OTHER_ALLOCATIONS = 16 };
 
 static void *table(struct sharded *s, size_t count, size_t size) {
     return aorta_arena_alloc(&s->arena, count * size);
@@ -86,30 +85,6 @@ static aorta_status take_state(struct sharded *s) {
     return aorta_fill_bytes(aorta_train_compute(s->context), s->copy, 0, bytes);
 }
 
-struct largest {
-    int64_t layer_full, shard, staging, padding;
-};
-
-static int64_t largest_padding(const struct aorta_layout *layout) {
-    int64_t largest = 0;
-    for (int parameter = 0; parameter < layout->count; parameter++)
-        for (int rank = 0; rank < layout->ranks; rank++)
-            largest = larger(largest, aorta_layout_padding_of(layout, parameter, rank).count);
-    return largest;
-}
-
-static struct largest largest_of(const struct sharded *s) {
-    struct largest largest = {0};
-    for (int unit = 0; unit < s->units; unit++) {
-        const struct aorta_layout *layout = &s->layouts[unit];
-        if (unit < s->layers) largest.layer_full = larger(largest.layer_full, layout->full);
-        largest.shard = larger(largest.shard, layout->shard);
-        if (!layout->flat) largest.staging = larger(largest.staging, layout->shard * s->ranks);
-    }
-    if (!s->layouts[s->layers].flat) largest.padding = largest_padding(&s->layouts[s->layers]);
-    return largest;
-}
-
 /* shard_grad_op keeps every layer gathered from forward to backward. Else two slots, one in use and one being filled,
  * or, when gathers are not limited, one for each layer. */
 static int slots_needed(const struct sharded *s) {
@@ -120,72 +95,25 @@ static int slots_needed(const struct sharded *s) {
 }
 
 static aorta_status take_buffers(struct sharded *s) {
-    struct largest largest = largest_of(s);
-    const struct aorta_layout *root = &s->layouts[s->layers];
+    const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers]; /* layers are alike */
     size_t size = aorta_dtype_size(s->context->dtype);
     s->slot_count = slots_needed(s);
     for (int i = 0; i < s->slot_count; i++)
-        AORTA_TRY(take(s, "gathered layer", (size_t)largest.layer_full * size, &s->slots[i]));
+        AORTA_TRY(take(s, "gathered layer", (size_t)layer->full * size, &s->slots[i]));
     AORTA_TRY(take(s, "gathered root unit", (size_t)root->full * size, &s->root_slot));
-    int64_t root_bytes = root->flat ? 0 : root->shard * s->ranks * (int64_t)sizeof(float);
-    int64_t staging_bytes = larger(largest.staging * (int64_t)size, root_bytes);
-    AORTA_TRY(take(s, "staging of gathers and of the root unit's reduction", (size_t)staging_bytes, &s->staging));
-    if (largest.padding) AORTA_TRY(take_zeros(s, "zeros for padding", largest.padding, &s->zeros));
-    for (int i = 0; i < 2; i++)
-        AORTA_TRY(take_zeros(s, "gradients of a layer", largest.layer_full, &s->layer_gradients[i]));
+    for (int i = 0; i < 2; i++) AORTA_TRY(take_zeros(s, "gradients of a layer", layer->full, &s->layer_gradients[i]));
     AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients));
-    if (!s->layouts[0].flat)
-        AORTA_TRY(
-            take_zeros(s, "reduce-scatter staging of a layer", s->layouts[0].shard * s->ranks, &s->layer_staging));
     if (s->context->options->training.gradient_accumulation == 1) return NULL;
-    return take_zeros(s, "gradient shard of a micro-batch", largest.shard, &s->micro_gradients);
+    AORTA_TRY(take_zeros(s, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
+    return take_zeros(s, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
 }
 
-/* ---- packing ---- */
+/* ---- schedule ---- */
 
-enum direction { UNPACK, PACK };
-
-static void add_padding(const struct sharded *s, const struct aorta_layout *layout, int parameter, int rank,
-                        struct aorta_piece *pieces, int64_t *count) {
-    struct aorta_layout_padding padding = aorta_layout_padding_of(layout, parameter, rank);
-    float *to = (float *)s->staging + rank * layout->shard + padding.shard_offset;
-    if (padding.count) pieces[(*count)++] = (struct aorta_piece){s->zeros, to, padding.count};
-}
-
-/* The pieces that carry a unit between the staging buffer (shards of all ranks) and its full memory, as a table in
- * device memory. Nothing for flat layouts. */
-static aorta_status make_pieces(struct sharded *s, int unit, enum direction direction, void *staging, void *full,
-                                size_t size, struct aorta_piece **pieces, int64_t *count) {
-    const struct aorta_layout *layout = &s->layouts[unit];
-    *pieces = NULL, *count = 0;
-    if (layout->flat) return NULL;
-    size_t capacity = 2 * (size_t)layout->count * (size_t)s->ranks;
-    struct aorta_piece *host = table(s, capacity, sizeof *host);
-    if (!host) return AORTA_ERROR(AORTA_MEMORY, "a table of %zu pieces did not fit in memory", capacity);
-    for (int parameter = 0; parameter < layout->count; parameter++) {
-        for (int rank = 0; rank < s->ranks; rank++) {
-            struct aorta_layout_run run;
-            if (direction == PACK && unit == s->layers) add_padding(s, layout, parameter, rank, host, count);
-            if (!aorta_layout_run_of(layout, parameter, rank, &run)) continue;
-            char *split = (char *)staging + (size_t)(rank * layout->shard + run.shard_offset) * size;
-            char *whole = (char *)full + (size_t)run.full_offset * size;
-            host[(*count)++] = direction == UNPACK ? (struct aorta_piece){split, whole, run.count}
-                                                   : (struct aorta_piece){whole, split, run.count};
-        }
-    }
-    void *device = NULL;
-    size_t bytes = (size_t)*count * sizeof *host;
-    AORTA_TRY(take(s, "table of pieces", bytes, &device));
-    *pieces = device;
-    return aorta_copy(aorta_train_compute(s->context), device, host, bytes);
-}
-
-static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot, void *memory) {
+static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot) {
     gather->unit = unit, gather->slot = slot;
     AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->gathered));
-    AORTA_TRY(aorta_event_create_untimed(s->context->device, &gather->used));
-    return make_pieces(s, unit, UNPACK, s->staging, memory, aorta_dtype_size(s->context->dtype), &gather->unpack,
-                       &gather->unpack_count);
+    return aorta_event_create_untimed(s->context->device, &gather->used);
 }
 
 static aorta_status make_schedule(struct sharded *s) {
@@ -194,16 +122,9 @@ static aorta_status make_schedule(struct sharded *s) {
     for (s->gather_count = 0; s->gather_count < count; s->gather_count++) {
         int number = s->gather_count, slot = number % s->slot_count;
         int unit = number < s->layers ? number : 2 * s->layers - 1 - number;
-        AORTA_TRY(make_gather(s, &s->gathers[number], unit, slot, s->slots[slot]));
+        AORTA_TRY(make_gather(s, &s->gathers[number], unit, slot));
     }
-    AORTA_TRY(make_gather(s, &s->root, s->layers, -1, s->root_slot));
-    for (int unit = 0; unit < s->units; unit++) {
-        struct reduction *r = &s->reductions[unit];
-        r->full = unit < s->layers ? s->layer_gradients[(s->layers - 1 - unit) % 2] : s->root_gradients;
-        r->packed = unit < s->layers ? s->layer_staging : s->staging;
-        AORTA_TRY(make_pieces(s, unit, PACK, r->packed, r->full, sizeof(float), &r->pack, &r->pack_count));
-        if (s->layouts[unit].flat) r->packed = r->full;
-    }
+    AORTA_TRY(make_gather(s, &s->root, s->layers, -1));
     struct aorta_event **events[] = {&s->made, &s->reduced, &s->now, &s->layer_gradients_free[0],
                                      &s->layer_gradients_free[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -240,38 +161,41 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
     return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
 }
 
-/* Cuts gathered shards (host memory) into the full parameters of a unit. */
-static void cut(const struct sharded *s, int unit, const float *gathered, float *const *full) {
-    const struct aorta_layout *layout = &s->layouts[unit];
-    for (int parameter = 0; parameter < layout->count; parameter++) {
-        for (int rank = 0; rank < s->ranks; rank++) {
-            struct aorta_layout_run run;
-            if (!aorta_layout_run_of(layout, parameter, rank, &run)) continue;
-            int64_t offset = run.full_offset - layout->parameters[parameter].full_offset;
-            memcpy(full[parameter] + offset, gathered + rank * layout->shard + run.shard_offset,
-                   (size_t)run.count * sizeof(float));
-        }
+int aorta_sharded_gather_pieces(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
+                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+    int count = aorta_layout_piece_count(layout);
+    for (int i = 0; i < count; i++) {
+        const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
+        pieces[i] = (struct aorta_comm_piece){(const char *)shard + (size_t)piece.shard_offset * size,
+                                              (char *)full + (size_t)piece.full_offset * size, (size_t)piece.count};
     }
+    return count;
 }
 
-static aorta_status gather_to_host(struct sharded *s, const float *shard, int64_t count, float *device, float *host) {
+static aorta_status gather_to_host(struct sharded *s, const struct aorta_layout *layout, const float *shard,
+                                   float *device, float *host) {
     struct aorta_stream *stream = aorta_train_compute(s->context);
-    AORTA_TRY(aorta_all_gather(s->gather_comm, stream, shard, device, (size_t)count, AORTA_F32));
-    AORTA_TRY(aorta_copy(stream, host, device, (size_t)(count * s->ranks) * sizeof(float)));
+    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
+    int count = aorta_sharded_gather_pieces(layout, shard, device, sizeof *shard, pieces);
+    AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, AORTA_F32));
+    AORTA_TRY(aorta_copy(stream, host, device, (size_t)layout->full * sizeof *host));
     return aorta_stream_synchronize(stream);
 }
 
 static aorta_status export(struct aorta_strategy *strategy, enum aorta_export what, int unit, float *const *full) {
     struct sharded *s = self(strategy);
     const float *shard = (what == AORTA_EXPORT_PARAMETERS ? s->parameters : s->gradients) + s->bases[unit];
-    int64_t count = s->layouts[unit].shard;
-    size_t bytes = (size_t)(count * s->ranks) * sizeof(float);
+    const struct aorta_layout *layout = &s->layouts[unit];
+    size_t bytes = (size_t)layout->full * sizeof(float);
     void *device = NULL;
     AORTA_TRY(aorta_device_alloc(s->context->device, bytes, "unit gathered for a dump", &device));
     float *host = malloc(bytes);
-    aorta_status status = host ? gather_to_host(s, shard, count, device, host)
+    aorta_status status = host ? gather_to_host(s, layout, shard, device, host)
                                : AORTA_ERROR(AORTA_MEMORY, "%zu bytes for a dump did not fit in memory", bytes);
-    if (!status) cut(s, unit, host, full);
+    for (int i = 0; i < layout->count && !status; i++) {
+        const struct aorta_layout_parameter *p = &layout->parameters[i];
+        memcpy(full[i], host + p->full_offset, (size_t)(p->rows * p->columns) * sizeof *host);
+    }
     free(host);
     aorta_device_free(s->context->device, device);
     return status;
@@ -334,9 +258,8 @@ static aorta_status build(struct sharded *s) {
     s->slots = table(s, layers, sizeof *s->slots);
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
-    s->reductions = table(s, units, sizeof *s->reductions);
-    s->allocations = table(s, 4 * units + 24, sizeof *s->allocations);
-    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->reductions || !s->allocations)
+    s->allocations = table(s, layers + MOST_OTHER_ALLOCATIONS, sizeof *s->allocations);
+    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->allocations)
         return AORTA_ERROR(AORTA_MEMORY, "the tables of sharding did not fit in memory");
     make_layouts(s);
     AORTA_TRY(make_groups(s));

@@ -11,18 +11,8 @@
 struct gather {
     int unit;
     int slot;
-    struct aorta_piece *unpack; /* device memory; from the staging buffer into the slot */
-    int64_t unpack_count;
     struct aorta_event *gathered; /* on the all-gather stream: the weights are there */
     struct aorta_event *used;     /* on compute: the pass over this unit is queued behind it */
-};
-
-/* Where a unit's gradients are made and how they get to their shard. */
-struct reduction {
-    float *full;              /* the unit's gradients in full */
-    float *packed;            /* the same cut into the shards of all ranks; `full` itself where the layout is flat */
-    struct aorta_piece *pack; /* from `full` into `packed` */
-    int64_t pack_count;
 };
 
 struct sharded {
@@ -45,26 +35,26 @@ struct sharded {
     void **slots;
     int *slot_users; /* by slot: the gather that last filled it in this step; -1: none */
     void *root_slot;
-    /* NULL when all layouts are flat. Shards of all ranks before they are unpacked; after the last gather of a
-     * micro-batch, the root unit's gradients packed for their reduction. */
-    void *staging;
     struct gather *gathers, root;
     int gather_count, gather_issued;
 
-    struct reduction *reductions; /* by unit */
+    /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
     float *root_gradients;
     struct aorta_event *layer_gradients_free[2]; /* on the reduce-scatter stream */
     bool layer_gradients_used[2];                /* in this step */
-    float *layer_staging;   /* a layer's gradients packed; NULL when the layout is flat. Its padding stays zero. */
-    float *zeros;           /* packed as the root unit's padding: its staging held something else before */
-    float *micro_gradients; /* a reduced shard before it is added to those of earlier micro-batches; NULL without */
+    /* A reduced shard before it is added to those of earlier micro-batches, and NULL without. */
+    float *layer_micro_gradients, *root_micro_gradients;
     struct aorta_event *made, *reduced, *now;
     int64_t micro_batch;
     void **allocations;
     int allocation_count;
     struct aorta_arena arena;
 };
+
+/* The pieces that gather a unit's shards into `full` memory, of elements of `size` bytes; returns their number. */
+int aorta_sharded_gather_pieces(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
+                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]);
 
 aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t micro_batch);
 aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,

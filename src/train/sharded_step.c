@@ -20,23 +20,12 @@ static bool overlapping(const struct sharded *s) {
     return s->context->options->distributed.enable_overlap;
 }
 
-static aorta_status unpack(const struct sharded *s, const struct gather *gather) {
-    if (!gather->unpack_count) return NULL;
-    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
-    int64_t bytes = s->layouts[gather->unit].full * (int64_t)aorta_dtype_size(s->context->dtype);
-    int range;
-    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_ALL_GATHER, AORTA_RANGE_COPY,
-                                aorta_model_unit_name(s->context->model, gather->unit), "unpack_parameters", bytes,
-                                &range));
-    AORTA_TRY(aorta_cast_pieces(stream, gather->unpack, gather->unpack_count, s->context->dtype, s->context->dtype, 1));
-    return aorta_train_end(s->context, AORTA_FLOW_ALL_GATHER, range);
-}
-
 /* Queues the all-gather of a unit into `slot` and records `gathered`. */
 static aorta_status run_gather(struct sharded *s, const struct gather *gather, void *slot) {
     const struct aorta_train_context *c = s->context;
-    const struct aorta_layout *layout = &s->layouts[gather->unit];
-    const char *shard = s->copy ? s->copy : (void *)s->parameters;
+    const size_t size = aorta_dtype_size(c->dtype);
+    const char *shards = s->copy ? s->copy : (void *)s->parameters;
+    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
     struct aorta_train_collective collective = {
         .kind = AORTA_ALL_GATHER,
         .flow = AORTA_FLOW_ALL_GATHER,
@@ -44,15 +33,14 @@ static aorta_status run_gather(struct sharded *s, const struct gather *gather, v
         .group = s->group,
         .tag = aorta_model_unit_name(c->model, gather->unit),
         .layer = gather->unit < s->layers ? gather->unit : -1,
-        .send = shard + (size_t)s->bases[gather->unit] * aorta_dtype_size(c->dtype),
-        .receive = layout->flat ? slot : s->staging,
-        .count = (size_t)layout->shard,
+        .pieces = pieces,
+        .piece_count = aorta_sharded_gather_pieces(&s->layouts[gather->unit],
+                                                   shards + (size_t)s->bases[gather->unit] * size, slot, size, pieces),
         .dtype = c->dtype,
     };
     if (!overlapping(s))
         AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_GATHER), compute(s), s->now));
     AORTA_TRY(aorta_train_collect(c, &collective));
-    AORTA_TRY(unpack(s, gather));
     return aorta_event_record(gather->gathered, aorta_train_stream(c, AORTA_FLOW_ALL_GATHER));
 }
 
@@ -106,10 +94,8 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
     if (micro_batch == 0) {
         for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
         s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
-    } else {
-        /* The root's slot is free after its backward pass, the staging after its reduction, which comes last. */
+    } else { /* its slot is free after its backward pass */
         AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->root.used));
-        AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->reduced));
     }
     return run_gather(s, &s->root, s->root_slot);
 }
@@ -128,6 +114,11 @@ static void view_of(const struct sharded *s, int unit, const void *weights, floa
 
 static int gradient_buffer(const struct sharded *s, int unit) {
     return (s->layers - 1 - unit) % 2;
+}
+
+/* Where the unit's gradients are made. */
+static float *full_gradients(const struct sharded *s, int unit) {
+    return unit < s->layers ? s->layer_gradients[gradient_buffer(s, unit)] : s->root_gradients;
 }
 
 static aorta_status acquire_root(struct sharded *s, struct aorta_unit_view *view) {
@@ -151,7 +142,7 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
         int buffer = gradient_buffer(s, unit);
         if (s->layer_gradients_used[buffer]) AORTA_TRY(aorta_stream_wait(compute(s), s->layer_gradients_free[buffer]));
         s->layer_gradients_used[buffer] = true;
-        gradients = s->layer_gradients[buffer];
+        gradients = full_gradients(s, unit);
     }
     view_of(s, unit, s->slots[s->gathers[number].slot], gradients, view);
     return NULL;
@@ -166,16 +157,21 @@ aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, en
     return post ? issue_gathers_through(s, number + 1) : NULL;
 }
 
-static aorta_status pack(struct sharded *s, int unit) {
-    const struct reduction *r = &s->reductions[unit];
-    if (!r->pack_count) return NULL;
-    int range;
-    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_REDUCE_SCATTER, AORTA_RANGE_COPY,
-                                aorta_model_unit_name(s->context->model, unit), "pack_gradients",
-                                s->layouts[unit].full * (int64_t)sizeof(float), &range));
-    AORTA_TRY(aorta_cast_pieces(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), r->pack, r->pack_count,
-                                AORTA_F32, AORTA_F32, 1));
-    return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
+/* Where the sums of this micro-batch go. */
+static float *reduced_gradients(const struct sharded *s, int unit) {
+    if (!s->micro_batch) return s->gradients + s->bases[unit];
+    return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
+}
+
+static int reduction_pieces(const struct aorta_layout *layout, const float *full, float *shard,
+                            struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+    int count = aorta_layout_piece_count(layout);
+    for (int i = 0; i < count; i++) {
+        const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
+        pieces[i] =
+            (struct aorta_comm_piece){full + piece.full_offset, shard + piece.shard_offset, (size_t)piece.count};
+    }
+    return count;
 }
 
 /* Hybrid: the shard is summed over the ranks that hold the same one, on the all-reduce stream. */
@@ -214,12 +210,11 @@ static aorta_status add_to_earlier(struct sharded *s, int unit, const float *sha
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
     struct sharded *s = self(strategy);
     const struct aorta_train_context *c = s->context;
-    const struct aorta_layout *layout = &s->layouts[unit];
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
-    float *shard = s->micro_batch ? s->micro_gradients : s->gradients + s->bases[unit];
+    float *shard = reduced_gradients(s, unit);
+    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
 
     AORTA_TRY(aorta_train_follow(stream, compute(s), s->made));
-    AORTA_TRY(pack(s, unit));
     struct aorta_train_collective collective = {
         .kind = AORTA_REDUCE_SCATTER,
         .flow = AORTA_FLOW_REDUCE_SCATTER,
@@ -227,9 +222,8 @@ aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
         .group = s->group,
         .tag = aorta_model_unit_name(c->model, unit),
         .layer = unit < s->layers ? unit : -1,
-        .send = s->reductions[unit].packed,
-        .receive = shard,
-        .count = (size_t)layout->shard,
+        .pieces = pieces,
+        .piece_count = reduction_pieces(&s->layouts[unit], full_gradients(s, unit), shard, pieces),
         .dtype = AORTA_F32,
     };
     AORTA_TRY(aorta_train_collect(c, &collective));

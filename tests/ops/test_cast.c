@@ -143,39 +143,6 @@ static void fills_and_adds(void **state) {
     }
 }
 
-static void pieces(void **state) {
-    struct rig *rig = *state;
-    double *values = rig_random(rig, AORTA_F32, 2000, 3), *nothing = rig_values(rig, 2000),
-           *expected = rig_values(rig, 2000);
-    float *from = rig_put(rig, AORTA_F32, values, 2000);
-    uint16_t *to = rig_put(rig, AORTA_BF16, nothing, 2000);
-    const struct aorta_piece list[] = {{from, to + 1500, 5}, {from + 5, to, 1200}, {from, to, 0}};
-    for (int i = 0; i < 5; i++) expected[1500 + i] = rig_round(2.0 * values[i], AORTA_BF16);
-    for (int i = 0; i < 1200; i++) expected[i] = rig_round(2.0 * values[5 + i], AORTA_BF16);
-    check_ok(aorta_cast_pieces(rig->stream, rig_put_bytes(rig, list, sizeof list), 3, AORTA_BF16, AORTA_F32, 2.0f));
-    rig_close_to("pieces", rig_get(rig, AORTA_BF16, to, 2000), expected, 2000, 0.0, 0.0);
-}
-
-/* More pieces than a GPU looks at in one go, some of them long. */
-static void many_pieces(void **state) {
-    enum { PIECES = 600, LONG = 5000, COUNT = PIECES * 10 + 6 * LONG };
-    struct rig *rig = *state;
-    double *values = rig_random(rig, AORTA_BF16, COUNT, 3), *nothing = rig_values(rig, COUNT);
-    uint16_t *from = rig_put(rig, AORTA_BF16, values, COUNT);
-    float *to = rig_put(rig, AORTA_F32, nothing, COUNT);
-    static struct aorta_piece list[PIECES];
-    int64_t at = 0;
-    for (int i = 0; i < PIECES; i++) {
-        int64_t count = i % 100 == 99 ? LONG : i % 11;
-        list[i] = (struct aorta_piece){from + at, to + at, count};
-        at += count;
-    }
-    for (int64_t i = 0; i < COUNT; i++) values[i] = i < at ? 0.5 * values[i] : 0.0;
-    check_ok(
-        aorta_cast_pieces(rig->stream, rig_put_bytes(rig, list, sizeof list), PIECES, AORTA_F32, AORTA_BF16, 0.5f));
-    rig_close_to("pieces", rig_get(rig, AORTA_F32, to, COUNT), values, COUNT, 0.0, 0.0);
-}
-
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
@@ -186,7 +153,6 @@ static void wrong_arguments(void **state) {
     check_fails(aorta_cast(rig->stream, some, AORTA_F32, NULL, AORTA_F32, 1, 1.0f), AORTA_INTERNAL, "from is NULL");
     check_fails(aorta_fill(rig->stream, some, AORTA_F32, -5, 1.0f), AORTA_INTERNAL, "count is -5");
     check_fails(aorta_add(rig->stream, NULL, some, AORTA_F32, 5, 1.0f), AORTA_INTERNAL, "to is NULL");
-    check_fails(aorta_cast_pieces(rig->stream, NULL, 2, AORTA_F32, AORTA_F32, 1.0f), AORTA_INTERNAL, "pieces is NULL");
     check_ok(aorta_cast(rig->stream, NULL, AORTA_F32, NULL, AORTA_F16, 0, 1.0f));
 }
 
@@ -196,8 +162,6 @@ int main(void) {
                                        cmocka_unit_test(bf16_rounds_to_nearest_even),
                                        rig_test(casts_and_scales),
                                        rig_test(fills_and_adds),
-                                       rig_test(pieces),
-                                       rig_test(many_pieces),
                                        rig_test(wrong_arguments)};
     return rig_run_tests("ops: cast", tests);
 }

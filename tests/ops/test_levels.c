@@ -122,9 +122,9 @@ static aorta_status linear(const struct aorta_cpu_ops *ops, enum aorta_dtype dty
 
 static aorta_status casts(const struct aorta_cpu_ops *ops, enum aorta_dtype dtype, struct memory *m) {
     struct aorta_cast_args args = {
-        .piece = {m->in[0], m->out[2], 3001}, .to_dtype = dtype, .from_dtype = dtype, .scale = 0.5f};
+        .from = m->in[0], .to = m->out[2], .count = 3001, .to_dtype = dtype, .from_dtype = dtype, .scale = 0.5f};
     AORTA_TRY(ops->add(&args));
-    args.piece.to = m->out[0];
+    args.to = m->out[0];
     AORTA_TRY(ops->cast(&args));
     const struct aorta_fill_args fill = {m->out[1], dtype, 1025, 0.25f};
     return ops->fill(&fill);

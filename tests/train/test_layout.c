@@ -74,6 +74,33 @@ static void check_flat(const struct aorta_layout *layout, const int64_t *map) {
         if (map[i] >= 0) assert_int_equal(map[i], i);
 }
 
+/* Pieces carry every run to its place in full memory, from zeros to zeros where there is none, and overlap nowhere. */
+static void check_pieces(const struct aorta_layout *layout, const int64_t *map) {
+    char *written = calloc((size_t)layout->full, 1), *sent = calloc((size_t)layout->shard, 1);
+    assert_true(written && sent);
+    int64_t places = 0, moved = 0;
+    for (int i = 0; i < aorta_layout_piece_count(layout); i++) {
+        struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
+        assert_int_equal(piece.shard_offset % AORTA_LAYOUT_ALIGNMENT, 0);
+        assert_int_equal(piece.full_offset % AORTA_LAYOUT_ALIGNMENT, 0);
+        assert_true(piece.shard_offset + piece.count <= layout->shard);
+        assert_true(piece.full_offset + layout->ranks * piece.count <= layout->full);
+        for (int64_t at = 0; at < piece.count; at++) assert_int_equal(sent[piece.shard_offset + at]++, 0);
+        for (int64_t at = 0; at < layout->ranks * piece.count; at++) {
+            int64_t full = piece.full_offset + at;
+            int64_t shard = at / piece.count * layout->shard + piece.shard_offset + at % piece.count;
+            assert_int_equal(written[full]++, 0);
+            if (map[shard] < 0) continue; /* padding */
+            assert_int_equal(map[shard], full);
+            moved++;
+        }
+    }
+    for (int64_t i = 0; i < layout->shard * layout->ranks; i++) places += map[i] >= 0;
+    assert_int_equal(moved, places);
+    free(sent);
+    free(written);
+}
+
 /* torch.chunk on dimension 0: rank r holds rows [r·c, (r+1)·c) with c = ceil(rows / ranks). */
 static void check_chunks(const struct aorta_layout *layout, const struct shape *shape) {
     for (int parameter = 0; parameter < shape->count; parameter++) {
@@ -101,6 +128,7 @@ static void check_one(const struct shape *shape, int ranks, bool flat) {
     assert_int_equal(layout.shard % AORTA_LAYOUT_ALIGNMENT, 0);
     int64_t *map = map_of(&layout);
     check_complete(&layout, shape, map);
+    check_pieces(&layout, map);
     if (layout.flat)
         check_flat(&layout, map);
     else

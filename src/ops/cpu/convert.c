@@ -82,18 +82,17 @@ aorta_status AORTA_ISA_NAME(cast)(const void *args) {
     const struct aorta_cast_args *a = args;
     const float scale = a->scale;
     if (a->to_dtype == a->from_dtype && scale == 1.0f) {
-        if (a->piece.count > 0)
-            memcpy(a->piece.to, a->piece.from, (size_t)a->piece.count * aorta_dtype_size(a->to_dtype));
+        if (a->count > 0) memcpy(a->to, a->from, (size_t)a->count * aorta_dtype_size(a->to_dtype));
         return NULL;
     }
     float in[AORTA_BLOCK], out[AORTA_BLOCK];
-    for (int64_t i = 0; i < a->piece.count; i += AORTA_BLOCK) {
-        int64_t n = block_length(i, a->piece.count);
-        const float *from = block_read(a->piece.from, a->from_dtype, i, n, in);
-        float *to = block_target(a->piece.to, a->to_dtype, i, out);
+    for (int64_t i = 0; i < a->count; i += AORTA_BLOCK) {
+        int64_t n = block_length(i, a->count);
+        const float *from = block_read(a->from, a->from_dtype, i, n, in);
+        float *to = block_target(a->to, a->to_dtype, i, out);
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) to[j] = scale * from[j];
-        block_write(a->piece.to, a->to_dtype, i, n, to);
+        block_write(a->to, a->to_dtype, i, n, to);
     }
     return NULL;
 }
@@ -118,13 +117,13 @@ aorta_status AORTA_ISA_NAME(add)(const void *args) {
     const struct aorta_cast_args *a = args;
     const float scale = a->scale;
     float in[AORTA_BLOCK], sum[AORTA_BLOCK];
-    for (int64_t i = 0; i < a->piece.count; i += AORTA_BLOCK) {
-        int64_t n = block_length(i, a->piece.count);
-        const float *from = block_read(a->piece.from, a->to_dtype, i, n, in);
-        float *to = (float *)block_read(a->piece.to, a->to_dtype, i, n, sum);
+    for (int64_t i = 0; i < a->count; i += AORTA_BLOCK) {
+        int64_t n = block_length(i, a->count);
+        const float *from = block_read(a->from, a->to_dtype, i, n, in);
+        float *to = (float *)block_read(a->to, a->to_dtype, i, n, sum);
 #pragma omp simd
         for (int64_t j = 0; j < n; j++) to[j] += scale * from[j];
-        block_write(a->piece.to, a->to_dtype, i, n, to);
+        block_write(a->to, a->to_dtype, i, n, to);
     }
     return NULL;
 }

@@ -9,7 +9,6 @@
 #include "ops/kernels/arguments.h"
 
 AORTA_MUST_USE aorta_status aorta_ops_gpu_cast(struct aorta_stream *stream, const void *args);
-AORTA_MUST_USE aorta_status aorta_ops_gpu_cast_pieces(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_fill(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_add(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_gelu_forward(struct aorta_stream *stream, const void *args);

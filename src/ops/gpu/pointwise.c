@@ -9,17 +9,7 @@ static struct aorta_gpu_grid grid_of(int64_t count) {
 
 aorta_status aorta_ops_gpu_cast(struct aorta_stream *stream, const void *args) {
     const struct aorta_cast_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cast, grid_of(a->piece.count), a, sizeof *a);
-}
-
-/* The sizes of the pieces are known on the device alone: as many blocks as run at once, which share the tiles. */
-aorta_status aorta_ops_gpu_cast_pieces(struct aorta_stream *stream, const void *args) {
-    const struct aorta_cast_pieces_args *a = args;
-    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
-    const int resident = gpu->max_threads_per_multiprocessor / AORTA_POINTWISE_THREADS;
-    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)(gpu->multiprocessors * resident)},
-                                        .threads = {AORTA_POINTWISE_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cast_pieces, grid, a, sizeof *a);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cast, grid_of(a->count), a, sizeof *a);
 }
 
 aorta_status aorta_ops_gpu_fill(struct aorta_stream *stream, const void *args) {
@@ -29,7 +19,7 @@ aorta_status aorta_ops_gpu_fill(struct aorta_stream *stream, const void *args) {
 
 aorta_status aorta_ops_gpu_add(struct aorta_stream *stream, const void *args) {
     const struct aorta_cast_args *a = args;
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_add, grid_of(a->piece.count), a, sizeof *a);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_add, grid_of(a->count), a, sizeof *a);
 }
 
 static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {

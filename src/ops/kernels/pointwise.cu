@@ -13,47 +13,13 @@ DEVICE int64_t first_element() {
     return ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
 }
 
-DEVICE void cast_chunk(const aorta_piece &piece, aorta_dtype to, aorta_dtype from, float scale, int64_t first) {
-    const int count = within(first, piece.count, 8);
-    if (count == 0) return;
-    float value[8];
-    load8_any(piece.from, from, first, count, value);
-    for (int i = 0; i < 8; i++) value[i] *= scale;
-    store8_any(piece.to, to, first, count, value);
-}
-
 KERNEL(AORTA_POINTWISE_THREADS, cast, aorta_cast_args) {
-    cast_chunk(a.piece, a.to_dtype, a.from_dtype, a.scale, first_element());
-}
-
-/* Pieces are of any size: they are cut into tiles, and the tiles dealt out to the blocks. 256 pieces at a time, of
- * which `end` says how many tiles lie up to and including each. */
-KERNEL(AORTA_POINTWISE_THREADS, cast_pieces, aorta_cast_pieces_args) {
-    __shared__ int64_t end[AORTA_POINTWISE_THREADS];
-    const int t = (int)threadIdx.x;
-    for (int64_t base = 0; base < a.piece_count; base += AORTA_POINTWISE_THREADS) {
-        end[t] = base + t < a.piece_count ? divide_up(a.pieces[base + t].count, AORTA_TILE) : 0;
-        __syncthreads();
-        for (int step = 1; step < AORTA_POINTWISE_THREADS; step *= 2) { /* sums of ever more neighbours */
-            const int64_t before = t >= step ? end[t - step] : 0;
-            __syncthreads();
-            end[t] += before;
-            __syncthreads();
-        }
-        for (int64_t tile = blockIdx.x; tile < end[AORTA_POINTWISE_THREADS - 1]; tile += gridDim.x) {
-            int low = 0, high = AORTA_POINTWISE_THREADS - 1; /* the first piece that ends behind the tile */
-            while (low < high) {
-                const int middle = (low + high) / 2;
-                if (end[middle] > tile)
-                    high = middle;
-                else
-                    low = middle + 1;
-            }
-            const int64_t begin = low > 0 ? end[low - 1] : 0;
-            cast_chunk(a.pieces[base + low], a.to_dtype, a.from_dtype, a.scale, (tile - begin) * AORTA_TILE + t * 8);
-        }
-        __syncthreads();
-    }
+    const int64_t first = first_element();
+    const int count = within(first, a.count, 8);
+    float value[8];
+    load8_any(a.from, a.from_dtype, first, count, value);
+    for (int i = 0; i < 8; i++) value[i] *= a.scale;
+    store8_any(a.to, a.to_dtype, first, count, value);
 }
 
 KERNEL(AORTA_POINTWISE_THREADS, fill, aorta_fill_args) {
@@ -65,12 +31,12 @@ KERNEL(AORTA_POINTWISE_THREADS, fill, aorta_fill_args) {
 
 KERNEL(AORTA_POINTWISE_THREADS, add, aorta_cast_args) {
     const int64_t first = first_element();
-    const int count = within(first, a.piece.count, 8);
+    const int count = within(first, a.count, 8);
     float from[8], to[8];
-    load8_any(a.piece.from, a.from_dtype, first, count, from);
-    load8_any(a.piece.to, a.to_dtype, first, count, to);
+    load8_any(a.from, a.from_dtype, first, count, from);
+    load8_any(a.to, a.to_dtype, first, count, to);
     for (int i = 0; i < 8; i++) to[i] += a.scale * from[i];
-    store8_any(a.piece.to, a.to_dtype, first, count, to);
+    store8_any(a.to, a.to_dtype, first, count, to);
 }
 
 /* Φ(x) and φ(x) from one exponential, as src/ops/cpu/math.h has it. */
