@@ -88,6 +88,11 @@ void aorta_status_free(aorta_status status) {
     free(status);
 }
 
+aorta_status aorta_status_copy(aorta_status status) {
+    if (!status) return NULL;
+    return aorta_error_at(status->file, status->line, status->code, "%s", status->message);
+}
+
 aorta_status aorta_status_join(aorta_status first, aorta_status second) {
     if (!first) return second;
     aorta_status_free(second);

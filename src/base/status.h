@@ -57,6 +57,9 @@ const char *aorta_status_file(aorta_status status);    /* source file that raise
 int aorta_status_line(aorta_status status);
 void aorta_status_free(aorta_status status); /* NULL is fine */
 
+/* The same failure once more, with its place; NULL for NULL. */
+AORTA_MUST_USE aorta_status aorta_status_copy(aorta_status status);
+
 /* Keeps the first of two failures and frees the second: for clean-up paths that can fail too. */
 AORTA_MUST_USE aorta_status aorta_status_join(aorta_status first, aorta_status second);
 

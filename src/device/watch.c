@@ -34,6 +34,5 @@ aorta_status aorta_watch_end(struct aorta_device *device, aorta_status status) {
     if (!failure) return status;
     /* What the driver says now are consequences. */
     aorta_status_free(status);
-    return aorta_error_at(aorta_status_file(failure), aorta_status_line(failure), aorta_status_code(failure), "%s",
-                          aorta_status_message(failure));
+    return aorta_status_copy(failure);
 }

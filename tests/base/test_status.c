@@ -26,10 +26,24 @@ static void test_join_keeps_the_first(void **state) {
     assert_null(aorta_status_join(NULL, NULL));
 }
 
+static void test_a_copy_says_the_same(void **state) {
+    (void)state;
+    aorta_status status = fail_below(1), copy = aorta_status_copy(status);
+    assert_ptr_not_equal(copy, status);
+    assert_int_equal(aorta_status_code(copy), AORTA_IO);
+    assert_int_equal(aorta_status_line(copy), aorta_status_line(status));
+    assert_string_equal(aorta_status_file(copy), aorta_status_file(status));
+    assert_string_equal(aorta_status_message(copy), aorta_status_message(status));
+    aorta_status_free(status);
+    aorta_status_free(copy);
+    assert_null(aorta_status_copy(NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_context_is_put_in_front),
         cmocka_unit_test(test_join_keeps_the_first),
+        cmocka_unit_test(test_a_copy_says_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

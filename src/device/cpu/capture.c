@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
-}
-
 /* ---- branches ---- */
 
 static struct branch *make_branch(struct capture *capture, struct cpu_stream *stream) {
@@ -22,18 +18,15 @@ static struct branch *make_branch(struct capture *capture, struct cpu_stream *st
     recording->branches = grown;
     struct branch *branch = calloc(1, sizeof *branch);
     if (!branch) return NULL;
-    branch->capture = capture;
-    branch->stream = stream;
-    branch->index = index;
-    branch->priority = stream->base.priority;
-    branch->share = stream->base.share;
-    branch->part = stream->base.part;
-    memcpy(branch->name, stream->base.name, sizeof branch->name);
-    if (!aorta_reach_extend(&branch->reach, index + 1)) {
+    if (!aorta_capture_branch_open(&branch->base, index, stream->base.name)) {
         free(branch);
         return NULL;
     }
-    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
+    branch->capture = capture;
+    branch->stream = stream;
+    branch->priority = stream->base.priority;
+    branch->share = stream->base.share;
+    branch->part = stream->base.part;
     recording->branches[index] = branch;
     recording->branch_count++;
     stream->branch = branch;
@@ -43,7 +36,7 @@ static struct branch *make_branch(struct capture *capture, struct cpu_stream *st
 void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording) {
     for (size_t i = 0; i < recording->branch_count; i++) {
         struct branch *branch = recording->branches[i];
-        free(branch->reach.counts);
+        free(branch->base.reach.counts);
         free(branch->program);
         free(branch);
     }
@@ -73,14 +66,14 @@ aorta_status aorta_cpu_capture_append(struct branch *branch, const struct comman
                                       size_t bytes) {
     size_t needed = aorta_cpu_command_bytes(bytes);
     if (!needed) {
-        return aorta_cpu_capture_break(
-            branch->capture, AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
+        return aorta_capture_break(&branch->capture->state,
+                                   AORTA_ERROR(AORTA_INTERNAL, "%zu bytes of kernel arguments are too many", bytes));
     }
     void *place = program_extend(branch, needed);
-    if (!place) return aorta_cpu_capture_break(branch->capture, no_memory());
+    if (!place) return aorta_capture_break(&branch->capture->state, aorta_capture_no_memory());
     aorta_cpu_command_write(place, command, args, bytes);
     if (is_node(command->kind)) {
-        branch->reach.counts[branch->index]++;
+        branch->base.reach.counts[branch->base.index]++;
         branch->capture->recording.node_count++;
     }
     return NULL;
@@ -88,14 +81,9 @@ aorta_status aorta_cpu_capture_append(struct branch *branch, const struct comman
 
 /* ---- capture ---- */
 
-aorta_status aorta_cpu_capture_break(struct capture *capture, aorta_status error) {
-    if (!capture->broken) capture->broken = aorta_cpu_copy_status(error);
-    return error;
-}
-
 void aorta_cpu_capture_release(struct capture *capture) {
-    if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
-    aorta_status_free(capture->broken);
+    if (!capture || atomic_fetch_sub(&capture->state.references, 1) > 1) return;
+    aorta_status_free(capture->state.broken);
     free(capture);
 }
 
@@ -107,12 +95,12 @@ static void close_capture(struct capture *capture) {
         branch->stream = NULL;
         branch->capture = NULL;
     }
-    capture->active = false;
+    capture->state.active = false;
 }
 
 static void abandon(struct capture *capture) {
     close_capture(capture);
-    aorta_cpu_recording_free(capture->device, &capture->recording);
+    aorta_cpu_recording_free(capture->state.device, &capture->recording);
     aorta_cpu_capture_release(capture);
 }
 
@@ -121,26 +109,25 @@ void aorta_cpu_capture_leave(struct cpu_stream *stream) {
     struct capture *capture = branch->capture;
     stream->branch = NULL;
     branch->stream = NULL;
-    if (branch->index == 0) {
+    if (branch->base.index == 0) {
         abandon(capture);
         return;
     }
-    aorta_status_free(aorta_cpu_capture_break(
-        capture, AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", stream->base.name)));
+    aorta_status_free(aorta_capture_break(&capture->state, aorta_capture_stream_destroyed(stream->base.name)));
 }
 
 aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event) {
     struct capture *capture = branch->capture;
     struct recording *recording = &capture->recording;
     struct mark **grown = realloc(recording->marks, (recording->mark_count + 1) * sizeof(struct mark *));
-    if (!grown) return aorta_cpu_capture_break(capture, no_memory());
+    if (!grown) return aorta_capture_break(&capture->state, aorta_capture_no_memory());
     recording->marks = grown;
     struct reach reach = {0};
     struct mark *mark =
-        aorta_reach_merge(&reach, &branch->reach) ? aorta_cpu_mark_take(marks_of(capture->device)) : NULL;
+        aorta_reach_merge(&reach, &branch->base.reach) ? aorta_cpu_mark_take(marks_of(capture->state.device)) : NULL;
     if (!mark) {
         free(reach.counts);
-        return aorta_cpu_capture_break(capture, no_memory());
+        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
     }
     recording->marks[recording->mark_count++] = mark;
     struct command command = {.kind = COMMAND_RECORD, .as.mark = mark};
@@ -150,46 +137,25 @@ aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *e
         return status;
     }
     struct capture *before = event->capture;
-    atomic_fetch_add(&capture->references, 1);
+    atomic_fetch_add(&capture->state.references, 1);
     event->capture = capture;
     aorta_cpu_capture_release(before);
-    aorta_cpu_mark_release(marks_of(capture->device), event->latest);
+    aorta_cpu_mark_release(marks_of(capture->state.device), event->latest);
     event->latest = aorta_cpu_mark_retain(mark);
     free(event->reach.counts);
     event->reach = reach;
     return NULL;
 }
 
-/* Why this stream may not wait for this event, or NULL. */
-static aorta_status check_wait(struct cpu_stream *stream, struct cpu_event *event) {
-    const char *name = stream->base.name;
-    if (!event->capture) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
-                           "outside the capture",
-                           name, event->recorded_on);
-    }
-    if (!event->capture->active) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
-                           "ended: it orders that graph only",
-                           name, event->recorded_on);
-    }
-    if (stream->branch && stream->branch->capture != event->capture) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
-                           name, event->recorded_on);
-    }
-    return NULL;
-}
-
 aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event) {
-    aorta_status status = check_wait(stream, event);
-    if (status) return stream->branch ? aorta_cpu_capture_break(stream->branch->capture, status) : status;
+    aorta_status status =
+        aorta_capture_check_wait(stream->base.name, stream->branch ? &stream->branch->capture->state : NULL,
+                                 event->capture ? &event->capture->state : NULL, event->recorded_on);
+    if (status) return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
     struct capture *capture = event->capture;
     struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
-    if (!branch || !aorta_reach_merge(&branch->reach, &event->reach))
-        return aorta_cpu_capture_break(capture, no_memory());
+    if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach))
+        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
     struct command command = {.kind = COMMAND_WAIT, .as.mark = event->latest};
     return aorta_cpu_capture_append(branch, &command, NULL, 0);
 }
@@ -197,48 +163,39 @@ aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event 
 aorta_status aorta_cpu_capture_begin(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     if (stream->branch) {
-        return aorta_cpu_capture_break(stream->branch->capture,
-                                       AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
+        return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
     }
     struct capture *capture = calloc(1, sizeof *capture);
-    if (!capture) return no_memory();
-    capture->references = 1;
-    capture->device = base->device;
-    capture->active = true;
+    if (!capture) return aorta_capture_no_memory();
+    capture->state.references = 1;
+    capture->state.device = base->device;
+    capture->state.active = true;
     if (make_branch(capture, stream)) return NULL;
     abandon(capture);
-    return no_memory();
+    return aorta_capture_no_memory();
 }
 
 bool aorta_cpu_stream_capturing(const struct aorta_stream *stream) {
     return ((const struct cpu_stream *)stream)->branch != NULL;
 }
 
-/* AORTA_DEVICE naming the first stream whose last node does not come before the end of the first branch. */
+/* All of them are joined, or the first that is not is named. */
 static aorta_status check_joined(const struct recording *recording) {
-    const struct branch *origin = recording->branches[0];
-    for (size_t i = 1; i < recording->branch_count; i++) {
-        const struct branch *branch = recording->branches[i];
-        if (aorta_reach_of(&origin->reach, i) >= aorta_reach_of(&branch->reach, i)) continue;
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
-                           "let %s wait for it first",
-                           origin->name, branch->name, branch->name, origin->name);
-    }
+    for (size_t i = 1; i < recording->branch_count; i++)
+        AORTA_TRY(aorta_capture_check_joined(&recording->branches[0]->base, &recording->branches[i]->base));
     return NULL;
 }
 
 aorta_status aorta_cpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
     struct branch *branch = cpu_stream(base)->branch;
-    if (!branch) return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", base->name);
+    if (!branch) return aorta_capture_not_begun(base->name);
     struct capture *capture = branch->capture;
-    if (branch->index != 0) {
-        return aorta_cpu_capture_break(capture, AORTA_ERROR(AORTA_DEVICE,
-                                                            "stream %s cannot end the capture: it began on stream %s",
-                                                            base->name, capture->recording.branches[0]->name));
+    if (branch->base.index != 0) {
+        return aorta_capture_break(&capture->state,
+                                   aorta_capture_begun_elsewhere(base->name, &capture->recording.branches[0]->base));
     }
-    aorta_status status = capture->broken;
-    capture->broken = NULL;
+    aorta_status status = capture->state.broken;
+    capture->state.broken = NULL;
     if (status) {
         status = aorta_annotate(status, "the capture on stream %s was broken", base->name);
     } else {
@@ -249,7 +206,7 @@ aorta_status aorta_cpu_capture_end(struct aorta_stream *base, struct aorta_graph
         return status;
     }
     close_capture(capture);
-    status = aorta_cpu_graph_create(capture->device, &capture->recording, graph);
+    status = aorta_cpu_graph_create(capture->state.device, &capture->recording, graph);
     aorta_cpu_capture_release(capture);
     return status;
 }

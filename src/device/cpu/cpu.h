@@ -7,7 +7,7 @@
 #define AORTA_DEVICE_CPU_CPU_H
 
 #include "device/backend.h"
-#include "device/reach.h"
+#include "device/capture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,8 +51,6 @@ struct mark *aorta_cpu_mark_take(struct mark_pool *pool); /* with one reference;
 struct mark *aorta_cpu_mark_retain(struct mark *mark);
 void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark); /* NULL is fine */
 void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure);     /* copies the failure, stamps, opens */
-
-aorta_status aorta_cpu_copy_status(aorta_status status); /* NULL for NULL */
 
 /* ---- commands ---- */
 
@@ -147,15 +145,13 @@ aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 /* ---- capture.c: recording commands instead of running them ---- */
 
 struct branch { /* what one stream does in a graph */
+    struct capture_branch base;
     struct capture *capture;
     struct cpu_stream *stream; /* while captured */
-    size_t index;              /* 0: the stream that capture began on */
-    char name[64];
     enum aorta_priority priority;
     double share; /* as the stream's */
     int part;
-    struct reach reach; /* what comes before its next node */
-    char *program;      /* commands one behind the other */
+    char *program; /* commands one behind the other */
     size_t length, capacity;
     /* replay */
     struct runner runner;
@@ -173,10 +169,7 @@ struct recording { /* first owned by the capture, then by the graph */
 };
 
 struct capture {
-    _Atomic int references; /* captured streams' and events' */
-    struct aorta_device *device;
-    bool active;
-    aorta_status broken; /* first error inside; the capture's end returns it */
+    struct capture_state state;
     struct recording recording;
 };
 
@@ -185,8 +178,6 @@ aorta_status aorta_cpu_capture_append(struct branch *branch, const struct comman
 /* Both are told only of captured streams or events. The event is locked. */
 aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event);
 aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event);
-/* Keeps a copy of the error as the one that broke the capture, and returns it. */
-aorta_status aorta_cpu_capture_break(struct capture *capture, aorta_status error);
 void aorta_cpu_capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
 void aorta_cpu_capture_release(struct capture *capture); /* NULL is fine */
 void aorta_cpu_recording_free(struct aorta_device *device, struct recording *recording);

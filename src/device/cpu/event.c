@@ -76,28 +76,21 @@ aorta_status aorta_cpu_stream_wait(struct aorta_stream *stream_base, struct aort
     return status;
 }
 
-static aorta_status only_orders(const struct cpu_event *event) {
-    return AORTA_ERROR(AORTA_DEVICE,
-                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
-                       "end of its own; record it outside, or use a timestamp",
-                       event->recorded_on);
-}
-
 aorta_status aorta_cpu_event_synchronize(struct aorta_event *base) {
     struct cpu_event *event = cpu_event(base);
     aorta_status status = NULL;
     struct mark *mark = NULL;
     pthread_mutex_lock(&event->lock);
     if (event->capture) {
-        status = only_orders(event);
-        if (event->capture->active) status = aorta_cpu_capture_break(event->capture, status);
+        status = aorta_capture_only_orders(event->recorded_on);
+        if (event->capture->state.active) status = aorta_capture_break(&event->capture->state, status);
     } else if (event->latest) {
         mark = aorta_cpu_mark_retain(event->latest);
     }
     pthread_mutex_unlock(&event->lock);
     if (!mark) return status;
     aorta_cpu_gate_wait(&mark->reached);
-    status = aorta_cpu_copy_status(mark->failure);
+    status = aorta_status_copy(mark->failure);
     aorta_cpu_mark_release(marks_of(base->device), mark);
     return status;
 }
@@ -112,12 +105,12 @@ bool aorta_cpu_event_done(struct aorta_event *base) {
 
 static aorta_status time_of(struct cpu_event *event, int64_t *time_ns) {
     struct mark *mark = event->latest;
-    if (event->capture) return only_orders(event);
+    if (event->capture) return aorta_capture_only_orders(event->recorded_on);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
     if (!aorta_cpu_gate_is_open(&mark->reached)) {
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
     }
-    if (mark->failure) return aorta_cpu_copy_status(mark->failure);
+    if (mark->failure) return aorta_status_copy(mark->failure);
     *time_ns = mark->time_ns;
     return NULL;
 }

@@ -21,7 +21,7 @@ static void run_program(struct branch *branch, struct runner *runner) {
 /* A failure has reached the first branch through the marks by the time it ends, as every branch is joined to it. */
 static void *work(void *user) {
     struct branch *branch = user;
-    aorta_cpu_thread_settle(branch->name, branch->priority);
+    aorta_cpu_thread_settle(branch->base.name, branch->priority);
     for (;;) {
         aorta_cpu_gate_wait(&branch->start);
         if (branch->stop) return NULL;
@@ -46,8 +46,8 @@ static void stop_branches(struct recording *recording) {
 static aorta_status start_branches(struct recording *recording) {
     for (size_t i = 1; i < recording->branch_count; i++) {
         struct branch *branch = recording->branches[i];
-        branch->runner.name = branch->name;
-        AORTA_TRY(aorta_annotate(aorta_cpu_thread_start(&branch->thread, work, branch, branch->name), "graph"));
+        branch->runner.name = branch->base.name;
+        AORTA_TRY(aorta_annotate(aorta_cpu_thread_start(&branch->thread, work, branch, branch->base.name), "graph"));
         branch->started = true;
         if (branch->share > 0) AORTA_TRY(aorta_cpu_thread_bind(branch->thread, branch->share, branch->part));
     }
@@ -91,12 +91,12 @@ void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner) {
 
 /* A graph cannot hold another: replaying one runs on the thread of its stream, which a branch does not have. */
 static aorta_status refuse_nesting(struct cpu_graph *graph, struct branch *branch) {
-    return aorta_cpu_capture_break(
-        branch->capture,
+    return aorta_capture_break(
+        &branch->capture->state,
         AORTA_ERROR(AORTA_DEVICE,
                     "the graph captured on stream %s (%zu nodes) cannot be launched on stream %s while "
                     "that is being captured",
-                    graph->recording.branches[0]->name, graph->base.node_count, branch->name));
+                    graph->recording.branches[0]->base.name, graph->base.node_count, branch->base.name));
 }
 
 aorta_status aorta_cpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {

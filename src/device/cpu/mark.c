@@ -4,12 +4,6 @@
 
 #include <stdlib.h>
 
-aorta_status aorta_cpu_copy_status(aorta_status status) {
-    if (!status) return NULL;
-    return aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s",
-                          aorta_status_message(status));
-}
-
 void aorta_cpu_mark_pool_create(struct mark_pool *pool) {
     *pool = (struct mark_pool){0};
     pthread_mutex_init(&pool->lock, NULL);
@@ -54,7 +48,7 @@ void aorta_cpu_mark_release(struct mark_pool *pool, struct mark *mark) {
 }
 
 void aorta_cpu_mark_reach(struct mark *mark, aorta_status failure) {
-    mark->failure = aorta_cpu_copy_status(failure);
+    mark->failure = aorta_status_copy(failure);
     mark->time_ns = aorta_clock_ns();
     aorta_cpu_gate_open(&mark->reached);
 }

@@ -45,7 +45,7 @@ static aorta_status run_record(struct runner *runner, const struct command *comm
 static aorta_status run_wait(struct runner *runner, const struct command *command) {
     (void)runner;
     aorta_cpu_gate_wait(&command->as.mark->reached);
-    return aorta_cpu_copy_status(command->as.mark->failure);
+    return aorta_status_copy(command->as.mark->failure);
 }
 
 /* Runs of one graph follow each other in the order of their launches, whatever streams they were launched on. A run
@@ -142,11 +142,11 @@ bool aorta_cpu_stream_idle(struct aorta_stream *stream) {
 aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     struct cpu_stream *stream = cpu_stream(base);
     if (stream->branch) {
-        return aorta_cpu_capture_break(
-            stream->branch->capture,
+        return aorta_capture_break(
+            &stream->branch->capture->state,
             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
     }
-    if (aorta_cpu_queue_idle(&stream->queue)) return aorta_cpu_copy_status(stream->runner.failure);
+    if (aorta_cpu_queue_idle(&stream->queue)) return aorta_status_copy(stream->runner.failure);
     struct mark_pool *pool = marks_of(base->device);
     struct mark *end = aorta_cpu_mark_take(pool);
     if (!end) return AORTA_ERROR(AORTA_MEMORY, "no host memory to synchronise stream %s", base->name);
@@ -157,7 +157,7 @@ aorta_status aorta_cpu_stream_synchronize(struct aorta_stream *base) {
     } else {
         aorta_cpu_gate_wait(&end->reached);
         stream->queue.known = stream->queue.pushed; /* the worker may not have counted the record itself yet */
-        status = aorta_cpu_copy_status(end->failure);
+        status = aorta_status_copy(end->failure);
     }
     aorta_cpu_mark_release(pool, end);
     return status;

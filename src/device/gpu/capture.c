@@ -17,10 +17,6 @@ struct gpu_graph {
     struct gpu_notes notes;
 };
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "no host memory for the graph being captured");
-}
-
 /* ---- branches ---- */
 
 static struct gpu_branch *make_branch(struct gpu_capture *capture, struct gpu_stream *stream) {
@@ -30,13 +26,12 @@ static struct gpu_branch *make_branch(struct gpu_capture *capture, struct gpu_st
     capture->branches = grown;
     struct gpu_branch *branch = calloc(1, sizeof *branch);
     if (!branch) return NULL;
-    *branch = (struct gpu_branch){.capture = capture, .stream = stream, .index = index};
-    memcpy(branch->name, stream->base.name, sizeof branch->name);
-    if (!aorta_reach_extend(&branch->reach, index + 1)) {
+    if (!aorta_capture_branch_open(&branch->base, index, stream->base.name)) {
         free(branch);
         return NULL;
     }
-    branch->reach.counts[index] = 1; /* the fork itself, so that a branch without nodes must be joined too */
+    branch->capture = capture;
+    branch->stream = stream;
     capture->branches[index] = branch;
     capture->branch_count++;
     stream->branch = branch;
@@ -45,7 +40,7 @@ static struct gpu_branch *make_branch(struct gpu_capture *capture, struct gpu_st
 
 /* Lets all streams go and ends the capture; events may still refer to it. The vendor's capture has ended. */
 static void close_capture(struct gpu_capture *capture) {
-    const struct gpu_api *api = &gpu_device(capture->device)->driver.api;
+    const struct gpu_api *api = &gpu_device(capture->state.device)->driver.api;
     for (size_t i = 0; i < capture->branch_count; i++) {
         struct gpu_branch *branch = capture->branches[i];
         if (branch->stream) {
@@ -53,31 +48,26 @@ static void close_capture(struct gpu_capture *capture) {
             branch->stream->stamp_count = 0;
         }
         if (branch->doomed) api->stream_destroy(branch->doomed);
-        free(branch->reach.counts);
+        free(branch->base.reach.counts);
         free(branch);
     }
     free(capture->branches);
     capture->branches = NULL;
     capture->branch_count = 0;
-    capture->active = false;
+    capture->state.active = false;
 }
 
 void aorta_gpu_capture_release(struct gpu_capture *capture) {
-    if (!capture || atomic_fetch_sub(&capture->references, 1) > 1) return;
-    aorta_status_free(capture->broken);
+    if (!capture || atomic_fetch_sub(&capture->state.references, 1) > 1) return;
+    aorta_status_free(capture->state.broken);
     aorta_gpu_run_free(capture->run);
     aorta_gpu_notes_free(&capture->notes);
     free(capture);
 }
 
-aorta_status aorta_gpu_capture_break(struct gpu_capture *capture, aorta_status error) {
-    if (!capture->broken) capture->broken = aorta_gpu_copy_status(error);
-    return error;
-}
-
 /* Ends the vendor's capture and drops what it gives. */
 static void abandon(struct gpu_capture *capture, void *handle) {
-    const struct gpu_api *api = &gpu_device(capture->device)->driver.api;
+    const struct gpu_api *api = &gpu_device(capture->state.device)->driver.api;
     void *graph = NULL;
     if (handle && !api->capture_end(handle, &graph) && graph) api->graph_destroy(graph);
     close_capture(capture);
@@ -88,7 +78,7 @@ static void abandon(struct gpu_capture *capture, void *handle) {
 void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     struct gpu_branch *branch = stream->branch;
     struct gpu_capture *capture = branch->capture;
-    if (branch->index == 0) {
+    if (branch->base.index == 0) {
         abandon(capture, stream->handle);
         return;
     }
@@ -97,8 +87,7 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     branch->stream = NULL;
     branch->doomed = stream->handle;
     stream->handle = NULL;
-    aorta_status_free(aorta_gpu_capture_break(
-        capture, AORTA_ERROR(AORTA_DEVICE, "stream %s was destroyed while it was captured", stream->base.name)));
+    aorta_status_free(aorta_capture_break(&capture->state, aorta_capture_stream_destroyed(stream->base.name)));
 }
 
 /* ---- events inside ---- */
@@ -107,11 +96,11 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
 aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event) {
     struct gpu_capture *capture = branch->capture, *before = event->capture;
     struct reach reach = {0};
-    if (!aorta_reach_merge(&reach, &branch->reach)) {
+    if (!aorta_reach_merge(&reach, &branch->base.reach)) {
         free(reach.counts);
-        return no_memory();
+        return aorta_capture_no_memory();
     }
-    atomic_fetch_add(&capture->references, 1);
+    atomic_fetch_add(&capture->state.references, 1);
     event->capture = capture;
     aorta_gpu_capture_release(before);
     free(event->reach.counts);
@@ -119,43 +108,22 @@ aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_even
     return NULL;
 }
 
-/* Why this stream may not wait for this event, or NULL. */
-static aorta_status check_wait(const struct gpu_stream *stream, const struct gpu_event *event) {
-    const char *name = stream->base.name;
-    if (!event->capture) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s is being captured and cannot wait for an event that was recorded on stream %s "
-                           "outside the capture",
-                           name, event->recorded_on);
-    }
-    if (!event->capture->active) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event that was recorded on stream %s in a capture that has "
-                           "ended: it orders that graph only",
-                           name, event->recorded_on);
-    }
-    if (stream->branch && stream->branch->capture != event->capture) {
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "stream %s cannot wait for an event recorded on stream %s: they belong to two captures",
-                           name, event->recorded_on);
-    }
-    return NULL;
-}
-
 static aorta_status join_capture(struct gpu_stream *stream, struct gpu_event *event) {
     AORTA_TRY(aorta_gpu_make_current(stream->base.device));
     AORTA_TRY(aorta_gpu_stream_write_stamps(stream)); /* asked for before the wait */
     struct gpu_branch *branch = stream->branch ? stream->branch : make_branch(event->capture, stream);
-    if (!branch || !aorta_reach_merge(&branch->reach, &event->reach)) return no_memory();
+    if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach)) return aorta_capture_no_memory();
     int result = api_of(stream)->stream_wait(stream->handle, event->mark->handle, 0);
     return result ? aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name) : NULL;
 }
 
 aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event) {
-    aorta_status status = check_wait(stream, event);
-    if (status) return stream->branch ? aorta_gpu_capture_break(stream->branch->capture, status) : status;
+    aorta_status status =
+        aorta_capture_check_wait(stream->base.name, stream->branch ? &stream->branch->capture->state : NULL,
+                                 event->capture ? &event->capture->state : NULL, event->recorded_on);
+    if (status) return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
     status = join_capture(stream, event);
-    return status ? aorta_gpu_capture_break(event->capture, status) : NULL;
+    return status ? aorta_capture_break(&event->capture->state, status) : NULL;
 }
 
 /* ---- begin and end ---- */
@@ -163,16 +131,15 @@ aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     if (stream->branch) {
-        return aorta_gpu_capture_break(stream->branch->capture,
-                                       AORTA_ERROR(AORTA_DEVICE, "stream %s is being captured already", base->name));
+        return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
     }
     AORTA_TRY(aorta_gpu_make_current(base->device));
     AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
     struct gpu_capture *capture = calloc(1, sizeof *capture);
-    if (!capture) return no_memory();
-    capture->references = 1;
-    capture->device = base->device;
-    capture->active = true;
+    if (!capture) return aorta_capture_no_memory();
+    capture->state.references = 1;
+    capture->state.device = base->device;
+    capture->state.active = true;
     int result = api_of(stream)->capture_begin(stream->handle, GPU_CAPTURE_RELAXED);
     if (result) {
         aorta_gpu_capture_release(capture);
@@ -180,39 +147,32 @@ aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
     }
     if (make_branch(capture, stream)) return NULL;
     abandon(capture, stream->handle);
-    return no_memory();
+    return aorta_capture_no_memory();
 }
 
 bool aorta_gpu_stream_capturing(const struct aorta_stream *stream) {
     return ((const struct gpu_stream *)stream)->branch != NULL;
 }
 
-/* AORTA_DEVICE naming the first stream whose last node does not come before the end of the first branch. */
+/* All of them are joined, or the first that is not is named. */
 static aorta_status check_joined(const struct gpu_capture *capture) {
-    const struct gpu_branch *origin = capture->branches[0];
-    for (size_t i = 1; i < capture->branch_count; i++) {
-        const struct gpu_branch *branch = capture->branches[i];
-        if (aorta_reach_of(&origin->reach, i) >= aorta_reach_of(&branch->reach, i)) continue;
-        return AORTA_ERROR(AORTA_DEVICE,
-                           "the capture on stream %s ended while stream %s was not joined: record an event on %s and "
-                           "let %s wait for it first",
-                           origin->name, branch->name, branch->name, origin->name);
-    }
+    for (size_t i = 1; i < capture->branch_count; i++)
+        AORTA_TRY(aorta_capture_check_joined(&capture->branches[0]->base, &capture->branches[i]->base));
     return NULL;
 }
 
 /* Takes `graph` over. */
 static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct aorta_graph **result) {
-    struct gpu_device *device = gpu_device(capture->device);
+    struct gpu_device *device = gpu_device(capture->state.device);
     const struct gpu_api *api = &device->driver.api;
     struct gpu_graph *made = calloc(1, sizeof *made);
     int error = made ? api->graph_nodes(graph, NULL, &made->base.node_count) : 0;
     if (made && !error) error = api->graph_instantiate(&made->executable, graph, 0);
     if (made && !error && capture->run) error = api->event_create(&made->last, GPU_EVENT_NO_TIMING);
     api->graph_destroy(graph);
-    if (!made) return no_memory();
-    made->base.device = capture->device;
-    memcpy(made->name, capture->branches[0]->name, sizeof made->name);
+    if (!made) return aorta_capture_no_memory();
+    made->base.device = capture->state.device;
+    memcpy(made->name, capture->branches[0]->base.name, sizeof made->name);
     if (error) {
         aorta_gpu_graph_destroy(&made->base);
         return aorta_gpu_error(device, error, "the captured graph cannot be made");
@@ -227,11 +187,11 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
 
 static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *stream, struct aorta_graph **graph) {
     void *handle = NULL;
-    aorta_status status = aorta_gpu_make_current(capture->device);
+    aorta_status status = aorta_gpu_make_current(capture->state.device);
     if (!status) status = aorta_gpu_stream_write_stamps(stream);
     if (!status) {
-        status = capture->broken;
-        capture->broken = NULL;
+        status = capture->state.broken;
+        capture->state.broken = NULL;
         status = aorta_annotate(status, "the capture on stream %s was broken", stream->base.name);
     }
     if (!status) status = check_joined(capture);
@@ -247,12 +207,11 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
 aorta_status aorta_gpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
     struct gpu_stream *stream = gpu_stream(base);
     struct gpu_branch *branch = stream->branch;
-    if (!branch) return AORTA_ERROR(AORTA_DEVICE, "stream %s is not being captured", base->name);
+    if (!branch) return aorta_capture_not_begun(base->name);
     struct gpu_capture *capture = branch->capture;
-    if (branch->index != 0) {
-        return aorta_gpu_capture_break(capture, AORTA_ERROR(AORTA_DEVICE,
-                                                            "stream %s cannot end the capture: it began on stream %s",
-                                                            base->name, capture->branches[0]->name));
+    if (branch->base.index != 0) {
+        return aorta_capture_break(&capture->state,
+                                   aorta_capture_begun_elsewhere(base->name, &capture->branches[0]->base));
     }
     aorta_status status = end_capture(capture, stream, graph);
     close_capture(capture);
@@ -289,8 +248,8 @@ static aorta_status launch(struct gpu_graph *graph, struct gpu_stream *stream) {
 aorta_status aorta_gpu_graph_launch(struct aorta_graph *base, struct aorta_stream *stream_base) {
     struct gpu_stream *stream = gpu_stream(stream_base);
     if (stream->branch) {
-        return aorta_gpu_capture_break(
-            stream->branch->capture,
+        return aorta_capture_break(
+            &stream->branch->capture->state,
             AORTA_ERROR(AORTA_DEVICE,
                         "stream %s is being captured: a graph, captured on stream %s, cannot be part of it",
                         stream_base->name, ((struct gpu_graph *)base)->name));

@@ -9,12 +9,6 @@
 
 /* ---- failures ---- */
 
-aorta_status aorta_gpu_copy_status(aorta_status status) {
-    if (!status) return NULL;
-    return aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s",
-                          aorta_status_message(status));
-}
-
 static aorta_status describe(const struct gpu_driver *driver, int result, enum aorta_code code) {
     return AORTA_ERROR(code, "%s (%s)", driver->vendor->error_name(&driver->api, result),
                        driver->vendor->error_text(&driver->api, result));

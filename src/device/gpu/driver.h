@@ -13,9 +13,9 @@
 #define AORTA_DEVICE_GPU_DRIVER_H
 
 #include "device/backend.h"
+#include "device/capture.h"
 #include "device/gpu.h"
 #include "device/gpu/api.h"
-#include "device/reach.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -74,7 +74,6 @@ AORTA_MUST_USE aorta_status aorta_gpu_find_device(struct gpu_device *device, int
 AORTA_MUST_USE aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const char *format, ...)
     AORTA_PRINTF(3, 4);
 bool aorta_gpu_given_up(const struct gpu_device *device);
-aorta_status aorta_gpu_copy_status(aorta_status status); /* NULL for NULL */
 
 /* ---- clock.c ---- */
 
@@ -260,19 +259,14 @@ struct gpu_stream {
 };
 
 struct gpu_branch { /* what one stream does in a capture */
+    struct capture_branch base;
     struct gpu_capture *capture;
     struct gpu_stream *stream; /* NULL: destroyed meanwhile */
     void *doomed;              /* its handle then, to be destroyed at the end of the capture */
-    size_t index;              /* 0: the stream that capture began on */
-    char name[64];
-    struct reach reach; /* what comes before its next node */
 };
 
 struct gpu_capture {
-    _Atomic int references; /* captured streams' and events' */
-    struct aorta_device *device;
-    bool active;
-    aorta_status broken; /* first error inside; the capture's end returns it */
+    struct capture_state state;
     struct gpu_branch **branches;
     size_t branch_count;
     struct gpu_run *run; /* NULL: no host call inside */
@@ -351,7 +345,6 @@ void aorta_gpu_marks_close(struct gpu_device *device);
 
 aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event);
 aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event);
-aorta_status aorta_gpu_capture_break(struct gpu_capture *capture, aorta_status error); /* keeps a copy, returns it */
 void aorta_gpu_capture_leave(struct gpu_stream *stream); /* a captured stream is being destroyed */
 void aorta_gpu_capture_release(struct gpu_capture *capture);
 

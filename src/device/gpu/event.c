@@ -216,7 +216,7 @@ aorta_status aorta_gpu_event_record(struct aorta_event *base, struct aorta_strea
         status = aorta_gpu_stream_keep(stream, record_captured(event, stream));
     } else {
         status = record_queued(event, stream);
-        if (status) stream->failure = aorta_status_join(stream->failure, aorta_gpu_copy_status(status));
+        if (status) stream->failure = aorta_status_join(stream->failure, aorta_status_copy(status));
     }
     if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
     pthread_mutex_unlock(&event->lock);
@@ -232,7 +232,7 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
         int result = api_of(stream)->stream_wait(stream->handle, mark->handle, 0);
         if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name);
     }
-    if (mark->failure && !stream->failure) stream->failure = aorta_gpu_copy_status(mark->failure);
+    if (mark->failure && !stream->failure) stream->failure = aorta_status_copy(mark->failure);
     if (!mark->verdict || mark->verdict == stream->verdict || stream->failure) return NULL;
     AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->verdict->notes, &mark->verdict->lock));
     if (!mark->position) return NULL;
@@ -259,13 +259,6 @@ aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream_base, struct aort
     return status;
 }
 
-static aorta_status only_orders(const struct gpu_event *event) {
-    return AORTA_ERROR(AORTA_DEVICE,
-                       "the event was last recorded in a capture, on stream %s: it orders the graph and has no time or "
-                       "end of its own; record it outside, or use a timestamp",
-                       event->recorded_on);
-}
-
 /* The handle of a mark outlives the event and is recorded anew only after it was reached, so it can be waited for
  * without the lock. */
 aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
@@ -275,8 +268,8 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
     void *handle = NULL;
     pthread_mutex_lock(&event->lock);
     if (event->capture) {
-        status = aorta_status_join(status, only_orders(event));
-        if (event->capture->active) status = aorta_gpu_capture_break(event->capture, status);
+        status = aorta_status_join(status, aorta_capture_only_orders(event->recorded_on));
+        if (event->capture->state.active) status = aorta_capture_break(&event->capture->state, status);
     } else if (event->mark) {
         handle = event->mark->handle;
     }
@@ -285,7 +278,7 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
     int result = device->driver.api.event_synchronize(handle);
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     pthread_mutex_lock(&event->lock);
-    status = aorta_gpu_copy_status(event->mark->failure);
+    status = aorta_status_copy(event->mark->failure);
     if (!status) status = aorta_gpu_verdict_at(event->mark->verdict, event->mark->position);
     pthread_mutex_unlock(&event->lock);
     if (!status) aorta_gpu_clock_tend(device);
@@ -309,14 +302,14 @@ bool aorta_gpu_event_done(struct aorta_event *base) {
 static aorta_status time_of(struct gpu_event *event, int64_t *time_ns) {
     const struct gpu_mark *mark = event->mark;
     struct gpu_device *device = gpu_device(event->base.device);
-    if (event->capture) return only_orders(event);
+    if (event->capture) return aorta_capture_only_orders(event->recorded_on);
     if (!mark) return AORTA_ERROR(AORTA_DEVICE, "the event has no time: it was never recorded");
     int result = device->driver.api.event_query(mark->handle);
     if (result == GPU_NOT_READY) {
         return AORTA_ERROR(AORTA_DEVICE, "the event has no time yet: stream %s has not reached it", event->recorded_on);
     }
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
-    if (mark->failure) return aorta_gpu_copy_status(mark->failure);
+    if (mark->failure) return aorta_status_copy(mark->failure);
     AORTA_TRY(aorta_gpu_verdict_at(mark->verdict, mark->position));
     *time_ns = *(volatile const int64_t *)mark->slot;
     return NULL;

@@ -219,7 +219,7 @@ aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_
     if (!grid.blocks[0]) return NULL;
     if (stream->preparing) return aorta_gpu_prepared_add(stream, entry, &grid, args, bytes);
     aorta_status status = launch_entry(stream, entry, &grid, args, bytes);
-    return status && stream->branch ? aorta_gpu_capture_break(stream->branch->capture, status) : status;
+    return status && stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
 }
 
 aorta_status aorta_gpu_occupancy(struct aorta_device *device, const struct aorta_gpu_entry *entry, uint32_t threads,

@@ -37,7 +37,7 @@ static void release_note(struct gpu_note *note) {
 static aorta_status read_note(struct gpu_note *note) {
     pthread_mutex_lock(&note->lock);
     if (!note->failure) note->failure = aorta_annotate(note->check(note->user), "stream %s", note->stream);
-    aorta_status failure = aorta_gpu_copy_status(note->failure);
+    aorta_status failure = aorta_status_copy(note->failure);
     pthread_mutex_unlock(&note->lock);
     return failure;
 }

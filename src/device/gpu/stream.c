@@ -8,14 +8,14 @@
 
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure) {
     if (!failure) return NULL;
-    if (stream->branch) return aorta_gpu_capture_break(stream->branch->capture, failure);
+    if (stream->branch) return aorta_capture_break(&stream->branch->capture->state, failure);
     stream->failure = aorta_status_join(stream->failure, failure);
     return NULL;
 }
 
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
     if (!stream->failure) stream->failure = aorta_gpu_verdict_at(stream->verdict, stream->host_calls);
-    return aorta_gpu_copy_status(stream->failure);
+    return aorta_status_copy(stream->failure);
 }
 
 static bool has_failed(struct gpu_stream *stream) {
@@ -38,7 +38,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     if (*skip) return NULL;
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
-    if (stream->branch) stream->branch->reach.counts[stream->branch->index]++;
+    if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
     if (!stream->stamp_count) return NULL;
     return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
@@ -110,8 +110,8 @@ static aorta_status wait_for(struct gpu_stream *stream) {
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     if (stream->branch) {
-        return aorta_gpu_capture_break(
-            stream->branch->capture,
+        return aorta_capture_break(
+            &stream->branch->capture->state,
             AORTA_ERROR(AORTA_DEVICE, "stream %s cannot be synchronised while it is captured", base->name));
     }
     aorta_status failure = wait_for(stream);
@@ -193,6 +193,6 @@ aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
         begin(stream, &status);
         return status;
     }
-    stream->branch->reach.counts[stream->branch->index]++;
+    stream->branch->base.reach.counts[stream->branch->base.index]++;
     return NULL;
 }

@@ -50,7 +50,7 @@ aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position
     pthread_mutex_lock(&verdict->lock);
     if (!verdict->failure) keep_failure(verdict, 0, aorta_gpu_notes_read(&verdict->notes));
     aorta_status failure =
-        verdict->failure && verdict->position <= position ? aorta_gpu_copy_status(verdict->failure) : NULL;
+        verdict->failure && verdict->position <= position ? aorta_status_copy(verdict->failure) : NULL;
     pthread_mutex_unlock(&verdict->lock);
     return failure;
 }
