@@ -1,12 +1,18 @@
 /* Views and lines are made on a thread of their own: a step of a thousand kernels takes it milliseconds, which the
  * thread that launches the next step must not spend. */
 #include "profile/kernel_lines.h"
+#include "base/clock.h"
 #include "profile/kernels.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* Asking for records costs the program: its launches may wait while the library flushes. So short steps are looked at
+ * together, when so many are new or that much time has passed since a look found nothing. */
+enum { LOOK_STEPS = 16, LOOK_NS = 50000000 };
 
 /* A finished step whose kernel records are awaited. */
 struct line {
@@ -104,22 +110,49 @@ static aorta_status try_first(struct aorta_kernel_lines *lines, bool at_once, bo
     return status;
 }
 
+/* The last look at the first line that found its records missing; LONG_AGO: none since a line was written. */
+struct look {
+    int64_t added; /* lines by then */
+    int64_t time_ns;
+};
+#define LONG_AGO (INT64_MIN / 2)
+
+/* When the first line is to be looked at. INT64_MAX: not before something changes. */
+static int64_t due_ns(const struct aorta_kernel_lines *lines, const struct look *last) {
+    if (!lines->count || lines->status) return INT64_MAX;
+    bool full = lines->count == AORTA_KERNEL_LINES;
+    if (full || lines->finish || !lines->lines[lines->first].traced) return INT64_MIN;
+    if (lines->added == last->added) return INT64_MAX;
+    return lines->added - last->added >= LOOK_STEPS ? INT64_MIN : last->time_ns + LOOK_NS;
+}
+
+static void wait_until(struct aorta_kernel_lines *lines, int64_t time_ns) {
+    const struct timespec until = {time_ns / 1000000000, time_ns % 1000000000};
+    if (time_ns == INT64_MAX)
+        pthread_cond_wait(&lines->changed, &lines->lock);
+    else
+        pthread_cond_timedwait(&lines->changed, &lines->lock, &until);
+}
+
 static void *run(void *argument) {
     struct aorta_kernel_lines *lines = argument;
-    int64_t seen = 0; /* lines added when the first was found to wait */
+    struct look last = {.time_ns = LONG_AGO};
     pthread_mutex_lock(&lines->lock);
     while (!lines->ending) {
-        bool full = lines->count == AORTA_KERNEL_LINES, written = false;
-        if (!lines->count || lines->status || (lines->added == seen && !full && !lines->finish)) {
-            pthread_cond_wait(&lines->changed, &lines->lock);
+        int64_t due = due_ns(lines, &last);
+        if (due > aorta_clock_ns()) {
+            wait_until(lines, due);
             continue;
         }
+        bool written = false;
         int64_t added = lines->added;
-        lines->status = try_first(lines, full || lines->finish, &written);
-        if (written)
+        lines->status = try_first(lines, lines->count == AORTA_KERNEL_LINES || lines->finish, &written);
+        if (written) {
             drop_first(lines);
-        else
-            seen = added;
+            last.time_ns = LONG_AGO; /* the next one's records may have come with these */
+        } else {
+            last = (struct look){added, aorta_clock_ns()};
+        }
         pthread_cond_broadcast(&lines->changed);
     }
     pthread_mutex_unlock(&lines->lock);
@@ -146,8 +179,12 @@ aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_m
     made->tracer = tracer;
     made->writer = writer;
     made->last_end_ns = INT64_MIN;
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, NULL);
+    pthread_cond_init(&made->changed, &clock);
+    pthread_condattr_destroy(&clock);
     int error = start_thread(made);
     if (error) {
         pthread_cond_destroy(&made->changed);

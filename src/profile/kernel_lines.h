@@ -1,6 +1,6 @@
 /* Writes the metrics lines of a traced run, on a thread of its own. A step's line is held back until its kernel records
- * have arrived; then the kernel view, its overlap and the line are made. When AORTA_KERNEL_LINES steps wait, the oldest
- * is written with what there is of it. */
+ * have arrived, which is asked for every 50 ms or 16 steps; then the kernel view, its overlap and the line are made.
+ * When AORTA_KERNEL_LINES steps wait, the oldest is written with what there is of it. */
 #ifndef AORTA_PROFILE_KERNEL_LINES_H
 #define AORTA_PROFILE_KERNEL_LINES_H
 

@@ -240,13 +240,24 @@ static aorta_status read_buffer(struct cupti *cupti, struct aorta_cupti_buffer *
     return result == AORTA_CUPTI_MAX_LIMIT_REACHED ? NULL : refused(cupti, "cuptiActivityGetNextRecord", result);
 }
 
-static aorta_status cupti_fetch(void *state, bool all, struct aorta_tracer *tracer) {
-    struct cupti *cupti = state;
-    AORTA_TRY(check(cupti, "cuptiActivityFlushAll", cupti->api.flush(all ? AORTA_CUPTI_FLUSH_FORCED : 0)));
+static aorta_status read_buffers(struct cupti *cupti, struct aorta_tracer *tracer, bool *any) {
     aorta_status status = NULL;
     for (struct aorta_cupti_buffer *buffer; !status && (buffer = aorta_cupti_buffers_take(&cupti->buffers));) {
         status = read_buffer(cupti, buffer, tracer);
         aorta_cupti_buffers_recycle(&cupti->buffers, buffer);
+        *any = true;
+    }
+    return status;
+}
+
+/* Launches may wait while CUPTI flushes. Full buffers come by themselves; so it is asked only when none did. */
+static aorta_status cupti_fetch(void *state, bool all, struct aorta_tracer *tracer) {
+    struct cupti *cupti = state;
+    bool any = false;
+    aorta_status status = read_buffers(cupti, tracer, &any);
+    if (!status && (all || !any)) {
+        status = check(cupti, "cuptiActivityFlushAll", cupti->api.flush(all ? AORTA_CUPTI_FLUSH_FORCED : 0));
+        if (!status) status = read_buffers(cupti, tracer, &any);
     }
     size_t dropped = 0; /* since it was last asked */
     if (cupti->api.dropped(NULL, 0, &dropped) == AORTA_CUPTI_SUCCESS)

@@ -208,6 +208,24 @@ static void waits_for_records(void **state) {
     run_end(&run);
 }
 
+/* Short steps: the library is asked for many of them at once. */
+static void asks_seldom(void **state) {
+    (void)state;
+    enum { STEPS = AORTA_KERNEL_LINES - 4 };
+    struct run run;
+    run_begin(&run);
+    for (int step = 0; step < STEPS; step++) launch(step);
+    for (int step = 0; step < STEPS; step++) {
+        release(step); /* a step's kernel arrives with the next step */
+        check_ok(finish_step(&run, step));
+    }
+    wait_for_lines(&run, STEPS - 2);
+    if (fetches() > STEPS / 3) fail_msg("%d fetches in %d steps", fetches(), STEPS);
+    check_ok(aorta_kernel_lines_finish(run.lines));
+    assert_int_equal(lines_written(&run), STEPS);
+    run_end(&run);
+}
+
 /* A library that never delivers holds back so many lines and no more. */
 static void bounded(void **state) {
     (void)state;
@@ -241,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(untraced_steps_wait_for_nothing),
         cmocka_unit_test(waits_for_records),
+        cmocka_unit_test(asks_seldom),
         cmocka_unit_test(bounded),
         cmocka_unit_test(failures),
     };
