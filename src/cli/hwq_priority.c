@@ -135,6 +135,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
             status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
         if (!status) status = hwq_check_set(&values);
         if (!status) status = hwq_check_profile(&values);
+        if (!status) status = hwq_check_no_stamps(&values, "run-priority");
         if (!status && values.output) status = aorta_directory_make(values.output);
         if (!status) status = hwq_session_open(&values, &session);
         if (!status) {

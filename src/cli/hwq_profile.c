@@ -97,9 +97,10 @@ static const char *own_path(char path[PATH_MAX]) {
 }
 
 /* `aorta hwq run WORKLOAD … --device D`, and what the agreement needs. The caller frees the array. */
-static char **make_command(const struct aorta_hwq_profile *profile, const char *program, const char *result) {
-    const char *extra[] = {"--device", profile->device, "--gate", "--output", result};
-    size_t extras = profile->agreement ? 5 : 2, at = 0, count = 0;
+static char **make_command(const struct aorta_hwq_profile *profile, const char *program,
+                           const struct hwq_profile_files *files) {
+    const char *extra[] = {"--device", profile->device, "--gate", "--output", files->result, "--stamps", files->stamps};
+    size_t extras = profile->agreement ? sizeof extra / sizeof *extra : 2, at = 0, count = 0;
     while (profile->words[count]) count++;
     const char **command = calloc(count + extras + 4, sizeof *command);
     if (!command) return NULL;
@@ -147,16 +148,19 @@ static aorta_status record(const struct aorta_hwq_profile *profile, const char *
 }
 
 static aorta_status run_in(const struct aorta_hwq_profile *profile, const char *directory) {
-    char program[PATH_MAX], *result = aorta_path_join(directory, "result.json");
-    char **command = result ? make_command(profile, own_path(program), result) : NULL;
+    char program[PATH_MAX];
+    char *result = aorta_path_join(directory, "result.json"), *stamps = aorta_path_join(directory, "stamps.json");
+    const struct hwq_profile_files files = {result, stamps};
+    char **command = result && stamps ? make_command(profile, own_path(program), &files) : NULL;
     struct aorta_trace_run_outcome outcome = {0};
     aorta_status status =
         command ? record(profile, directory, command, &outcome) : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
     if (!status && !profile->dry_run)
-        status = aorta_hwq_profile_show(profile, &outcome.traces, profile->agreement ? result : NULL);
+        status = aorta_hwq_profile_show(profile, &outcome.traces, profile->agreement ? &files : NULL);
     aorta_trace_run_outcome_free(&outcome);
     free(command);
     free(result);
+    free(stamps);
     return status;
 }
 

@@ -130,13 +130,14 @@ static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AO
 }
 
 static aorta_status check_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
-                                 const int64_t *counts, size_t count) {
+                                 const int64_t *counts, size_t count, bool sweep) {
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_run run = {
             .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
         AORTA_TRY(aorta_hwq_run_check(&run));
     }
     AORTA_TRY(hwq_check_profile(values));
+    if (sweep) AORTA_TRY(hwq_check_no_stamps(values, "sweep"));
     return hwq_check_output(values);
 }
 
@@ -199,7 +200,7 @@ static aorta_status run_command(int argc, char **argv, bool sweep) {
         }
         if (!status && !sweep && count > 1)
             status = AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run takes one number; aorta hwq sweep a list");
-        if (!status) status = check_counts(&values, workload, counts, count);
+        if (!status) status = check_counts(&values, workload, counts, count, sweep);
         if (!status) status = run_counts(&values, workload, counts, count, sweep);
     }
     aorta_cli_free(&line);

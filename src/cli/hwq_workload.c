@@ -73,6 +73,13 @@ static const struct aorta_cli_option common[] = {
                .help = "file for the result as JSON (run-priority: a directory)"},
      .letter = 'o',
      .argument = "FILE"},
+    {.value = {.key = "stamps",
+               .type = AORTA_OPTION_STRING,
+               .offset = AT(stamps),
+               .fallback = "null",
+               .nullable = true,
+               .help = "file for every stamp of the stamped pass and of the harness's probe, as JSON (run only)"},
+     .argument = "FILE"},
     {.value = {.key = "profile",
                .type = AORTA_OPTION_BOOL,
                .offset = AT(profile),
@@ -255,14 +262,27 @@ aorta_status hwq_check_profile(const struct hwq_values *values) {
     return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
 }
 
-aorta_status hwq_check_output(const struct hwq_values *values) {
-    if (!values->output) return NULL;
-    char *copy = strdup(values->output), *slash = copy ? strrchr(copy, '/') : NULL;
+static aorta_status check_file(const char *path, const char *option) {
+    if (!path) return NULL;
+    char *copy = strdup(path), *slash = copy ? strrchr(copy, '/') : NULL;
     if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
     if (slash) *slash = '\0';
-    aorta_status status = aorta_directory_check_writable(!slash ? "." : copy[0] ? copy : "/", "--output");
+    const char *directory = !slash ? "." : copy[0] ? copy : "/";
+    aorta_status status = aorta_directory_check_writable(directory, option);
+    if (!status) status = aorta_directory_make(directory);
     free(copy);
     return status;
+}
+
+aorta_status hwq_check_output(const struct hwq_values *values) {
+    AORTA_TRY(check_file(values->output, "--output"));
+    return check_file(values->stamps, "--stamps");
+}
+
+aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command) {
+    if (!values->stamps) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--stamps %s: it keeps the stamps of one run; aorta hwq %s makes several",
+                       values->stamps, command);
 }
 
 /* ---- device and ranks ---- */
@@ -350,8 +370,12 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
         run.tell = tell;
         run.user = &progress;
     }
+    struct aorta_hwq_book book = {0};
+    if (values->stamps) run.book = &book;
     aorta_status status = aorta_hwq_run_execute(&run, result);
     if (show) aorta_progress_end(&progress);
+    if (!status && values->stamps && session->ranks.rank == 0) status = aorta_hwq_book_write(&book, values->stamps);
+    aorta_hwq_book_free(&book);
     if (!status && show) status = print_run(&run, result);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     if (!result->worst_at)

@@ -12,7 +12,7 @@ struct hwq_values {
     int64_t iterations, warmup, seed;
     int sync;
     bool graph, gate, verify, quiet, profile;
-    const char *output, *device, *backend, *profile_dir;
+    const char *output, *stamps, *device, *backend, *profile_dir;
     double timeout_s;
     _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
 };
@@ -48,9 +48,10 @@ AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struc
 AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
                                            const struct aorta_hwq_workload *workload, int64_t streams,
                                            const char *name);
-/* Before anything runs. */
+/* Before anything runs. The directories of files are made. */
 AORTA_MUST_USE aorta_status hwq_check_set(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_profile(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
+AORTA_MUST_USE aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command);
 
 #endif

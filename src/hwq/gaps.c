@@ -44,11 +44,12 @@ static int by_end(const void *x, const void *y) {
     return (*a)->start_ns < (*b)->start_ns ? -1 : (*a)->start_ns > (*b)->start_ns;
 }
 
-static aorta_status add_intra(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_span *const *starts, size_t count) {
+static aorta_status show_intra(aorta_hwq_pair_seen seen, void *user, const struct aorta_hwq_span *const *starts,
+                               size_t count) {
     const struct aorta_hwq_span *before[AORTA_HWQ_MAX_STREAMS] = {0};
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_span *span = starts[i], *last = before[span->stream];
-        if (last) AORTA_TRY(aorta_hwq_samples_add(&gaps->intra, (double)(span->start_ns - last->end_ns)));
+        if (last) AORTA_TRY(seen(user, last, span));
         before[span->stream] = span;
     }
     return NULL;
@@ -56,8 +57,8 @@ static aorta_status add_intra(struct aorta_hwq_gaps *gaps, const struct aorta_hw
 
 /* Ends are passed in their order while starts are, so that the one passed last is the latest before a start. A span
  * too short for the clock may have passed itself. */
-static aorta_status add_inter(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_span *const *starts,
-                              const struct aorta_hwq_span *const *ends, size_t count) {
+static aorta_status show_inter(aorta_hwq_pair_seen seen, void *user, const struct aorta_hwq_span *const *starts,
+                               const struct aorta_hwq_span *const *ends, size_t count) {
     size_t passed = 0;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_span *span = starts[i];
@@ -65,12 +66,12 @@ static aorta_status add_inter(struct aorta_hwq_gaps *gaps, const struct aorta_hw
         size_t last = passed;
         if (last && ends[last - 1] == span) last--;
         if (!last || ends[last - 1]->stream == span->stream) continue;
-        AORTA_TRY(aorta_hwq_samples_add(&gaps->inter, (double)(span->start_ns - ends[last - 1]->end_ns)));
+        AORTA_TRY(seen(user, ends[last - 1], span));
     }
     return NULL;
 }
 
-aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+aorta_status aorta_hwq_pairs(const struct aorta_hwq_spans *spans, aorta_hwq_pair_seen seen, void *user) {
     const struct aorta_hwq_span **starts = malloc((spans->count + 1) * sizeof *starts);
     const struct aorta_hwq_span **ends = malloc((spans->count + 1) * sizeof *ends);
     size_t count = 0;
@@ -80,12 +81,22 @@ aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_
             if (spans->items[i].kind != AORTA_HWQ_HOST) starts[count] = ends[count] = &spans->items[i], count++;
         qsort(starts, count, sizeof *starts, by_start);
         qsort(ends, count, sizeof *ends, by_end);
-        status = add_intra(gaps, starts, count);
-        if (!status) status = add_inter(gaps, starts, ends, count);
+        status = show_intra(seen, user, starts, count);
+        if (!status) status = show_inter(seen, user, starts, ends, count);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no host memory to order %zu stamps", spans->count);
     }
     free(starts);
     free(ends);
     return status;
+}
+
+static aorta_status add_gap(void *user, const struct aorta_hwq_span *before, const struct aorta_hwq_span *span) {
+    struct aorta_hwq_gaps *gaps = user;
+    struct aorta_hwq_samples *samples = before->stream == span->stream ? &gaps->intra : &gaps->inter;
+    return aorta_hwq_samples_add(samples, (double)(span->start_ns - before->end_ns));
+}
+
+aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
+    return aorta_hwq_pairs(spans, add_gap, gaps);
 }

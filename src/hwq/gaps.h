@@ -18,6 +18,11 @@ AORTA_MUST_USE aorta_status aorta_hwq_samples_add(struct aorta_hwq_samples *samp
 void aorta_hwq_samples_free(struct aorta_hwq_samples *samples);
 double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples); /* NaN for none */
 
+/* Shows both of each pair of one iteration that a gap lies between: those of one stream first, then the others. */
+typedef aorta_status (*aorta_hwq_pair_seen)(void *user, const struct aorta_hwq_span *before,
+                                            const struct aorta_hwq_span *span);
+AORTA_MUST_USE aorta_status aorta_hwq_pairs(const struct aorta_hwq_spans *spans, aorta_hwq_pair_seen seen, void *user);
+
 struct aorta_hwq_gaps { /* zero-initialise; ns */
     struct aorta_hwq_samples inter, intra;
 };

@@ -44,6 +44,7 @@ aorta_status aorta_hwq_gate_close(struct aorta_hwq_barrier *gate) {
     __atomic_store_n(&gate->flags->open, 0, __ATOMIC_RELEASE);
     const struct aorta_hwq_hold args = {.gate = gate->flags, .limit_ticks = gate->limit_ticks};
     AORTA_TRY(aorta_launch(gate->stream, &aorta_hwq_kernel_hold, &args, sizeof args));
+    gate->hwq->gates++;
     AORTA_TRY(aorta_event_record(gate->behind, gate->stream));
     for (int s = 0; s < gate->hwq->stream_count; s++) AORTA_TRY(aorta_stream_wait(gate->hwq->streams[s], gate->behind));
     return NULL;

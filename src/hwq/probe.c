@@ -13,6 +13,7 @@ struct probe {
     struct aorta_event *events[AORTA_HWQ_MAX_STREAMS];
     const enum aorta_priority *priorities;
     int stream_count;
+    struct aorta_hwq_book *book; /* NULL: nothing is kept */
     struct aorta_hwq_samples stay, go, same, across;
     struct aorta_hwq_samples pairs[AORTA_HWQ_MAX_STREAMS]; /* by the stream that is gone over to */
 };
@@ -31,6 +32,12 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *state) {
         AORTA_TRY(aorta_hwq_after(hwq, stream, probe->events[before], before));
         AORTA_TRY(link_chain(hwq, probe, stream));
     }
+    if (!probe->book) return NULL;
+    const int last = LINKS % hwq->stream_count;
+    for (int i = 0; i < LINKS; i++) {
+        AORTA_TRY(aorta_hwq_begin(hwq, last, AORTA_HWQ_KERNEL, "nothing"));
+        AORTA_TRY(aorta_hwq_end(hwq, last));
+    }
     return NULL;
 }
 
@@ -48,7 +55,8 @@ static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct probe *probe = user;
     if (spans->unstamped)
         return AORTA_ERROR(AORTA_DEVICE, "%zu of %d kernels left no stamp", spans->unstamped, 2 * LINKS);
-    for (size_t i = 1; i < spans->count; i++) {
+    if (probe->book) AORTA_TRY(aorta_hwq_book_add(probe->book, AORTA_HWQ_PASS_PROBE, spans));
+    for (size_t i = 1; i < 2 * LINKS; i++) {
         const double gap = (double)(spans->items[i].start_ns - spans->items[i - 1].end_ns);
         if (i == LINKS) continue; /* so that both chains have as many */
         AORTA_TRY(i < LINKS ? aorta_hwq_samples_add(&probe->stay, gap)
@@ -99,10 +107,10 @@ static void free_samples(struct probe *probe) {
 }
 
 aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_priority *priorities,
-                                 struct aorta_hwq_probe *found) {
+                                 struct aorta_hwq_book *book, struct aorta_hwq_probe *found) {
     struct aorta_hwq hwq = *given; /* what the probe makes is kept apart, and goes with it */
     const enum aorta_priority alone[] = {priorities[0], priorities[0]};
-    struct probe probe = {.priorities = priorities};
+    struct probe probe = {.priorities = priorities, .book = book};
     struct aorta_stream *second = NULL;
     hwq.kept = NULL;
     aorta_status status = aorta_hwq_kept_create(&hwq);
@@ -114,6 +122,7 @@ aorta_status aorta_hwq_probe_run(struct aorta_hwq *given, const enum aorta_prior
     }
     probe.stream_count = hwq.stream_count;
     if (!status) status = measure(&hwq, &probe);
+    given->gates = hwq.gates;
     *found = conclude(&probe);
     aorta_hwq_kept_destroy(&hwq);
     aorta_stream_destroy(second);

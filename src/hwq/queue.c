@@ -16,7 +16,8 @@ static aorta_status launch_stamped(struct aorta_hwq *hwq, int stream, const stru
     if (bytes > sizeof stamped)
         return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %zu can be stamped", kernel->name, bytes,
                            sizeof stamped);
-    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, stream, AORTA_HWQ_KERNEL, kernel->name, &stamp));
+    const struct aorta_hwq_note note = {.stream = stream, .kind = AORTA_HWQ_KERNEL, .name = kernel->name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, note, &stamp));
     memcpy(stamped, args, bytes);
     memcpy(stamped, &stamp, sizeof stamp);
     return aorta_launch(hwq->streams[stream], kernel, stamped, bytes);
@@ -56,7 +57,8 @@ aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_hwq_w
     if (!hwq->stamps) return NULL;
     struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
     if (*open) return AORTA_ERROR(AORTA_INTERNAL, "%s begins on stream %d before another one has ended", name, stream);
-    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, stream, kind, name, open));
+    const struct aorta_hwq_note note = {.stream = stream, .kind = kind, .marked = true, .name = name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, note, open));
     return mark(hwq, stream, &(*open)->start);
 }
 

@@ -137,6 +137,7 @@ static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq 
 }
 
 struct seen {
+    struct aorta_hwq_book *book;
     struct aorta_hwq_gaps gaps;
     size_t unstamped;
 };
@@ -144,6 +145,7 @@ struct seen {
 static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct seen *seen = user;
     seen->unstamped += spans->unstamped;
+    if (seen->book) AORTA_TRY(aorta_hwq_book_add(seen->book, AORTA_HWQ_PASS_WORKLOAD, spans));
     return aorta_hwq_gaps_add(&seen->gaps, spans);
 }
 
@@ -174,19 +176,19 @@ static void take_probe(const struct aorta_hwq_probe *probe, struct aorta_hwq_swi
     found->slowest = (struct aorta_hwq_pair){probe->slowest.from, probe->slowest.to, probe->slowest.median_ns * 1e-6};
 }
 
-static aorta_status stamp_pass(const struct aorta_hwq_workload *w, struct aorta_hwq *hwq,
+static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
                                const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
     enum aorta_priority priorities[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_plan stamped = *plan;
     struct aorta_hwq_switch *found = &result->switch_latency;
     struct aorta_hwq_probe probe = {.stay_ns = NAN, .go_ns = NAN, .same = {NAN, 0}, .across = {NAN, 0}};
-    struct seen seen = {0};
-    for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, w, s);
+    struct seen seen = {.book = run->book};
+    for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, run->workload, s);
     stamped.tell = NULL;
     if (stamped.iterations > STAMPED_ITERATIONS) stamped.iterations = STAMPED_ITERATIONS;
     aorta_status status = aorta_hwq_pass_stamp(hwq, &stamped, see, &seen);
     if (!status) {
-        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, &probe);
+        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, run->book, &probe);
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
         aorta_status_free(failed); /* told by the reason: the rest of the result stands */
         status = wait_for_all(hwq);
@@ -266,7 +268,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .tell = run->tell,
                                         .user = run->user};
     AORTA_TRY(time_pass(run, hwq, &plan, result));
-    AORTA_TRY(stamp_pass(run->workload, hwq, &plan, result));
+    AORTA_TRY(stamp_pass(run, hwq, &plan, result));
     if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
     return aorta_hwq_facts(run, hwq, result);

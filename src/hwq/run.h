@@ -2,6 +2,7 @@
 #ifndef AORTA_HWQ_RUN_H
 #define AORTA_HWQ_RUN_H
 
+#include "hwq/book.h"
 #include "hwq/pass.h"
 
 struct aorta_hwq_run {
@@ -16,6 +17,7 @@ struct aorta_hwq_run {
     enum aorta_hwq_sync sync;
     bool graph, gate, verify;
     uint64_t seed;
+    struct aorta_hwq_book *book;            /* keeps every stamp; NULL: none is kept */
     void (*tell)(void *user, int64_t done); /* progress of the timing pass; may be NULL */
     void *user;
 };

@@ -7,16 +7,12 @@
 
 enum { CHUNK = 4096, MOST_CHUNKS = 256 }; /* a million operations in one iteration */
 
-struct note {
-    int stream;
-    enum aorta_hwq_work kind;
-    const char *name;
-    int64_t queued_ns;
-};
-
 struct chunk {
     struct aorta_hwq_stamp *device;
-    struct note notes[CHUNK];
+    struct {
+        struct aorta_hwq_note note;
+        int64_t queued_ns;
+    } queued[CHUNK];
 };
 
 struct aorta_hwq_stamps {
@@ -102,11 +98,12 @@ static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
     return NULL;
 }
 
-aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, int stream, enum aorta_hwq_work kind,
-                                   const char *name, struct aorta_hwq_stamp **stamp) {
+aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_note note,
+                                   struct aorta_hwq_stamp **stamp) {
     if (stamps->used == stamps->chunk_count * CHUNK) AORTA_TRY(add_chunk(stamps));
     struct chunk *chunk = stamps->chunks[stamps->used / CHUNK];
-    chunk->notes[stamps->used % CHUNK] = (struct note){stream, kind, name, aorta_clock_ns()};
+    chunk->queued[stamps->used % CHUNK].note = note;
+    chunk->queued[stamps->used % CHUNK].queued_ns = aorta_clock_ns();
     *stamp = &chunk->device[stamps->used % CHUNK];
     stamps->used++;
     return NULL;
@@ -143,13 +140,18 @@ static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chu
     AORTA_TRY(aorta_hwq_download(stamps->hwq, stamps->read, chunk->device, count * sizeof *stamps->read));
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_stamp *stamp = &stamps->read[i];
-        const struct note *note = &chunk->notes[i];
+        const struct aorta_hwq_note *note = &chunk->queued[i].note;
         if (stamp->start == INT64_MAX || !stamp->end) {
             spans->unstamped++;
             continue;
         }
-        const struct aorta_hwq_span span = {note->stream, note->kind, note->name,
-                                            stamp->start, stamp->end, note->queued_ns};
+        const struct aorta_hwq_span span = {.stream = note->stream,
+                                            .kind = note->kind,
+                                            .marked = note->marked,
+                                            .name = note->name,
+                                            .start_ns = stamp->start,
+                                            .end_ns = stamp->end,
+                                            .queued_ns = chunk->queued[i].queued_ns};
         AORTA_TRY(aorta_hwq_spans_add(spans, &span));
     }
     return NULL;

@@ -8,7 +8,8 @@
 struct aorta_hwq_span {
     int stream;
     enum aorta_hwq_work kind;
-    const char *name; /* static */
+    bool marked;      /* by a kernel before it and one behind it; else the kernel stamped itself */
+    const char *name; /* static; of a kernel that stamps itself its own */
     int64_t start_ns, end_ns;
     int64_t queued_ns; /* when the host did, on its own clock; of a replay: when it was captured */
 };
@@ -19,6 +20,7 @@ struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
     size_t unstamped; /* kernels that left no stamp: they did not run */
     int64_t origin;   /* that first start, in ticks of the device's timer: on the CPU device ns of the device clock */
     int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and had waited for it */
+    int64_t gate; /* the iteration ran behind the gate with this number, counted from 1; 0: behind none */
 };
 AORTA_MUST_USE aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span);
 void aorta_hwq_spans_free(struct aorta_hwq_spans *spans);
@@ -31,8 +33,14 @@ void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps); /* streams idle;
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again);
 /* A place for one more, in device memory. New memory is got as needed, which captures do not allow: run an iteration
  * before one is captured. */
-AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, int stream, enum aorta_hwq_work kind,
-                                                  const char *name, struct aorta_hwq_stamp **stamp);
+struct aorta_hwq_note { /* what it is of; as in struct aorta_hwq_span */
+    int stream;
+    enum aorta_hwq_work kind;
+    bool marked;
+    const char *name;
+};
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_note note,
+                                                  struct aorta_hwq_stamp **stamp);
 /* The operation that is open on a stream, between aorta_hwq_begin and _end. */
 struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream);
 /* After an iteration, streams idle: what ran. `spans` is emptied first. */

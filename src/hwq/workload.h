@@ -76,6 +76,7 @@ struct aorta_hwq {
     struct aorta_hwq_stamps *stamps; /* NULL: the timing pass */
     struct aorta_hwq_kept *kept;     /* what the helpers made (kept.c) */
     int64_t queued;                  /* kernels, operations and copies that iterate has queued so far */
+    int64_t gates;                   /* gates that have been closed so far */
 };
 
 /* What verify found: the largest error over everything that was compared, each against its own tolerance. */

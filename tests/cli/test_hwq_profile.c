@@ -21,14 +21,17 @@ static void write_file(const char *name, const char *text) {
 
 /* Notes its arguments, copies what was planted to where a real one writes, and leaves the planted result where the
  * workload was told to. It does not start the workload. */
-static const char tool[] =
-    "#!/bin/sh\n"
-    "[ \"$1\" = --help ] && { echo '--output-format {csv,json}'; exit; }\n"
-    "echo \"$*\" >\"$PLANTED/arguments\"\n"
-    "while [ \"$1\" != -- ]; do [ \"$1\" = -d ] && folder=$2; shift; done\n"
-    "mkdir -p \"$folder/host\" && cp \"$PLANTED\"/1_* \"$folder/host/\"\n"
-    "while [ $# -gt 0 ]; do [ \"$1\" = --output ] && cp \"$PLANTED/result\" \"$2\"; shift; done\n"
-    "exit ${STATUS:-0}\n";
+static const char tool[] = "#!/bin/sh\n"
+                           "[ \"$1\" = --help ] && { echo '--output-format {csv,json}'; exit; }\n"
+                           "echo \"$*\" >\"$PLANTED/arguments\"\n"
+                           "while [ \"$1\" != -- ]; do [ \"$1\" = -d ] && folder=$2; shift; done\n"
+                           "mkdir -p \"$folder/host\" && cp \"$PLANTED\"/1_* \"$folder/host/\"\n"
+                           "while [ $# -gt 0 ]; do\n"
+                           "  [ \"$1\" = --output ] && cp \"$PLANTED/result\" \"$2\"\n"
+                           "  [ \"$1\" = --stamps ] && cp \"$PLANTED/stamps\" \"$2\"\n"
+                           "  shift\n"
+                           "done\n"
+                           "exit ${STATUS:-0}\n";
 
 static int open_folder(void **state) {
     (void)state;
@@ -114,6 +117,21 @@ static void plant(double intra_ms, double inter_ms, const char *inter_source) {
     write_file("result", result);
 }
 
+/* What a run of iterations as above kept of its stamps, and its probe's: each kernel is seen from `head` ns behind its
+ * start to its end; `late_ns` more on stream 2, and in the workload only. `first_gate`: of the workload. */
+static void plant_stamps(int first_gate, long head, long late_ns) {
+    char text[16384];
+    int length = sprintf(text, "{\"kind\": \"hwq_stamps\", \"names\": [\"hwq_chain\"], \"iterations\": [");
+    for (int i = 0; i < 10; i++)
+        length += sprintf(text + length,
+                          "%s{\"pass\": \"%s\", \"gate\": %d, \"stamps\": [[0, 0, 0, 0, 0, %ld], [0, 0, 0, 0, 11000, "
+                          "%ld], [1, 0, 0, 0, %ld, %ld]]}",
+                          i ? ", " : "", i < 5 ? "workload" : "probe", i + first_gate, 9000 - head, 19000 - head,
+                          24000 + (i < 5 ? late_ns : 0), 29000 - head);
+    sprintf(text + length, "]}\n");
+    write_file("stamps", text);
+}
+
 static void queues_of_a_run(void **state) {
     (void)state;
     plant(0, 0, "workload");
@@ -133,6 +151,7 @@ static void queues_of_a_run(void **state) {
 static void json_of_a_run(void **state) {
     (void)state;
     plant(0.002, 0.005, "workload");
+    plant_stamps(1, 600, 0);
     assert_int_equal(run("--device hip --json --agreement moe 2>/dev/null"), 0);
     json_t *root = json_loads(output, 0, NULL), *recording = json_array_get(json_object_get(root, "recordings"), 0);
     if (!root) fail_msg("no JSON: %s", output);
@@ -142,20 +161,46 @@ static void json_of_a_run(void **state) {
     const json_t *intra = json_object_get(agreement, "intra_stream");
     assert_true(json_number_value(json_object_get(intra, "recorded_us")) == 2);
     assert_true(json_number_value(json_object_get(intra, "difference")) < 1e-9);
+    const json_t *same = json_object_get(agreement, "same_pairs"), *inter = json_object_get(same, "inter_stream");
+    assert_true(json_is_true(json_object_get(same, "within")));
+    assert_int_equal(json_integer_value(json_object_get(same, "iterations")), 5);
+    assert_int_equal(json_integer_value(json_object_get(inter, "pairs")), 5);
+    assert_float_equal(json_number_value(json_object_get(inter, "stamped_us")), 5.6, 1e-9);
+    assert_float_equal(json_number_value(json_object_get(inter, "corrected_us")), 5, 1e-9);
+    assert_true(json_is_false(json_object_get(inter, "stamped_within")));
+    assert_true(json_is_null(json_object_get(agreement, "same_pairs_reason")));
     json_decref(root);
 }
 
 static void agreement_of_gaps(void **state) {
     (void)state;
     plant(0.00215, 0.0048, "workload");
+    plant_stamps(1, 600, 0);
     expect("--device hip --agreement tiny_kernel_stress", 0, "within 10 iterations behind gates");
     assert_non_null(strstr(output, "+7.5%"));
     assert_non_null(strstr(output, "-4.0%"));
+    assert_non_null(strstr(output, "intra-stream   stamped    2.600 us (+30.0%)   without start and end    2.000 us "
+                                   "(+0.0%)   recorded    2.000 us (5)"));
+    assert_non_null(strstr(output, "stamping itself 0.600 us (15)\n  Within 10%: yes\n"));
+    plant_stamps(1, 600, 800);
+    expect("--device hip --agreement tiny_kernel_stress", 1,
+           "inter-stream gaps of the same pairs are 16.0% apart: 5.800 us by the stamps, 5.000 us recorded");
+}
+
+/* Stamps that are not of this recording: what is left are the medians of all. */
+static void agreement_without_pairs(void **state) {
+    (void)state;
+    plant(0.00215, 0.0048, "workload");
+    plant_stamps(2, 600, 0);
+    expect("--device hip --agreement tiny_kernel_stress", 0,
+           "The same pairs cannot be told on both sides: gate 11 of the run is not in the recording");
     plant(0.00215, 0.0058, "workload");
     expect("--device hip --agreement tiny_kernel_stress", 1,
            "inter-stream gaps are 16.0% apart: 5.800 us stamped, 5.000 us recorded");
     plant(0.00215, 0.0058, "probe");
     expect("--device hip --agreement tiny_kernel_stress", 0, "not compared: the run took it from its own probe");
+    write_file("stamps", "{}");
+    expect("--device hip --agreement tiny_kernel_stress", 1, "stamps.json: not a file of stamps");
 }
 
 static void recordings_are_read(void **state) {
@@ -188,7 +233,8 @@ static void mistakes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queues_of_a_run),     cmocka_unit_test(json_of_a_run), cmocka_unit_test(agreement_of_gaps),
+        cmocka_unit_test(queues_of_a_run),     cmocka_unit_test(json_of_a_run),
+        cmocka_unit_test(agreement_of_gaps),   cmocka_unit_test(agreement_without_pairs),
         cmocka_unit_test(recordings_are_read), cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests(tests, open_folder, remove_folder);

@@ -125,6 +125,9 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run tiny_kernel_stress --backend mpi --device cpu", 2, "has no collectives");
     expect("hwq run tiny_kernel_stress --device tpu", 2, "tpu");
     expect("hwq run tiny_kernel_stress -o /proc/nowhere/x.json --device cpu", 2, "--output");
+    expect("hwq run tiny_kernel_stress --stamps /proc/nowhere/x.json --device cpu", 2, "--stamps");
+    expect("hwq sweep tiny_kernel_stress --stamps x.json --device cpu", 2, "keeps the stamps of one run");
+    expect("hwq run-priority P0 --stamps x.json --device cpu", 2, "keeps the stamps of one run");
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
     expect("hwq run-priority P9", 2, "is no group");

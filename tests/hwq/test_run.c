@@ -12,7 +12,7 @@
 /* ---- gaps ---- */
 
 static void add(struct aorta_hwq_spans *spans, int stream, int64_t start, int64_t end) {
-    const struct aorta_hwq_span span = {stream, AORTA_HWQ_KERNEL, "k", start, end, 0};
+    const struct aorta_hwq_span span = {.stream = stream, .name = "k", .start_ns = start, .end_ns = end};
     check_ok(aorta_hwq_spans_add(spans, &span));
 }
 
@@ -380,6 +380,33 @@ static void test_settings_that_do_not_fit(void **state) {
     close_rig(&rig);
 }
 
+/* Numbers of gates are those of the whole run: the timing pass has closed four before. */
+static void test_stamps_are_kept_by_gate(void **state) {
+    const struct setting settings[] = {{"size", "16"}, {0}};
+    struct aorta_hwq_book book = {0};
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "hetero_kernels", settings);
+    rig.run.streams = 2;
+    rig.run.gate = true;
+    rig.run.book = &book;
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    assert_int_equal(book.count, 4 + 8);
+    for (size_t i = 0; i < book.count; i++) {
+        const struct aorta_hwq_iteration *iteration = &book.iterations[i];
+        size_t marked = 0;
+        assert_int_equal(iteration->pass, i < 4 ? AORTA_HWQ_PASS_WORKLOAD : AORTA_HWQ_PASS_PROBE);
+        assert_int_equal(iteration->spans.gate, i + 5);
+        assert_int_equal(iteration->spans.count, i < 4 ? 11 : 3 * 64);
+        for (size_t k = 0; k < iteration->spans.count; k++) marked += iteration->spans.items[k].marked;
+        assert_int_equal(marked, i < 4 ? 1 : 64);
+    }
+    aorta_hwq_book_free(&book);
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
 static void test_the_json_has_the_originals_keys(void **state) {
     static const char *const keys[] = {"schema_version",  "workload_name", "stream_count", "throughput",
                                        "throughput_unit", "total_time_ms", "timestamp"};
@@ -428,6 +455,7 @@ int main(void) {
         cmocka_unit_test(test_hand_overs_are_told_by_priority),
         cmocka_unit_test(test_streams_that_differ_are_named),
         cmocka_unit_test(test_settings_that_do_not_fit),
+        cmocka_unit_test(test_stamps_are_kept_by_gate),
         cmocka_unit_test(test_the_json_has_the_originals_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,305 @@
+#include "hwq/agreement.h"
+#include "hwq/gaps.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const double aorta_hwq_agreement_limit = 0.10;
+
+static aorta_status no_memory(size_t count) {
+    return AORTA_ERROR(AORTA_MEMORY, "no host memory to compare %zu stamps", count);
+}
+
+/* ---- what stamps cannot see ---- */
+
+enum { SELF, MARKED, OPERATIONS };
+
+/* Medians of single iterations of the probe: clocks of device and recording drift apart, but not within one. */
+struct offsets {
+    struct {
+        struct aorta_hwq_samples starts, ends;
+        size_t samples;
+    } of[OPERATIONS];
+};
+
+static aorta_status add_medians(struct offsets *offsets, const struct aorta_hwq_spans *spans,
+                                const struct aorta_hwq_interval *found, double *scratch) {
+    double starts[OPERATIONS], ends[OPERATIONS];
+    for (int kind = 0; kind < OPERATIONS; kind++) {
+        size_t count = 0;
+        double *behind = scratch + spans->count;
+        for (size_t i = 0; i < spans->count; i++) {
+            const struct aorta_hwq_span *span = &spans->items[i];
+            if (span->marked != (kind == MARKED)) continue;
+            scratch[count] = (double)(span->start_ns - (found[i].start_ns - found[0].start_ns));
+            behind[count++] = (double)(span->end_ns - (found[i].end_ns - found[0].start_ns));
+        }
+        starts[kind] = aorta_summarise(scratch, count).p50;
+        ends[kind] = aorta_summarise(behind, count).p50;
+        offsets->of[kind].samples += count;
+        if (!count || isnan(starts[SELF])) continue;
+        AORTA_TRY(aorta_hwq_samples_add(&offsets->of[kind].starts, starts[kind] - starts[SELF]));
+        AORTA_TRY(aorta_hwq_samples_add(&offsets->of[kind].ends, ends[kind] - starts[SELF]));
+    }
+    return NULL;
+}
+
+static void take_offsets(struct offsets *offsets, struct aorta_hwq_agreement *agreement) {
+    struct aorta_hwq_offset *const taken[OPERATIONS] = {&agreement->self, &agreement->marked};
+    for (int kind = 0; kind < OPERATIONS; kind++) {
+        *taken[kind] = (struct aorta_hwq_offset){.start_ns = aorta_hwq_samples_median(&offsets->of[kind].starts),
+                                                 .end_ns = aorta_hwq_samples_median(&offsets->of[kind].ends),
+                                                 .samples = offsets->of[kind].samples};
+        aorta_hwq_samples_free(&offsets->of[kind].starts);
+        aorta_hwq_samples_free(&offsets->of[kind].ends);
+    }
+}
+
+/* ---- pairs ---- */
+
+struct pairs {
+    const struct aorta_hwq_spans *given; /* as stamped */
+    struct aorta_hwq_spans corrected;    /* the same, without what stamps cannot see; decides who follows whom */
+    const struct aorta_hwq_interval *found;
+    struct {
+        struct aorta_hwq_samples stamped, corrected, recorded, off;
+    } of[AORTA_HWQ_PAIR_KINDS];
+};
+
+static aorta_status add_pair(void *user, const struct aorta_hwq_span *before, const struct aorta_hwq_span *span) {
+    struct pairs *pairs = user;
+    const size_t first = (size_t)(before - pairs->corrected.items), second = (size_t)(span - pairs->corrected.items);
+    const int kind = before->stream == span->stream ? AORTA_HWQ_INTRA : AORTA_HWQ_INTER;
+    const double stamped = (double)(pairs->given->items[second].start_ns - pairs->given->items[first].end_ns);
+    const double corrected = (double)(span->start_ns - before->end_ns);
+    const double recorded = (double)(pairs->found[second].start_ns - pairs->found[first].end_ns);
+    AORTA_TRY(aorta_hwq_samples_add(&pairs->of[kind].stamped, stamped));
+    AORTA_TRY(aorta_hwq_samples_add(&pairs->of[kind].corrected, corrected));
+    AORTA_TRY(aorta_hwq_samples_add(&pairs->of[kind].recorded, recorded));
+    return aorta_hwq_samples_add(&pairs->of[kind].off, fabs(corrected - recorded));
+}
+
+static aorta_status add_iteration(struct pairs *pairs, const struct aorta_hwq_spans *spans,
+                                  const struct aorta_hwq_interval *found, const struct aorta_hwq_agreement *agreement) {
+    pairs->given = spans;
+    pairs->found = found;
+    pairs->corrected.count = 0;
+    for (size_t i = 0; i < spans->count; i++) {
+        struct aorta_hwq_span span = spans->items[i];
+        const struct aorta_hwq_offset *offset = span.marked ? &agreement->marked : &agreement->self;
+        if (!offset->samples)
+            return AORTA_ERROR(AORTA_UNSUPPORTED,
+                               "the probe has no operation of the kind of %s to measure what its "
+                               "stamps cannot see",
+                               span.name);
+        span.start_ns -= llround(offset->start_ns);
+        span.end_ns -= llround(offset->end_ns);
+        AORTA_TRY(aorta_hwq_spans_add(&pairs->corrected, &span));
+    }
+    return aorta_hwq_pairs(&pairs->corrected, add_pair, pairs);
+}
+
+static double over(double value, double reference) {
+    return reference > 0.0 ? value / reference - 1.0 : NAN;
+}
+
+static bool is_within(double value, double reference, double tick_us) {
+    return fabs(value - reference) <= fmax(aorta_hwq_agreement_limit * fabs(reference), tick_us) + 1e-9;
+}
+
+static void take_pairs(struct pairs *pairs, struct aorta_hwq_agreement *agreement) {
+    for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) {
+        struct aorta_hwq_agreed *agreed = &agreement->kinds[kind];
+        const struct aorta_summary off = aorta_summarise(pairs->of[kind].off.items, pairs->of[kind].off.count);
+        const double tick_us = 1e-3 * agreement->tick_ns;
+        *agreed = (struct aorta_hwq_agreed){.count = off.count,
+                                            .stamped_us = 1e-3 * aorta_hwq_samples_median(&pairs->of[kind].stamped),
+                                            .corrected_us = 1e-3 * aorta_hwq_samples_median(&pairs->of[kind].corrected),
+                                            .recorded_us = 1e-3 * aorta_hwq_samples_median(&pairs->of[kind].recorded),
+                                            .off_p50_us = 1e-3 * off.p50,
+                                            .off_p90_us = 1e-3 * off.p90,
+                                            .reason = off.count ? NULL
+                                                      : kind == AORTA_HWQ_INTRA
+                                                          ? "no stream has two operations"
+                                                          : "no operation follows one of another stream"};
+        agreed->stamped_off = over(agreed->stamped_us, agreed->recorded_us);
+        agreed->corrected_off = over(agreed->corrected_us, agreed->recorded_us);
+        agreed->stamped_within = !agreed->reason && is_within(agreed->stamped_us, agreed->recorded_us, tick_us);
+        agreed->corrected_within = !agreed->reason && is_within(agreed->corrected_us, agreed->recorded_us, tick_us);
+    }
+}
+
+static void free_pairs(struct pairs *pairs) {
+    aorta_hwq_spans_free(&pairs->corrected);
+    for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) {
+        aorta_hwq_samples_free(&pairs->of[kind].stamped);
+        aorta_hwq_samples_free(&pairs->of[kind].corrected);
+        aorta_hwq_samples_free(&pairs->of[kind].recorded);
+        aorta_hwq_samples_free(&pairs->of[kind].off);
+    }
+}
+
+/* ---- the whole ---- */
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Every stamp of an iteration is counted from its first. */
+static double tick_of(const struct aorta_hwq_book *book) {
+    int64_t tick = 0;
+    for (size_t i = 0; i < book->count; i++) {
+        const struct aorta_hwq_spans *spans = &book->iterations[i].spans;
+        for (size_t k = 0; k < spans->count && tick != 1; k++)
+            tick = common_divisor(common_divisor(tick, spans->items[k].start_ns), spans->items[k].end_ns);
+    }
+    return (double)tick;
+}
+
+struct comparison {
+    const struct aorta_hwq_book *book;
+    const struct aorta_hwq_recorded *kernels;
+    size_t count;
+    struct aorta_hwq_interval *found; /* of the iteration with the most stamps */
+    double *scratch;                  /* twice as many */
+    struct offsets offsets;
+    struct pairs pairs;
+};
+
+static aorta_status read_pass(struct comparison *comparison, enum aorta_hwq_pass pass,
+                              struct aorta_hwq_agreement *agreement) {
+    for (size_t i = 0; i < comparison->book->count; i++) {
+        const struct aorta_hwq_iteration *iteration = &comparison->book->iterations[i];
+        if (iteration->pass != pass) continue;
+        AORTA_TRY(aorta_hwq_match(iteration, comparison->kernels, comparison->count, comparison->found));
+        if (pass == AORTA_HWQ_PASS_PROBE) {
+            AORTA_TRY(add_medians(&comparison->offsets, &iteration->spans, comparison->found, comparison->scratch));
+            continue;
+        }
+        AORTA_TRY(add_iteration(&comparison->pairs, &iteration->spans, comparison->found, agreement));
+        agreement->iterations++;
+    }
+    return NULL;
+}
+
+static aorta_status read_passes(struct comparison *comparison, struct aorta_hwq_agreement *agreement) {
+    aorta_status status = read_pass(comparison, AORTA_HWQ_PASS_PROBE, agreement);
+    take_offsets(&comparison->offsets, agreement);
+    if (!status) status = read_pass(comparison, AORTA_HWQ_PASS_WORKLOAD, agreement);
+    if (!status) take_pairs(&comparison->pairs, agreement);
+    free_pairs(&comparison->pairs);
+    return status;
+}
+
+aorta_status aorta_hwq_agree(const struct aorta_hwq_book *book, struct aorta_hwq_recorded *kernels, size_t count,
+                             struct aorta_hwq_agreement *agreement) {
+    *agreement = (struct aorta_hwq_agreement){.tick_ns = tick_of(book)};
+    size_t most = 0;
+    for (size_t i = 0; i < book->count; i++)
+        if (book->iterations[i].spans.count > most) most = book->iterations[i].spans.count;
+    if (!most) return AORTA_ERROR(AORTA_UNSUPPORTED, "the run stamped nothing");
+    aorta_hwq_recorded_sort(kernels, count);
+    struct comparison comparison = {.book = book, .kernels = kernels, .count = count};
+    comparison.found = calloc(most, sizeof *comparison.found);
+    comparison.scratch = calloc(2 * most, sizeof *comparison.scratch);
+    aorta_status status =
+        comparison.found && comparison.scratch ? read_passes(&comparison, agreement) : no_memory(most);
+    free(comparison.found);
+    free(comparison.scratch);
+    return status;
+}
+
+bool aorta_hwq_agrees(const struct aorta_hwq_agreement *agreement) {
+    size_t judged = 0;
+    for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) {
+        if (agreement->kinds[kind].reason) continue;
+        if (!agreement->kinds[kind].corrected_within) return false;
+        judged++;
+    }
+    return judged > 0;
+}
+
+/* ---- words ---- */
+
+static const char *const kind_words[AORTA_HWQ_PAIR_KINDS] = {"intra-stream", "inter-stream"};
+static const char *const kind_keys[AORTA_HWQ_PAIR_KINDS] = {"intra_stream", "inter_stream"};
+
+static void say_offset(const char *what, const struct aorta_hwq_offset *offset, struct aorta_text *text) {
+    if (offset->samples)
+        aorta_text_printf(text, "%s %.3f us (%zu)", what, 1e-3 * (offset->start_ns - offset->end_ns), offset->samples);
+}
+
+static void say_kind(const char *what, const struct aorta_hwq_agreed *agreed, struct aorta_text *text) {
+    if (agreed->reason) {
+        aorta_text_printf(text, "  %-14s not compared: %s\n", what, agreed->reason);
+        return;
+    }
+    aorta_text_printf(
+        text,
+        "  %-14s stamped %8.3f us (%+.1f%%)   without start and end %8.3f us (%+.1f%%)   recorded %8.3f us "
+        "(%zu)\n",
+        what, agreed->stamped_us, 100 * agreed->stamped_off, agreed->corrected_us, 100 * agreed->corrected_off,
+        agreed->recorded_us, agreed->count);
+    aorta_text_printf(text,
+                      "  %-14s pair by pair %.3f us off (median), %.3f us (90%%); within 10%%: %s, as stamped %s\n", "",
+                      agreed->off_p50_us, agreed->off_p90_us, agreed->corrected_within ? "yes" : "no",
+                      agreed->stamped_within ? "yes" : "no");
+}
+
+void aorta_hwq_agreement_text(const struct aorta_hwq_agreement *agreement, struct aorta_text *text) {
+    aorta_text_printf(text, "The same pairs on both sides, in %zu iterations; the timer ticks every %g ns\n",
+                      agreement->iterations, agreement->tick_ns);
+    for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) say_kind(kind_words[kind], &agreement->kinds[kind], text);
+    aorta_text_puts(text, "  A kernel's start before its first stamp and its end behind the last, by the probe: ");
+    say_offset("stamping itself", &agreement->self, text);
+    say_offset(", marking others", &agreement->marked, text);
+    aorta_text_printf(text, "\n  Within 10%%: %s\n", aorta_hwq_agrees(agreement) ? "yes" : "no");
+}
+
+static void write_offset(const char *key, const struct aorta_hwq_offset *offset, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_double(json, "start_ns", offset->start_ns);
+    aorta_json_key_double(json, "end_ns", offset->end_ns);
+    aorta_json_key_int(json, "samples", (int64_t)offset->samples);
+    aorta_json_object_end(json);
+}
+
+static void write_kind(const char *key, const struct aorta_hwq_agreed *agreed, struct aorta_json *json) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "pairs", (int64_t)agreed->count);
+    aorta_json_key_double(json, "stamped_us", agreed->stamped_us);
+    aorta_json_key_double(json, "corrected_us", agreed->corrected_us);
+    aorta_json_key_double(json, "recorded_us", agreed->recorded_us);
+    aorta_json_key_double(json, "stamped_difference", agreed->stamped_off);
+    aorta_json_key_double(json, "corrected_difference", agreed->corrected_off);
+    aorta_json_key_double(json, "pair_difference_p50_us", agreed->off_p50_us);
+    aorta_json_key_double(json, "pair_difference_p90_us", agreed->off_p90_us);
+    if (agreed->reason) {
+        aorta_json_key_null(json, "stamped_within");
+        aorta_json_key_null(json, "within");
+    } else {
+        aorta_json_key_bool(json, "stamped_within", agreed->stamped_within);
+        aorta_json_key_bool(json, "within", agreed->corrected_within);
+    }
+    aorta_json_key_string(json, "reason", agreed->reason);
+    aorta_json_object_end(json);
+}
+
+void aorta_hwq_agreement_json(const struct aorta_hwq_agreement *agreement, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "iterations", (int64_t)agreement->iterations);
+    aorta_json_key_double(json, "limit", aorta_hwq_agreement_limit);
+    aorta_json_key_double(json, "tick_ns", agreement->tick_ns);
+    for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) write_kind(kind_keys[kind], &agreement->kinds[kind], json);
+    write_offset("offset_self", &agreement->self, json);
+    write_offset("offset_marked", &agreement->marked, json);
+    aorta_json_key_bool(json, "within", aorta_hwq_agrees(agreement));
+    aorta_json_object_end(json);
+}
