@@ -351,6 +351,15 @@ static int64_t launched_by(const struct aorta_profile *ranges, size_t index) {
     return until;
 }
 
+/* What the host did is known by its beginnings: each thing lasts until the next. Viewers that keep microseconds as
+ * doubles would see such neighbours overlap by a rounding (up to 1.5 ns, months after the base) and draw them wrong, so
+ * that a gap is left: twice that of operations for the launches within them. */
+enum { OPERATION_GAP_NS = 2, LAUNCH_GAP_NS = 4 };
+
+static int64_t before_next(int64_t start_ns, int64_t next_ns, int64_t gap_ns) {
+    return next_ns - start_ns > gap_ns ? next_ns - gap_ns : start_ns;
+}
+
 static void begin_host(struct scene *s, const char *category, const char *name, int64_t start_ns, int64_t end_ns) {
     aorta_kineto_begin(s->k, &(struct aorta_kineto_event){.phase = "X",
                                                           .category = category,
@@ -370,7 +379,8 @@ static void write_operation_event(struct scene *s, size_t index) {
     char name[160];
     snprintf(name, sizeof name, s->traced ? "%s (%s)" : "aorta::%s", info->function ? info->function : "work",
              info->tag);
-    begin_host(s, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns, launched_by(s->ranges, index));
+    begin_host(s, s->traced ? "user_annotation" : "cpu_op", name, range->enqueue_ns,
+               before_next(range->enqueue_ns, launched_by(s->ranges, index), OPERATION_GAP_NS));
     aorta_json_key_int(&s->k->json, "External id", s->first_external + (int64_t)index);
     write_operation(s, info);
     aorta_kineto_end(s->k);
@@ -385,7 +395,7 @@ static const char *call_of(const struct scene *s, const struct work *work, bool 
 }
 
 static void write_launch(struct scene *s, const struct work *work, bool graph, int64_t start_ns, int64_t end_ns) {
-    begin_host(s, "cuda_runtime", call_of(s, work, graph), start_ns, end_ns > start_ns ? end_ns : start_ns);
+    begin_host(s, "cuda_runtime", call_of(s, work, graph), start_ns, before_next(start_ns, end_ns, LAUNCH_GAP_NS));
     aorta_json_key_int(&s->k->json, "correlation", work->correlation);
     if (work->owner >= 0) aorta_json_key_int(&s->k->json, "External id", s->first_external + work->owner);
     aorta_kineto_end(s->k);

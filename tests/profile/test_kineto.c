@@ -215,7 +215,8 @@ static void test_kernels(void **state) {
     assert_int_equal(layout_count(trace, "X", "cuda_runtime", "cudaLaunchKernel"), 3);
     assert_int_equal(layout_count(trace, "X", "cuda_runtime", "cudaMemsetAsync"), 1);
     const json_t *launch = layout_event(trace, "X", "cuda_runtime", "cudaLaunchKernel", 0);
-    assert_int_equal(layout_end_ns(launch) - layout_start_ns(launch), 4000 / 3);
+    assert_int_equal(layout_end_ns(launch) - layout_start_ns(launch), 4000 / 3 - 4); /* and do not touch the next */
+    assert_int_equal(layout_end_ns(host) - layout_start_ns(host), 4000 - 2);
     assert_int_equal(layout_start_ns(gemm) - layout_start_ns(launch), 3100 + 6000 - 4000 / 3);
 
     assert_int_equal(layout_number(layout_event(trace, "C", NULL, "device memory (bytes)", 0), "reserved"), 2000);

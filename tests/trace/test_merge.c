@@ -306,6 +306,41 @@ static void other_formats(void **state) {
     aorta_trace_list_free(&merged);
 }
 
+/* ROCm runs kernels of one stream side by side: in the file none begins within another on its row and ends behind it.
+ */
+static void work_that_overlaps_gets_rows(void **state) {
+    (void)state;
+    static const struct {
+        int start_ns, end_ns, row;
+    } kernels[] = {{1000, 2000, 0}, {1500, 2500, 1}, {2000, 2600, 0}, {2300, 2400, 2}, {2500, 2700, 1}};
+    struct aorta_text text = {0};
+    const char *path = in_folder("a_kernel_trace.csv"), *output = in_folder("merged.json");
+    aorta_text_puts(&text, "\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Stream_Id\",\"Thread_Id\",\"Kernel_Name\","
+                           "\"Correlation_Id\",\"Start_Timestamp\",\"End_Timestamp\"\n");
+    for (int i = 0; i < 5; i++)
+        aorta_text_printf(&text, "\"KERNEL_DISPATCH\",\"Agent 2\",1,5,9,\"k%d\",%d,%d,%d\n", i, i + 1,
+                          kernels[i].start_ns, kernels[i].end_ns);
+    check_ok(aorta_file_replace(path, text.data, text.length));
+    aorta_text_free(&text);
+    free(merge(&path, 1, output, false));
+    json_t *document = load(output);
+    json_int_t rows[3] = {0};
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "k%d", i);
+        json_t *event = event_of(document, 0, "X", name, 0);
+        json_int_t row = json_integer_value(json_object_get(event, "tid"));
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(event, "args"), "stream")), 5);
+        if (!rows[kernels[i].row]) rows[kernels[i].row] = row;
+        assert_int_equal(row, rows[kernels[i].row]);
+    }
+    assert_int_equal(rows[0], 5);
+    assert_true(rows[1] != 5 && rows[2] != 5 && rows[1] != rows[2]);
+    json_t *named = event_of(document, 0, "M", "thread_name", 2);
+    assert_string_equal(text_of(json_object_get(named, "args"), "name"), "stream 5 (3)");
+    json_decref(document);
+}
+
 /* ---- what is refused ---- */
 
 static void check_refused(const char *const *paths, size_t count, const char *output, enum aorta_code code,
@@ -392,6 +427,7 @@ int main(void) {
         cmocka_unit_test(packed_is_the_same),
         cmocka_unit_test(reads_back),
         cmocka_unit_test(other_formats),
+        cmocka_unit_test(work_that_overlaps_gets_rows),
         cmocka_unit_test(refused),
         cmocka_unit_test(ranks_nobody_knows),
         cmocka_unit_test(cut_off),
