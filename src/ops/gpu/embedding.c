@@ -31,7 +31,7 @@ aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const 
 /* Where things lie in the workspace. */
 struct plan {
     int64_t count, blocks, range, ranges;
-    uint32_t *keys[2], *values[2], *histogram;
+    uint32_t *keys[2], *values[2], *histogram, *totals;
     float *head, *tail;
 };
 
@@ -53,6 +53,7 @@ static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, 
         plan->values[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
     }
     plan->histogram = take(memory, &used, (size_t)(plan->blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t));
+    plan->totals = take(memory, &used, AORTA_SORT_DIGITS * sizeof(uint32_t));
     plan->head = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
     plan->tail = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
     return used;
@@ -61,9 +62,10 @@ static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, 
 static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *plan,
                               const struct aorta_gpu_sort_args *args) {
     const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)plan->blocks}, .threads = {AORTA_SORT_THREADS}};
-    const struct aorta_gpu_grid one = {.blocks = {1}, .threads = {AORTA_SCAN_THREADS}};
+    const struct aorta_gpu_grid digits = {.blocks = {AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS},
+                                          .threads = {AORTA_SORT_THREADS}};
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, one, args, sizeof *args));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, digits, args, sizeof *args));
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
 }
 
@@ -71,6 +73,7 @@ static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *pl
 static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
                          struct aorta_gpu_fault *fault, const uint32_t **keys, const uint32_t **values) {
     struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
+                                       .totals = plan->totals,
                                        .count = plan->count,
                                        .blocks = plan->blocks,
                                        .ids = a->ids,

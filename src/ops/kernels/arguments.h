@@ -17,10 +17,10 @@ enum {
     AORTA_COLUMN_ROWS = 8,    /* threads below each other in the first stage … */
     AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
     AORTA_FINISH_ROWS = 32,    /* … and in the second, where there are few columns */
-    AORTA_SORT_THREADS = 256,
-    AORTA_SORT_ITEMS = 8, /* of one thread */
+    AORTA_SORT_THREADS = 256,  /* one for each digit, too */
+    AORTA_SORT_ITEMS = 8,      /* of one thread */
     AORTA_SORT_DIGITS = 256,
-    AORTA_SCAN_THREADS = 1024,
+    AORTA_SCAN_DIGITS = AORTA_SORT_THREADS / 32, /* of one block */
     AORTA_GATHER_LANES = 32, /* threads that share a row of an embedding; each takes eight columns */
     AORTA_GATHER_ROWS = 8,
     AORTA_GEMM_TILE = 32,
@@ -104,7 +104,8 @@ struct aorta_gpu_embedding_args {
 struct aorta_gpu_sort_args {
     const uint32_t *keys, *values; /* keys NULL: the ids are the keys, their places the values */
     uint32_t *keys_out, *values_out;
-    uint32_t *histogram; /* [digits, blocks], after the scan where each block's share begins */
+    uint32_t *histogram; /* [digits, blocks], after the scan where each block's share of a digit begins */
+    uint32_t *totals;    /* [digits] */
     int64_t count, blocks;
     int32_t shift;
     const int64_t *ids;

@@ -75,52 +75,67 @@ KERNEL(AORTA_SORT_THREADS, sort_count, aorta_gpu_sort_args) {
     a.histogram[t * a.blocks + blockIdx.x] = counts[t];
 }
 
-/* One block: every thread sums a piece, the sums become beginnings, and these run through the piece. */
-KERNEL(AORTA_SCAN_THREADS, sort_scan, aorta_gpu_sort_args) {
-    __shared__ uint32_t sums[AORTA_SCAN_THREADS];
-    const int t = (int)threadIdx.x;
-    const int64_t entries = AORTA_SORT_DIGITS * a.blocks, piece = divide_up(entries, AORTA_SCAN_THREADS);
-    const int64_t begin = least(t * piece, entries), end = least(begin + piece, entries);
-    uint32_t sum = 0;
-    for (int64_t i = begin; i < end; i++) sum += a.histogram[i];
-    sums[t] = sum;
+/* The sum of `value` over the threads before this one among its `width`, and of all those. */
+template <int width> DEVICE uint32_t sum_before(uint32_t value, uint32_t *all) {
+    __shared__ uint32_t sums[AORTA_SORT_THREADS];
+    const int t = (int)threadIdx.x, lane = t % width;
+    sums[t] = value;
     __syncthreads();
-    for (int step = 1; step < AORTA_SCAN_THREADS; step *= 2) {
-        const uint32_t before = t >= step ? sums[t - step] : 0;
+    for (int step = 1; step < width; step *= 2) {
+        const uint32_t before = lane >= step ? sums[t - step] : 0;
         __syncthreads();
         sums[t] += before;
         __syncthreads();
     }
-    sum = sums[t] - sum;
-    for (int64_t i = begin; i < end; i++) {
-        const uint32_t count = a.histogram[i];
-        a.histogram[i] = sum;
-        sum += count;
-    }
+    const uint32_t up_to = sums[t];
+    *all = sums[t - lane + width - 1];
+    __syncthreads();
+    return up_to - value;
 }
 
-/* Equal digits keep their order: a thread's place among its round is the number of equal digits before it. */
+/* A warp for each digit: its counts become beginnings within the digit. */
+KERNEL(AORTA_SORT_THREADS, sort_scan, aorta_gpu_sort_args) {
+    const int lane = (int)threadIdx.x % 32, digit = (int)(blockIdx.x * AORTA_SCAN_DIGITS + threadIdx.x / 32);
+    uint32_t *counts = a.histogram + digit * a.blocks;
+    uint32_t total = 0;
+    for (int64_t first = 0; first < a.blocks; first += 32) {
+        const bool live = first + lane < a.blocks;
+        uint32_t round;
+        const uint32_t before = sum_before<32>(live ? counts[first + lane] : 0, &round);
+        if (live) counts[first + lane] = total + before;
+        total += round;
+    }
+    if (lane == 0) a.totals[digit] = total;
+}
+
+/* Equal digits keep their order: a thread's place among its round is the number of equal digits before it, those of
+ * earlier warps from their counts. */
 KERNEL(AORTA_SORT_THREADS, sort_move, aorta_gpu_sort_args) {
-    __shared__ uint32_t next[AORTA_SORT_DIGITS];
+    enum { WARPS = AORTA_SORT_THREADS / 32 };
+    __shared__ uint32_t next[AORTA_SORT_DIGITS], counts[WARPS][AORTA_SORT_DIGITS];
     __shared__ int digits[AORTA_SORT_THREADS];
-    const int t = (int)threadIdx.x;
-    next[t] = a.histogram[t * a.blocks + blockIdx.x];
+    const int t = (int)threadIdx.x, warp = t / 32;
+    uint32_t all;
+    next[t] = sum_before<AORTA_SORT_THREADS>(a.totals[t], &all) + a.histogram[t * a.blocks + blockIdx.x];
     for (int item = 0; item < AORTA_SORT_ITEMS; item++) {
         const int64_t place = sort_place(item);
         const bool live = place < a.count;
         const uint32_t key = live ? sort_key(a, place) : 0;
         const int digit = live ? sort_digit(key, a.shift) : -1;
         digits[t] = digit;
+        for (int w = 0; w < WARPS; w++) counts[w][t] = 0;
+        __syncthreads();
+        if (live) atomicAdd(&counts[warp][digit], 1u);
         __syncthreads();
         if (live) {
             uint32_t to = next[digit];
-            for (int u = 0; u < t; u++) to += digits[u] == digit;
+            for (int w = 0; w < warp; w++) to += counts[w][digit];
+            for (int u = warp * 32; u < t; u++) to += digits[u] == digit;
             a.keys_out[to] = key;
             a.values_out[to] = a.keys ? a.values[place] : (uint32_t)place;
         }
         __syncthreads();
-        if (live) atomicAdd(&next[digit], 1u);
-        __syncthreads();
+        for (int w = 0; w < WARPS; w++) next[t] += counts[w][t];
     }
 }
 
