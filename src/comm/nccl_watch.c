@@ -11,6 +11,7 @@
 
 #define LOOK_NS 100000000
 #define ASK_NS 500000000     /* between two questions for lost ranks */
+#define SETTLE_NS 250000000  /* from finding one to failing: see look_for_lost */
 #define SLACK_NS 500000000   /* beyond timeout_s: calls that wait themselves report first, and say more */
 #define MERCY_NS 10000000000 /* from giving up to ending a process that is still held up */
 
@@ -19,18 +20,24 @@ struct watch {
     struct aorta_device_calls calls; /* as seen last */
     int64_t moved_ns;                /* when they last changed */
     int64_t asked_ns;
+    int lost; /* the rank found to be gone; -1: none */
+    int64_t lost_ns;
     int64_t given_up_ns; /* 0: not yet */
 };
 
 /* ---- what is looked for ---- */
 
+/* A rank's connections close before its process has ended. Who ends because of it waits until that is over, so that a
+ * launcher that tells which rank ended first does not name the wrong one. */
 static aorta_status look_for_lost(struct watch *watch, int64_t now_ns) {
-    const struct nccl_domain *domain = watch->domain;
-    if (now_ns - watch->asked_ns < ASK_NS) return NULL;
-    watch->asked_ns = now_ns;
-    int lost = aorta_control_lost(domain->control);
-    if (lost < 0) return NULL;
-    return AORTA_ERROR(AORTA_COMM, "rank %d is gone: its process has ended or its host cannot be reached", lost);
+    if (watch->lost < 0) {
+        if (now_ns - watch->asked_ns < ASK_NS) return NULL;
+        watch->asked_ns = now_ns;
+        watch->lost = aorta_control_lost(watch->domain->control);
+        watch->lost_ns = now_ns;
+    }
+    if (watch->lost < 0 || now_ns - watch->lost_ns < SETTLE_NS) return NULL;
+    return AORTA_ERROR(AORTA_COMM, "rank %d is gone: its process has ended or its host cannot be reached", watch->lost);
 }
 
 /* Called with the lock. */
@@ -152,7 +159,7 @@ static void look(struct watch *watch) {
 static void *run(void *argument) {
     struct nccl_domain *domain = argument;
     const int64_t now_ns = aorta_clock_ns();
-    struct watch watch = {.domain = domain, .moved_ns = now_ns, .asked_ns = now_ns};
+    struct watch watch = {.domain = domain, .moved_ns = now_ns, .asked_ns = now_ns, .lost = -1};
     pthread_mutex_lock(&domain->lock);
     while (!domain->ending) {
         struct timespec until;
