@@ -213,27 +213,34 @@ static const char *put_name(char *text, size_t size, const char *name) {
     return text;
 }
 
-static const char *short_demangled(const char *name, char *text, size_t size) {
-    size_t length = head_length(name), from = length, functor_length = 0;
+/* Where the words stand that tell what the kernel is. */
+static void find_words(const char *name, size_t *first, size_t *end) {
+    size_t length = head_length(name), from = length;
     while (from > 0 && in_name(name[from - 1])) from--;
     /* What is no C++ (a copy: "Memcpy HtoD (Pinned -> Device)"; our own operations) keeps its words. */
     bool qualified = from > 1 && name[from - 1] == ':', typed = from > 0 && name[from - 1] == ' ';
     bool plain = from == length || !(qualified || (typed && name[length]));
     bool several = plain && memchr(name, ' ', length);
     if (plain) from = 0;
-    if (several || !length)
-        length = strlen(name);
-    else
-        length = from + name_length(name + from, length - from);
-    bool arguments = name[length] == '<';
-    if (arguments && says_nothing(name + from, length - from)) return short_demangled(name + length + 1, text, size);
-    const char *functor =
-        arguments && is_generic(name + from, length - from) ? find_functor(name + length, &functor_length) : NULL;
+    *first = from;
+    *end = several || !length ? strlen(name) : from + name_length(name + from, length - from);
+}
+
+static const char *short_demangled(const char *name, char *text, size_t size) {
+    enum { DEEPEST = 8 }; /* names come from files of others */
+    size_t from, end, functor_length = 0;
+    find_words(name, &from, &end);
+    for (int depth = 0; depth < DEEPEST && name[end] == '<' && says_nothing(name + from, end - from); depth++) {
+        name += end + 1;
+        find_words(name, &from, &end);
+    }
+    const char *functor = NULL;
+    if (name[end] == '<' && is_generic(name + from, end - from)) functor = find_functor(name + end, &functor_length);
     char whole[1024];
     if (functor)
-        snprintf(whole, sizeof whole, "%.*s<%.*s>", (int)(length - from), name + from, (int)functor_length, functor);
+        snprintf(whole, sizeof whole, "%.*s<%.*s>", (int)(end - from), name + from, (int)functor_length, functor);
     else
-        snprintf(whole, sizeof whole, "%.*s", (int)(length - from), name + from);
+        snprintf(whole, sizeof whole, "%.*s", (int)(end - from), name + from);
     return put_name(text, size, whole);
 }
 

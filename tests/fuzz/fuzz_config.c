@@ -1,14 +1,13 @@
 /* Any bytes as a configuration of aorta train: an error or a configuration that, written out, loads as the same. The
  * first byte says whether the rest is a YAML file, a JSON file or an override. */
 #include "base/files.h"
+#include "fuzz.h"
 #include "train/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Writes a file of this process and returns its path. */
 static const char *in_file(const char *name, const uint8_t *data, size_t size) {

@@ -1,13 +1,12 @@
 /* Any bytes as a CSV trace: an error that names the file, or a trace whose rows are in order; with recovery nothing is
  * refused that was taken without. */
+#include "fuzz.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static aorta_status read_it(const char *path, bool recover, struct aorta_trace_list *list) {
     const struct aorta_trace_options options = {.recover = recover};

@@ -1,12 +1,11 @@
 /* The scanner alone: vector and plain versions, whole and in pieces, find the same ends; numbers and texts hold what
  * they promise. The first byte is the size of the pieces. */
+#include "fuzz.h"
 #include "trace/json_skip.h"
 #include "trace/json_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(bool condition) {
     if (!condition) abort();

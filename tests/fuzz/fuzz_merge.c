@@ -1,5 +1,6 @@
 /* Any two texts as traces of two ranks, merged: an error, or a file that is whole and reads back with all the events. A
  * byte 0 lies between the two; the first byte says whether broken files are taken as far as they go. */
+#include "fuzz.h"
 #include "trace/merge.h"
 
 #include <jansson.h>
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void write_bytes(const char *path, const uint8_t *data, size_t size) {
     FILE *out = fopen(path, "wb");

@@ -1,11 +1,10 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
+#include "fuzz.h"
 #include "profile/agreement.h"
 #include "report/run.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_view(const struct aorta_run_step *step, const struct aorta_profile *profile,
                        const struct aorta_overlap *o) {

@@ -1,5 +1,6 @@
 /* Any bytes as a SQLite trace, and any statements in one: an error that names the file, or a trace whose rows are in
  * order. The first byte says which: statements are a text that makes the database. */
+#include "fuzz.h"
 #include "trace/reader.h"
 
 #include <sqlite3.h>
@@ -7,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void write_bytes(const char *path, const uint8_t *data, size_t size) {
     FILE *out = fopen(path, "wb");

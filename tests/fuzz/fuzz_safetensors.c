@@ -1,13 +1,12 @@
 /* Any bytes as a file of tensors: an error, or tensors whose data lie in the file and that, written out, read the same.
  */
+#include "fuzz.h"
 #include "train/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Touches every byte, so that the sanitizer sees data outside the file. */
 static unsigned sum_of(const struct aorta_safetensors *file) {

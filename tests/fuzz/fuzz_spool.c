@@ -1,12 +1,11 @@
 /* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The
  * input is what stands behind the head; the lowest bit of its length asks for --recover. */
+#include "fuzz.h"
 #include "profile/mangled.h"
 #include "trace/spool.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The C++ library's own reader of names is not what is tried here. */
 char *aorta_demangle(const char *name) {

@@ -2,12 +2,11 @@
  * links lead somewhere; whole and in pieces it is the same; with recovery nothing is refused that was taken without.
  *
  * The first byte is the size of the pieces. */
+#include "fuzz.h"
 #include "trace/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void require(bool condition) {
     if (!condition) abort();

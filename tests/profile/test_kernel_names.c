@@ -149,6 +149,19 @@ static void names_fit_a_line(void **state) {
     }
 }
 
+/* Templates within templates to any depth: a damaged or made-up trace must not exhaust the stack. */
+static void deep_names_return(void **state) {
+    (void)state;
+    enum { DEPTH = 50000 };
+    static const char layer[] = "Kernel<";
+    size_t length = sizeof layer - 1;
+    char *name = malloc(DEPTH * length + 1), text[32];
+    assert_non_null(name);
+    for (size_t i = 0; i < DEPTH; i++) memcpy(name + i * length, layer, length + 1);
+    assert_string_equal(aorta_kernel_short_name(name, text, sizeof text), "Kernel");
+    free(name);
+}
+
 /* Without a library the names are those that the C++ library tells. */
 static void mangled_names_are_read(void **state) {
     (void)state;
@@ -193,6 +206,7 @@ int main(void) {
         cmocka_unit_test(recorded_names),
         cmocka_unit_test(own_patterns),
         cmocka_unit_test(names_fit_a_line),
+        cmocka_unit_test(deep_names_return),
         cmocka_unit_test(matrix_products_by_name),
         cmocka_unit_test(mangled_names_are_read),
     };

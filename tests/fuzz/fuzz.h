@@ -1,0 +1,10 @@
+/* What libFuzzer calls, and replay.c in builds without it: returns 0, or does not return when a promise was broken. */
+#ifndef AORTA_TESTS_FUZZ_FUZZ_H
+#define AORTA_TESTS_FUZZ_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif
