@@ -105,7 +105,7 @@ static void check_example(struct rig *rig, struct aorta_norm shape, bool residua
 }
 
 static void conformance(void **state) {
-    static const int64_t shapes[][2] = {{1, 3}, {3, 65}, {5, 128}, {2, 1100}, {40, 24}};
+    static const int64_t shapes[][2] = {{1, 3}, {3, 65}, {5, 128}, {2, 1100}, {70, 24}, {33, 264}};
     const struct aorta_rng rng = {.seed = 77, .site = 5};
     for (int t = 0; t < 3; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

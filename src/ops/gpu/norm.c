@@ -2,45 +2,59 @@
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
 
-/* Threads side by side hold one row; short rows share a block of 128. */
-static aorta_status threads_of(int64_t width, uint32_t threads[2]) {
-    const int64_t per_thread = (int64_t)AORTA_NORM_CHUNKS * 8, widest = per_thread * AORTA_NORM_THREADS;
+/* How rows are held: by threads[0] side by side, threads[1] rows in a block. */
+struct holding {
+    bool wide;
+    uint32_t threads[2];
+    uint32_t resident; /* blocks on a multiprocessor, as many as the registers of the backward kernel allow */
+};
+
+static aorta_status hold(int64_t width, enum aorta_dtype dtype, struct holding *holding) {
+    const int64_t widest = (int64_t)AORTA_NORM_CHUNKS * 8 * AORTA_NORM_THREADS;
     if (width > widest)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "layernorm: a width of %lld; on a GPU rows have at most %lld elements",
                            (long long)width, (long long)widest);
-    threads[0] = aorta_ops_blocks(width, per_thread * 32) * 32;
-    threads[1] = threads[0] < 128 ? 128 / threads[0] : 1;
+    holding->wide = width > 8 * AORTA_NORM_NARROW;
+    const int64_t per_thread = holding->wide ? AORTA_NORM_CHUNKS * 8 : 8;
+    holding->threads[0] = aorta_ops_blocks(width, per_thread * 32) * 32;
+    holding->threads[1] = holding->threads[0] < AORTA_NORM_NARROW ? AORTA_NORM_NARROW / holding->threads[0] : 1;
+    const int narrow = dtype == AORTA_F32 ? AORTA_NORM_RESIDENT - 1 : AORTA_NORM_RESIDENT;
+    const uint32_t together = holding->wide ? AORTA_NORM_THREADS : (uint32_t)(AORTA_NORM_NARROW * narrow);
+    holding->resident = together / (holding->threads[0] * holding->threads[1]);
     return NULL;
 }
 
 aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stream, const void *args) {
     struct aorta_norm_args a = *(const struct aorta_norm_args *)args;
-    uint32_t threads[2];
-    AORTA_TRY(threads_of(a.shape.width, threads));
+    struct holding holding;
+    AORTA_TRY(hold(a.shape.width, a.shape.dtype, &holding));
     a.shape.rng = aorta_ops_gpu_key(a.shape.rng);
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, threads[1])},
-                                        .threads = {threads[0], threads[1]}};
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_norm_forward, a.shape.dtype, grid, &a, sizeof a);
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, holding.threads[1])},
+                                        .threads = {holding.threads[0], holding.threads[1]}};
+    const enum aorta_ops_entry entry = holding.wide ? AORTA_ENTRY_norm_forward_wide : AORTA_ENTRY_norm_forward;
+    return aorta_ops_gpu_run_typed(stream, entry, a.shape.dtype, grid, &a, sizeof a);
 }
 
 aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args) {
+    static const enum aorta_ops_entry entries[2][2] = {
+        {AORTA_ENTRY_norm_backward, AORTA_ENTRY_norm_backward_bias},
+        {AORTA_ENTRY_norm_backward_wide, AORTA_ENTRY_norm_backward_bias_wide}};
     const struct aorta_norm_backward_args *a = args;
     const int64_t rows = a->shape.rows, width = a->shape.width;
-    uint32_t threads[2];
-    AORTA_TRY(threads_of(width, threads));
+    struct holding holding;
+    AORTA_TRY(hold(width, a->shape.dtype, &holding));
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
-    const uint32_t resident = 512 / (threads[0] * threads[1]); /* what their registers allow */
-    uint32_t blocks = (uint32_t)gpu->multiprocessors * (resident > 0 ? resident : 1);
-    if (blocks > aorta_ops_blocks(rows, threads[1])) blocks = aorta_ops_blocks(rows, threads[1]);
-    const int64_t partial_rows = (int64_t)blocks * threads[1];
+    uint32_t blocks = (uint32_t)gpu->multiprocessors * holding.resident;
+    if (blocks > aorta_ops_blocks(rows, holding.threads[1])) blocks = aorta_ops_blocks(rows, holding.threads[1]);
+    const int64_t partial_rows = (int64_t)blocks * holding.threads[1];
     struct aorta_ops_workspace workspace;
     const int64_t sums = a->dbias ? 3 : 2;
     AORTA_TRY(aorta_ops_workspace(stream, (size_t)(partial_rows * sums * width) * sizeof(float), &workspace));
     struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
     first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
-    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {threads[0], threads[1]}};
-    const enum aorta_ops_entry entry = a->dbias ? AORTA_ENTRY_norm_backward_bias : AORTA_ENTRY_norm_backward;
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entry, a->shape.dtype, grid, &first, sizeof first));
+    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {holding.threads[0], holding.threads[1]}};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[holding.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
+                                      sizeof first));
     const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
                                                         .rows = partial_rows,
                                                         .columns = sums * width,

@@ -11,8 +11,10 @@ enum {
     AORTA_GELU_CHUNKS = 2, /* of eight elements, taken by one thread */
     AORTA_GELU_TILE = AORTA_TILE * AORTA_GELU_CHUNKS,
     AORTA_SUM_THREADS = 256,
-    AORTA_NORM_THREADS = 512, /* at most; short rows share a block */
-    AORTA_NORM_CHUNKS = 2,    /* of eight elements, held by one thread */
+    AORTA_NORM_NARROW = 128,  /* threads that hold a row by eight elements each, at most; short rows share a block */
+    AORTA_NORM_RESIDENT = 5,  /* blocks of so many threads on a multiprocessor, backward; in fp32 one less */
+    AORTA_NORM_THREADS = 512, /* the same for wider rows, … */
+    AORTA_NORM_CHUNKS = 2,    /* … by so many times eight elements each */
     AORTA_COLUMN_LANES = 32,  /* threads side by side; each takes eight columns in the first stage, one in the second */
     AORTA_COLUMN_ROWS = 8,    /* threads below each other in the first stage … */
     AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
