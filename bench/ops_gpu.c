@@ -1,6 +1,7 @@
 /* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
  *   bench_ops_gpu [large|default] [cuda|hip|cpu]
- * Per call: time, and arithmetic or memory traffic per second; and what all calls of a step come to on one device. */
+ * Per call: time, and arithmetic or memory traffic per second, the latter also beside that of a copy within the device;
+ * and what all calls of a step come to on one device. At the end: how the library makes each product. */
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -30,7 +31,7 @@ struct bench {
     float *dtable;
     int64_t *ids;
     struct aorta_step_state *state;
-    double total_ms;
+    double total_ms, copy_gbs; /* GB/s read and written by a copy; 0: not known yet */
 };
 
 /* ---- operations ---- */
@@ -124,8 +125,25 @@ static aorta_status report(struct bench *b, const char *name, aorta_status (*run
     const double us = (double)least * 1e-3 / b->repeats, ms = us * calls * 1e-3;
     const double scale = strcmp(unit, "TFLOP/s") == 0 ? 1e-6 : 1e-3;
     b->total_ms += ms;
-    printf("%-34s %10.1f us %10.1f %-8s x %4.0f = %8.3f ms\n", name, us, work / us * scale, unit, calls, ms);
+    char share[32] = "";
+    if (scale > 1e-6 && b->copy_gbs > 0.0)
+        snprintf(share, sizeof share, "  %4.0f%% of a copy", 100.0 * work / us * scale / b->copy_gbs);
+    printf("%-34s %10.1f us %10.1f %-8s x %4.0f = %8.3f ms%s\n", name, us, work / us * scale, unit, calls, ms, share);
     fflush(stdout);
+    return NULL;
+}
+
+static aorta_status copy(struct bench *b) {
+    return aorta_copy(b->stream, b->m, b->gradient, (size_t)b->s.parameters * sizeof(float));
+}
+
+/* What memory moves at best: the first line, and the measure of the others. */
+static aorta_status report_copy(struct bench *b) {
+    const double bytes = 2.0 * 4.0 * (double)b->s.parameters;
+    int64_t ns;
+    AORTA_TRY(report(b, "a copy", copy, bytes, "GB/s", 0));
+    AORTA_TRY(time_calls(b, copy, b->repeats, &ns));
+    b->copy_gbs = bytes * b->repeats / (double)ns;
     return NULL;
 }
 
@@ -298,14 +316,20 @@ static void destroy(struct bench *b) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) aorta_device_free(b->device, all[i]);
 }
 
+static void print_line(void *user, const char *line) {
+    (void)user;
+    puts(line);
+}
+
 static aorta_status run(struct bench *b) {
     AORTA_TRY(create(b));
     printf("%s on %s, %s, bf16\n", b->s.name, aorta_device_kind_name(aorta_device_get_info(b->device)->kind),
            aorta_device_get_info(b->device)->name);
+    AORTA_TRY(report_copy(b));
     AORTA_TRY(report_others(b));
     AORTA_TRY(report_linears(b));
     printf("%-34s %56.3f ms\n", "all of them in one step", b->total_ms);
-    return NULL;
+    return aorta_ops_tell_products(b->device, print_line, NULL);
 }
 
 int main(int argc, char **argv) {
