@@ -158,6 +158,13 @@ aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
+aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
+    const struct aorta_backend *backend = stream->device->backend;
+    if (!footprint->threads || !backend->timestamp_room) return aorta_timestamp(stream, slot);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, backend->timestamp_room(stream, footprint, slot));
+}
+
 /* ---- events ---- */
 
 /* Events order streams of one device; across devices nothing would be ordered. */
@@ -214,6 +221,20 @@ aorta_status aorta_capture_begin(struct aorta_stream *stream) {
 
 aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
     return stream->device->backend->capture_end(stream, graph);
+}
+
+bool aorta_device_tells_footprints(const struct aorta_device *device) {
+    return device->backend->tells_footprints && device->backend->tells_footprints(device);
+}
+
+aorta_status aorta_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint) {
+    *footprint = (struct aorta_footprint){0};
+    if (stream->device->backend->capture_footprint)
+        return stream->device->backend->capture_footprint(stream, footprint);
+    struct aorta_graph *graph;
+    AORTA_TRY(aorta_capture_end(stream, &graph));
+    aorta_graph_destroy(graph);
+    return NULL;
 }
 
 bool aorta_stream_capturing(const struct aorta_stream *stream) {

@@ -149,6 +149,18 @@ AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *
  * every replay writes it anew. */
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
 
+/* What a kernel needs before its first blocks can start. */
+struct aorta_footprint {
+    uint32_t threads;      /* of a block; 0: nothing is known */
+    uint32_t registers;    /* of a thread */
+    uint32_t shared_bytes; /* of a block */
+    uint32_t cluster;      /* blocks that start together, on neighbouring multiprocessors; 0 as 1 */
+};
+/* The same time, but not before there was room for blocks of such a kernel: a kernel of the same footprint writes it, a
+ * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. */
+AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
+                                                 int64_t *slot);
+
 /* ---- events ---- */
 
 AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
@@ -178,6 +190,11 @@ AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t 
  * and once the capture has ended, waiting for it is an error until it is recorded anew. */
 AORTA_MUST_USE aorta_status aorta_capture_begin(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+/* Ends a capture, drops what was recorded, and tells what the largest kernel in it needs; nothing is known where the
+ * device does not tell, where there was no kernel, or where aorta_timestamp_room cannot take as much. */
+AORTA_MUST_USE aorta_status aorta_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint);
+/* Whether this kind of device, with its driver, can tell. */
+bool aorta_device_tells_footprints(const struct aorta_device *device);
 bool aorta_stream_capturing(const struct aorta_stream *stream);
 /* Queues one run of the whole graph on `stream`; runs of one graph never overlap each other. */
 AORTA_MUST_USE aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);

@@ -118,6 +118,11 @@ aorta_status aorta_agreement_add(struct aorta_agreement *agreement, const struct
     free_sets(&range_sets);
     free_sets(&kernel_sets);
     if (status) return status;
+    for (size_t i = 0; i < ranges->range_count; i++) {
+        if (ranges->ranges[i].info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        agreement->collectives++;
+        agreement->room += ranges->ranges[i].room;
+    }
     agreement->iterations++;
     agreement->kernels += (int64_t)kernels->range_count;
     agreement->attributed += kernels->kernels.attributed;
@@ -129,6 +134,12 @@ double aorta_agreement_difference(const struct aorta_agreement *agreement, enum 
     int64_t range = agreement->range_ns[figure], kernel = agreement->kernel_ns[figure];
     if (kernel == 0) return range == 0 ? 0 : NAN;
     return (double)(range - kernel) / (double)kernel;
+}
+
+const char *aorta_agreement_range_start(const struct aorta_agreement *agreement) {
+    if (!agreement->collectives) return NULL;
+    if (!agreement->room) return "stream";
+    return agreement->room == agreement->collectives ? "room" : "mixed";
 }
 
 static double mean_ms(const struct aorta_agreement *agreement, int64_t ns) {

@@ -152,6 +152,7 @@ static size_t recorded_stamps(const struct aorta_profile *ranges, int64_t *times
     for (size_t i = 0; i < ranges->range_count; i++) {
         times[count++] = ranges->ranges[i].start_ns;
         times[count++] = ranges->ranges[i].end_ns;
+        if (ranges->ranges[i].room) times[count++] = ranges->ranges[i].reached_ns;
     }
     for (size_t i = 0; i < ranges->marker_count; i++) times[count++] = ranges->markers[i].time_ns;
     qsort(times, count, sizeof *times, times_ascending);
@@ -215,7 +216,7 @@ static aorta_status measure_clock(const struct aorta_profile *kernels, const str
     *offset_ns = 0;
     size_t stamps = (size_t)kernels->kernels.stamps_kept;
     if (stamps < 8) return NULL;
-    int64_t *times = malloc((2 * ranges->range_count + ranges->marker_count + 1) * sizeof *times);
+    int64_t *times = malloc((3 * ranges->range_count + ranges->marker_count + 1) * sizeof *times);
     if (!times) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the clocks of %zu ranges", ranges->range_count);
     size_t time_count = recorded_stamps(ranges, times);
     size_t samples = stamps < CLOCK_SAMPLES ? stamps : CLOCK_SAMPLES;

@@ -46,6 +46,8 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
+    bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
+    int64_t reached_ns; /* with `room` only */
     bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
     size_t record; /* index of the record */
@@ -112,6 +114,7 @@ AORTA_MUST_USE aorta_status aorta_recorder_create(struct aorta_device *device, i
 void aorta_recorder_destroy(struct aorta_recorder *recorder);
 /* Switched off, begin and end queue nothing (for measuring the cost of recording). */
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
+bool aorta_recorder_enabled(const struct aorta_recorder *recorder);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
 /* What was recorded in the slot since its step began has been captured into a graph, which is launched now. */
@@ -122,6 +125,17 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
 /* Queues the start stamp; *range is handed to end. AORTA_INTERNAL when the slot is full (names the limit). */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info, int *range);
+/* The kernel of an operation may find no room beside others for long after its stream has come to it. Where such a
+ * range is to begin when the kernel can, a stamp as large as the kernel waits for room as well, on a stream of its own
+ * and so behind nothing but what the operation is behind. Whoever waits for the range waits for that stream, too. */
+struct aorta_room {
+    struct aorta_footprint footprint; /* of the operation's kernel */
+    struct aorta_stream *stream;      /* of the same priority as the operation's; that itself: the stamp comes first */
+    struct aorta_event *event;        /* untimed; carries the operation's place to the other stream */
+};
+AORTA_MUST_USE aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aorta_stream *stream,
+                                                   const struct aorta_range_info *info, const struct aorta_room *room,
+                                                   int *range);
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
 AORTA_MUST_USE aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                                 enum aorta_role role, const char *tag);

@@ -1,4 +1,4 @@
-/* Ranges are rows of a table that the host fills while it enqueues; their two stamps lie in pinned memory, where the
+/* Ranges are rows of a table that the host fills while it enqueues; their stamps lie in pinned memory, where the
  * device writes them. Nothing is allocated while a step is recorded. */
 #include "profile/profile.h"
 
@@ -10,12 +10,15 @@
 
 enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
 
+/* Of a range: its stream came to it, it ended, there was room for it (only where that is asked for). */
+enum { STAMP_START, STAMP_END, STAMP_ROOM, STAMPS };
+
 struct slot {
     int64_t index;
     struct aorta_range *ranges; /* start and end are filled in when the slot is collected */
     size_t range_count;
     size_t captured_count; /* ranges of a graph; those behind them belong to one replay only */
-    int64_t *range_stamps; /* pinned: start and end of each range */
+    int64_t *range_stamps; /* pinned: STAMPS of each range */
     struct aorta_marker markers[MARKERS_PER_SLOT];
     size_t marker_count;
     int64_t *marker_stamps; /* pinned */
@@ -38,10 +41,10 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     slot->ranges = calloc(ranges, sizeof *slot->ranges);
     if (!slot->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
-    AORTA_TRY(aorta_pinned_alloc(recorder->device, (2 * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
+    AORTA_TRY(aorta_pinned_alloc(recorder->device, (STAMPS * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
                                  "profile timestamps", &stamps));
     slot->range_stamps = stamps;
-    slot->marker_stamps = slot->range_stamps + 2 * ranges;
+    slot->marker_stamps = slot->range_stamps + STAMPS * ranges;
     return NULL;
 }
 
@@ -84,8 +87,20 @@ void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled) {
     recorder->enabled = enabled;
 }
 
+bool aorta_recorder_enabled(const struct aorta_recorder *recorder) {
+    return recorder->enabled;
+}
+
 static struct slot *current_slot(struct aorta_recorder *recorder) {
     return &recorder->slots[recorder->current];
+}
+
+static int64_t *stamp_of(const struct slot *slot, size_t range, int which) {
+    return &slot->range_stamps[STAMPS * range + (size_t)which];
+}
+
+static void clear_stamps(const struct slot *slot, size_t range) {
+    for (int i = 0; i < STAMPS; i++) *stamp_of(slot, range, i) = UNWRITTEN;
 }
 
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index) {
@@ -113,7 +128,7 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
     now->range_count = now->captured_count;
     for (size_t i = 0; i < now->range_count; i++) {
         now->ranges[i].enqueue_ns = launch_ns;
-        now->range_stamps[2 * i] = now->range_stamps[2 * i + 1] = UNWRITTEN;
+        clear_stamps(now, i);
     }
 }
 
@@ -138,8 +153,23 @@ static int64_t next_sequence(const struct slot *slot, const struct aorta_range_i
     return 0;
 }
 
+/* The stamp goes first to where the operation's stream is now: the other stream then has it while this one is still
+ * writing its own. */
+static aorta_status stamp_room(struct aorta_stream *stream, const struct aorta_room *room, int64_t *slot) {
+    if (room->stream != stream) {
+        AORTA_TRY(aorta_event_record(room->event, stream));
+        AORTA_TRY(aorta_stream_wait(room->stream, room->event));
+    }
+    return aorta_timestamp_room(room->stream, &room->footprint, slot);
+}
+
 aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                const struct aorta_range_info *info, int *range) {
+    return aorta_range_begin_room(recorder, stream, info, NULL, range);
+}
+
+aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aorta_stream *stream,
+                                    const struct aorta_range_info *info, const struct aorta_room *room, int *range) {
     *range = -1;
     if (!recorder->enabled) return NULL;
     struct slot *slot = current_slot(recorder);
@@ -152,16 +182,20 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
         .enqueue_ns = aorta_device_now_ns(recorder->device),
         .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
+        .room = room && room->footprint.threads,
     };
-    slot->range_stamps[2 * at] = slot->range_stamps[2 * at + 1] = UNWRITTEN;
+    clear_stamps(slot, at);
     slot->range_count++;
     *range = (int)at;
-    return aorta_timestamp(stream, &slot->range_stamps[2 * at]);
+    if (!slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
+    if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
+    AORTA_TRY(aorta_timestamp(stream, stamp_of(slot, at, STAMP_START)));
+    return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;
 }
 
 aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
     if (range < 0) return NULL; /* begun while switched off */
-    return aorta_timestamp(stream, &current_slot(recorder)->range_stamps[2 * (size_t)range + 1]);
+    return aorta_timestamp(stream, stamp_of(current_slot(recorder), (size_t)range, STAMP_END));
 }
 
 aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,
@@ -188,15 +222,25 @@ aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_hos
     return NULL;
 }
 
+/* A stamp that found room only when the operation itself had come and gone says nothing. */
+static void read_room(const struct slot *slot, size_t at, struct aorta_range *range) {
+    int64_t room_ns = *stamp_of(slot, at, STAMP_ROOM);
+    range->room = room_ns != UNWRITTEN && room_ns <= range->end_ns;
+    if (!range->room) return;
+    range->reached_ns = range->start_ns;
+    if (room_ns > range->start_ns) range->start_ns = room_ns;
+}
+
 static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *profile) {
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
-        range->start_ns = slot->range_stamps[2 * i];
-        range->end_ns = slot->range_stamps[2 * i + 1];
+        range->start_ns = *stamp_of(slot, i, STAMP_START);
+        range->end_ns = *stamp_of(slot, i, STAMP_END);
         if (range->start_ns == UNWRITTEN || range->end_ns == UNWRITTEN || range->end_ns < range->start_ns)
             return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no valid %s timestamp",
                                (long long)slot->index, i, range->info.tag,
                                range->start_ns == UNWRITTEN ? "start" : "end");
+        if (range->room) read_room(slot, i, range);
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
     }

@@ -239,6 +239,8 @@ static void write_agreement(struct aorta_json *json, const struct aorta_agreemen
     }
     aorta_json_key_double(json, "host_gap_ms", (double)agreement->host_gap_ns * per_ms);
     aorta_json_key_double(json, "latency_gap_ms", (double)agreement->latency_gap_ns * per_ms);
+    const char *range_start = aorta_agreement_range_start(agreement);
+    if (range_start) aorta_json_key_string(json, "range_start", range_start);
     aorta_json_key_int(json, "kernels", agreement->kernels);
     aorta_json_key_int(json, "attributed", agreement->attributed);
     aorta_json_key_int(json, "dropped", agreement->dropped);

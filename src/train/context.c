@@ -1,6 +1,7 @@
 #include "train/context.h"
 
 #include "device/gpu.h"
+#include "train/rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,7 @@ static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_groups(context));
     AORTA_TRY(build_model(context));
     AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
+    AORTA_TRY(aorta_rooms_create(context, &context->rooms));
     return open_state(context);
 }
 
@@ -166,6 +168,7 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 }
 
 void aorta_train_context_close(struct aorta_train_context *context) {
+    aorta_rooms_destroy(context->rooms);
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
@@ -190,7 +193,7 @@ aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream
     return aorta_stream_wait(stream, event);
 }
 
-static aorta_status call_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {
+aorta_status aorta_train_call(const struct aorta_train_collective *c, struct aorta_stream *stream) {
     const struct aorta_comm_piece whole = {c->send, c->receive, c->count}, *pieces = c->pieces ? c->pieces : &whole;
     const int piece_count = c->pieces ? c->piece_count : 1;
     switch (c->kind) {
@@ -210,7 +213,7 @@ static aorta_status call_collective(const struct aorta_train_collective *c, stru
 }
 
 /* The larger buffer of one rank, as nccl-tests count. */
-static int64_t collective_bytes(const struct aorta_train_collective *c) {
+int64_t aorta_train_bytes(const struct aorta_train_collective *c) {
     bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
     size_t count = c->count;
     for (int i = 0; i < c->piece_count; i++) count += c->pieces[i].count;
@@ -229,12 +232,15 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
                                     .group_stride = c->group_stride,
                                     .dtype = c->dtype,
                                     .layer = c->layer,
-                                    .bytes = collective_bytes(c),
+                                    .bytes = aorta_train_bytes(c),
                                     .simulated = aorta_comm_simulated(c->comm)};
+    struct aorta_room room;
     int range;
-    AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
-    AORTA_TRY(call_collective(c, stream));
-    return aorta_range_end(context->recorder, stream, range);
+    bool known = aorta_rooms_find(context->rooms, stream, c, &room);
+    AORTA_TRY(aorta_range_begin_room(context->recorder, stream, &info, &room, &range));
+    AORTA_TRY(aorta_train_call(c, stream));
+    AORTA_TRY(aorta_range_end(context->recorder, stream, range));
+    return known ? NULL : aorta_rooms_learn(context->rooms, stream, c);
 }
 
 aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,

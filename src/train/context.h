@@ -31,6 +31,7 @@ struct aorta_train_context {
     struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
     struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
+    struct aorta_rooms *rooms; /* NULL: ranges of collectives begin when their stream comes to them */
     struct aorta_model *model;
     struct aorta_step_state *state; /* device memory */
 };
@@ -70,6 +71,11 @@ struct aorta_train_collective {
     int piece_count;
     enum aorta_dtype dtype;
 };
+/* The larger buffer of one rank, as nccl-tests count. */
+int64_t aorta_train_bytes(const struct aorta_train_collective *collective);
+/* The collective alone. */
+AORTA_MUST_USE aorta_status aorta_train_call(const struct aorta_train_collective *collective,
+                                             struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
                                                 const struct aorta_train_collective *collective);
 

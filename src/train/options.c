@@ -51,6 +51,8 @@ static const struct aorta_choice compile_modes[] = {{"default", AORTA_COMPILE_DE
                                                     {"reduce-overhead", AORTA_COMPILE_REDUCE_OVERHEAD},
                                                     {"max-autotune", AORTA_COMPILE_MAX_AUTOTUNE},
                                                     {0}};
+static const struct aorta_choice collective_starts[] = {
+    {"stream", AORTA_START_STREAM}, {"room", AORTA_START_ROOM}, {"before", AORTA_START_BEFORE}, {NULL, 0}};
 static const struct aorta_choice priorities[] = {
     {"low", AORTA_PRIORITY_LOW}, {"normal", AORTA_PRIORITY_NORMAL}, {"high", AORTA_PRIORITY_HIGH}, {0}};
 static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
@@ -234,6 +236,11 @@ static const struct aorta_option table_rows[] = {
      .help = "writes the same to chrome_trace/rankN, for chrome://tracing and Perfetto"},
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
      .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
+    {"profiling.collective_start", AORTA_OPTION_CHOICE, AT(profiling.collective_start), "room",
+     .choices = collective_starts,
+     .help = "where the range of a collective begins on NVIDIA GPUs: stream: when its stream comes to it; room: when "
+             "the device has room for its kernel (a timestamp as large waits beside it); before: the same, and the "
+             "collective waits for the timestamp"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "

@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include "train/copies.h"
+#include "train/rooms.h"
 
 #include <stdlib.h>
 
@@ -186,7 +187,7 @@ static aorta_status begin(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (c->own_streams[i] && c->own_streams[i] != compute)
             AORTA_TRY(aorta_stream_wait(c->own_streams[i], step->begin));
-    return NULL;
+    return aorta_rooms_begin(c->rooms, step->begin);
 }
 
 aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout, const void *input,
@@ -277,7 +278,7 @@ static aorta_status join(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (c->own_streams[i])
             AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], step->joined[i]));
-    return NULL;
+    return aorta_rooms_join(c->rooms, aorta_train_compute(c));
 }
 
 aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop, struct aorta_step_result *result) {

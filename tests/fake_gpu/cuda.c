@@ -386,9 +386,11 @@ static int count_green_contexts(void) {
     return count;
 }
 
+static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
+
 EXPORT extern const struct fake_gpu_control fake_gpu_control;
-const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls, last_failed,
-                                                  set_devices, set_version, count_green_contexts};
+const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls,          last_failed,     set_devices,
+                                                  set_version, count_green_contexts, launch_as_kernel};
 
 EXPORT int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority);
 int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
@@ -587,6 +589,14 @@ static aorta_status run_clock_ping(const void *args) {
     if (known) sched_setaffinity(0, sizeof before, &before);
     return NULL;
 }
+
+/* Its arguments begin with those of a plain stamp. */
+#define ROOM_STAMP(registers)                                                                                          \
+    {                                                                                                                  \
+        "aorta_stamp_room_" #registers, {                                                                              \
+            run_stamp, sizeof(struct gpu_room_args)                                                                    \
+        }                                                                                                              \
+    }
 static const struct {
     const char *name;
     struct fake_kernel kernel;
@@ -594,6 +604,17 @@ static const struct {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
+    ROOM_STAMP(32),
+    ROOM_STAMP(40),
+    ROOM_STAMP(48),
+    ROOM_STAMP(56),
+    ROOM_STAMP(64),
+    ROOM_STAMP(72),
+    ROOM_STAMP(80),
+    ROOM_STAMP(96),
+    ROOM_STAMP(128),
+    ROOM_STAMP(168),
+    ROOM_STAMP(255),
     {"spin", {run_spin, sizeof(struct aorta_spin_args)}},
 };
 
@@ -623,6 +644,7 @@ struct function {
     struct function *next;
     struct aorta_kernel kernel; /* of the CPU device */
     size_t bytes;
+    int registers, shared_bytes;
     char name[64];
 };
 
@@ -655,6 +677,13 @@ int cuModuleUnload(void *module) {
     return wanted;
 }
 
+/* Stamps that take room have as many as their name says. */
+static int registers_of(const char *name) {
+    int registers = 32;
+    sscanf(name, "aorta_stamp_room_%d", &registers);
+    return registers;
+}
+
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     ENTER();
@@ -666,6 +695,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     snprintf(made->name, sizeof made->name, "%s", name);
     made->kernel = (struct aorta_kernel){.name = made->name, .cpu = kernel->run};
     made->bytes = kernel->bytes;
+    made->registers = registers_of(name);
     made->next = of->functions;
     of->functions = made;
     *function = made;
@@ -675,8 +705,10 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function);
 int cuFuncGetAttribute(int *value, int attribute, void *function) {
     ENTER();
-    (void)attribute, (void)function;
-    *value = 0;
+    const struct function *known = function;
+    *value = attribute == GPU_FUNCTION_REGISTERS      ? known->registers
+             : attribute == GPU_FUNCTION_SHARED_BYTES ? known->shared_bytes
+                                                      : 0;
     return 0;
 }
 
@@ -710,14 +742,102 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
     return 0;
 }
 
+/* ---- what graphs tell of their kernels ---- */
+
+/* Of the capture that this thread makes, later of its graph. */
+struct node {
+    struct node *next;
+    struct function *function;
+    unsigned block[3], shared_bytes, cluster;
+};
+static _Thread_local struct node *captured_nodes;
+static struct node other_node; /* copies, host calls and the like */
+
+static void note_launch(void *stream, struct function *function, const unsigned *block, unsigned shared_bytes,
+                        unsigned cluster) {
+    if (!aorta_stream_capturing(stream)) return;
+    struct node *node = calloc(1, sizeof *node);
+    *node = (struct node){captured_nodes, function, {block[0], block[1], block[2]}, shared_bytes, cluster};
+    captured_nodes = node;
+}
+
+static void free_nodes(struct node **nodes) {
+    while (*nodes) {
+        struct node *node = *nodes;
+        *nodes = node->next;
+        free(node);
+    }
+}
+
+EXPORT int cuGraphNodeGetType(void *node, int *type);
+int cuGraphNodeGetType(void *node, int *type) {
+    ENTER();
+    *type = node == &other_node ? 1 : 0;
+    return 0;
+}
+
+/* CUDA_KERNEL_NODE_PARAMS_v2 */
+struct kernel_parameters {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    void *kernel, *context;
+};
+
+EXPORT int cuGraphKernelNodeGetParams_v2(void *node, struct kernel_parameters *parameters);
+int cuGraphKernelNodeGetParams_v2(void *node, struct kernel_parameters *parameters) {
+    ENTER();
+    const struct node *of = node;
+    if (of == &other_node) return INVALID_VALUE;
+    *parameters = (struct kernel_parameters){.function = of->function,
+                                             .grid = {1, 1, 1},
+                                             .block = {of->block[0], of->block[1], of->block[2]},
+                                             .shared_bytes = of->shared_bytes};
+    return 0;
+}
+
+EXPORT int cuGraphKernelNodeGetAttribute(void *node, int attribute, unsigned *value);
+int cuGraphKernelNodeGetAttribute(void *node, int attribute, unsigned *value) {
+    ENTER();
+    if (attribute != 4) return INVALID_VALUE;
+    const unsigned cluster = ((const struct node *)node)->cluster;
+    value[0] = cluster;
+    value[1] = value[2] = cluster ? 1 : 0;
+    return 0;
+}
+
+EXPORT int cuKernelGetFunction(void **function, void *kernel);
+int cuKernelGetFunction(void **function, void *kernel) {
+    ENTER();
+    *function = kernel;
+    return 0;
+}
+
+static struct function *call_functions; /* of calls that look like kernels; they stay, as the calls do */
+
+/* For a stand-in of a library: queues a call on the host that looks like a kernel of a cluster of four blocks. */
+static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user) {
+    struct function *made = calloc(1, sizeof *made);
+    made->registers = shape->registers;
+    made->shared_bytes = shape->static_bytes;
+    pthread_mutex_lock(&lock);
+    made->next = call_functions;
+    call_functions = made;
+    pthread_mutex_unlock(&lock);
+    note_launch(stream, made, (const unsigned[]){(unsigned)shape->threads, 1, 1}, (unsigned)shape->dynamic_bytes,
+                (unsigned)shape->cluster);
+    return cuLaunchHostFunc(stream, function, user);
+}
+
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared_bytes, void *stream, void **parameters, void **extra);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared_bytes, void *stream, void **parameters, void **extra) {
     ENTER();
-    (void)shared_bytes, (void)extra;
+    (void)extra;
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct function *known = function;
+    note_launch(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     atomic_store(&host_cpu, sched_getcpu());
     fake_queues_enter(stream);
     int result = translate(aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
@@ -725,16 +845,43 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     return result;
 }
 
+/* CUlaunchConfig, with attributes of which only the cluster is looked at. */
+struct launch_attribute {
+    int id;
+    char unused[4];
+    unsigned value[16];
+};
+struct launch_config {
+    unsigned grid[3], block[3], shared_bytes;
+    void *stream;
+    struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra) {
+    ENTER();
+    const unsigned *grid = config->grid, *block = config->block;
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        const struct launch_attribute *attribute = &config->attributes[i];
+        if (attribute->id == 4 && (!attribute->value[0] || grid[0] % attribute->value[0])) return INVALID_VALUE;
+    }
+    return cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], config->shared_bytes,
+                          config->stream, parameters, extra);
+}
+
 /* ---- graphs ---- */
 
 struct graph {
     struct aorta_graph *graph;
-    int references; /* the graph and what was made of it are one object here */
+    struct node *nodes; /* kernels */
+    int references;     /* the graph and what was made of it are one object here */
 };
 
 static void drop(struct graph *graph) {
     if (--graph->references) return;
     aorta_graph_destroy(graph->graph);
+    free_nodes(&graph->nodes);
     free(graph);
 }
 
@@ -742,6 +889,7 @@ EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamBeginCapture_v2(void *stream, int mode) {
     ENTER();
     (void)mode;
+    free_nodes(&captured_nodes);
     return translate(aorta_capture_begin(stream));
 }
 
@@ -752,7 +900,8 @@ int cuStreamEndCapture(void *stream, void **graph) {
     if (wanted) aorta_graph_destroy(captured);
     if (wanted || result) return wanted ? wanted : result;
     struct graph *made = malloc(sizeof *made);
-    *made = (struct graph){captured, 1};
+    *made = (struct graph){captured, captured_nodes, 1};
+    captured_nodes = NULL;
     *graph = made;
     return 0;
 }
@@ -760,8 +909,13 @@ int cuStreamEndCapture(void *stream, void **graph) {
 EXPORT int cuGraphGetNodes(void *graph, void **nodes, size_t *count);
 int cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
     ENTER();
-    if (nodes) return INVALID_VALUE;
-    *count = aorta_graph_node_count(((struct graph *)graph)->graph);
+    const struct graph *of = graph;
+    struct node *kernel = of->nodes;
+    if (!nodes) *count = aorta_graph_node_count(of->graph);
+    for (size_t i = 0; nodes && i < *count; i++) {
+        nodes[i] = kernel ? kernel : &other_node;
+        if (kernel) kernel = kernel->next;
+    }
     return 0;
 }
 

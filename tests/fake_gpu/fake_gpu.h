@@ -19,6 +19,10 @@ struct fake_kernel {
     size_t bytes; /* of the arguments */
 };
 
+struct fake_shape {
+    int threads, registers, static_bytes, dynamic_bytes, cluster;
+};
+
 /* What a test may ask of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
 struct fake_gpu_control {
     /* The call number `nth` (from 1, counted from now) of `symbol` ("*": of any) returns `code` and does nothing; with
@@ -29,6 +33,8 @@ struct fake_gpu_control {
     void (*set_devices)(int count); /* 1 in the beginning */
     void (*set_version)(int version);
     int (*green_contexts)(void); /* that exist */
+    /* For stand-ins of libraries: queues a call on the host that graphs show as a kernel of this shape. */
+    int (*launch_as_kernel)(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
 };
 
 #endif

@@ -27,6 +27,9 @@ enum {
     GPU_CAPTURE_RELAXED = 2, /* the capturing thread may allocate and load meanwhile */
 };
 
+/* Attributes of a function, the same for both vendors. */
+enum { GPU_FUNCTION_SHARED_BYTES = 1, GPU_FUNCTION_REGISTERS = 4 };
+
 struct gpu_api {
     int (*init)(unsigned flags);
     int (*driver_version)(int *version);
@@ -87,6 +90,11 @@ struct gpu_api {
     int (*cuda_function_set)(void *function, int attribute, int value);
     int (*cuda_function_parameter)(void *function, size_t index, size_t *offset, size_t *bytes);
     int (*cuda_function_load)(void *function);
+    int (*cuda_launch_shaped)(const void *shape, void *function, void **parameters, void **extra);
+    int (*cuda_graph_node_type)(void *node, int *type);
+    int (*cuda_graph_kernel)(void *node, void *parameters);
+    int (*cuda_graph_kernel_attribute)(void *node, int attribute, void *value);
+    int (*cuda_kernel_function)(void **function, void *kernel);
     int (*cuda_resource_get)(int device, void *resource, int type);
     int (*cuda_resource_split)(void *result, unsigned *groups, const void *input, void *remaining, unsigned flags,
                                unsigned count);

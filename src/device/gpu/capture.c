@@ -185,8 +185,9 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
     return NULL;
 }
 
-static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *stream, struct aorta_graph **graph) {
-    void *handle = NULL;
+/* *handle: the vendor's graph. */
+static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *stream, void **handle) {
+    *handle = NULL;
     aorta_status status = aorta_gpu_make_current(capture->state.device);
     if (!status) status = aorta_gpu_stream_write_stamps(stream);
     if (!status) {
@@ -195,16 +196,16 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
         status = aorta_annotate(status, "the capture on stream %s was broken", stream->base.name);
     }
     if (!status) status = check_joined(capture);
-    int result = api_of(stream)->capture_end(stream->handle, &handle);
+    int result = api_of(stream)->capture_end(stream->handle, handle);
     if (!status && result) {
         status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);
     }
-    if (!status) return make_graph(capture, handle, graph);
-    if (!result && handle) api_of(stream)->graph_destroy(handle);
+    if (status && !result && *handle) api_of(stream)->graph_destroy(*handle);
     return status;
 }
 
-aorta_status aorta_gpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
+/* Makes a graph, or with `footprint` only looks at what was captured. */
+static aorta_status finish(struct aorta_stream *base, struct aorta_graph **graph, struct aorta_footprint *footprint) {
     struct gpu_stream *stream = gpu_stream(base);
     struct gpu_branch *branch = stream->branch;
     if (!branch) return aorta_capture_not_begun(base->name);
@@ -213,10 +214,25 @@ aorta_status aorta_gpu_capture_end(struct aorta_stream *base, struct aorta_graph
         return aorta_capture_break(&capture->state,
                                    aorta_capture_begun_elsewhere(base->name, &capture->branches[0]->base));
     }
-    aorta_status status = end_capture(capture, stream, graph);
+    void *handle;
+    aorta_status status = end_capture(capture, stream, &handle);
+    if (!status && footprint) {
+        status = aorta_gpu_graph_footprint(gpu_device(base->device), handle, footprint);
+        api_of(stream)->graph_destroy(handle);
+    } else if (!status) {
+        status = make_graph(capture, handle, graph);
+    }
     close_capture(capture);
     aorta_gpu_capture_release(capture);
     return status;
+}
+
+aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
+    return finish(stream, graph, NULL);
+}
+
+aorta_status aorta_gpu_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint) {
+    return finish(stream, NULL, footprint);
 }
 
 /* ---- replay ---- */

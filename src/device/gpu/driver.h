@@ -3,7 +3,8 @@
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
  * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
- * (graphs), kernels.c (the driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * (graphs), room.c (stamps as large as other kernels), kernels.c (the driver's own), management.c with nvml.c and
+ * rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -132,6 +133,7 @@ struct gpu_function {
     const struct aorta_gpu_entry *entry;
     void *handle;
     size_t parameter_bytes;      /* SIZE_MAX: the driver cannot tell */
+    int registers;               /* of a thread; 0: the driver does not tell */
     _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
 };
 
@@ -188,6 +190,22 @@ struct gpu_mailbox {
 };
 extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_clock_set, aorta_gpu_clock_ping;
 enum { GPU_CLOCK_PAGE_BYTES = 256 };
+
+struct gpu_room_args {
+    struct gpu_stamp_args stamp;
+    void *never; /* NULL */
+};
+/* Kernels that write a stamp, by the registers that a thread of theirs takes, ascending. */
+enum { GPU_ROOM_STAMPS = 11 };
+extern const struct aorta_gpu_entry aorta_gpu_room_stamps[GPU_ROOM_STAMPS];
+
+/* ---- room.c: footprints ---- */
+
+bool aorta_gpu_tells_footprints(const struct aorta_device *device);
+/* What the largest kernel of the vendor's graph needs, if that is known and a stamp can take as much; else zeros. */
+aorta_status aorta_gpu_graph_footprint(struct gpu_device *device, void *graph, struct aorta_footprint *footprint);
+aorta_status aorta_gpu_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
+                                      int64_t *slot);
 
 /* ---- note.c ---- */
 
@@ -373,6 +391,7 @@ aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns);
 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *stream);
 aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+aorta_status aorta_gpu_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint);
 bool aorta_gpu_stream_capturing(const struct aorta_stream *stream);
 aorta_status aorta_gpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
 void aorta_gpu_graph_destroy(struct aorta_graph *graph);

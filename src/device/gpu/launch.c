@@ -132,6 +132,8 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
     }
     function->entry = entry;
     function->parameter_bytes = parameter_bytes(api, function->handle);
+    if (api->function_attribute(&function->registers, GPU_FUNCTION_REGISTERS, function->handle))
+        function->registers = 0;
     insert(table, function);
     *found = function;
     return NULL;
