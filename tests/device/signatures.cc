@@ -1,5 +1,5 @@
-// Holds the driver's declarations (api.h and the .def rows) against the vendors' own headers: a wrong signature does not
-// compile. C++ because its templates can take function types apart; nothing here runs. See check_signatures.
+// Holds the driver's declarations (api.h and the .def rows) against the vendors' own headers: a wrong signature does
+// not compile. C++ because its templates can take function types apart; nothing here runs. See check_signatures.
 //
 // A parameter agrees when both are pointers (an address of CUDA's, an integer as wide as one, counts as one) or numbers
 // of one size and kind.
@@ -39,8 +39,7 @@ template <class Ours, class Theirs> constexpr bool agrees() {
            std::is_signed_v<Ours> == std::is_signed_v<Theirs>;
 }
 
-template <class R1, class... A1, class R2, class... A2>
-constexpr bool same(R1 (*)(A1...), R2 (*)(A2...)) {
+template <class R1, class... A1, class R2, class... A2> constexpr bool same(R1 (*)(A1...), R2 (*)(A2...)) {
     if constexpr (sizeof...(A1) != sizeof...(A2)) {
         return false;
     } else {
@@ -70,10 +69,25 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK == 1 &&
               CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == 39 &&
               CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN == 97 && CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE == 38 &&
-              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 && CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76 &&
-              CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING == 41 && CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == 75 &&
+              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR == 76 && CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING == 41 &&
+              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
+#if defined(CHECK_CUDA) && CUDA_VERSION >= 12000 // as room.c repeats them
+static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX) == 8 && offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimX) == 20 &&
+              offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes) == 32 &&
+              offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams) == 40 && offsetof(CUDA_KERNEL_NODE_PARAMS, kern) == 56 &&
+              sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
+static_assert(sizeof(CUlaunchAttribute) == 72 && offsetof(CUlaunchAttribute, value) == 8 &&
+              sizeof(CUlaunchAttributeValue) == 64 && offsetof(CUlaunchConfig, sharedMemBytes) == 24 &&
+              offsetof(CUlaunchConfig, hStream) == 32 && offsetof(CUlaunchConfig, attrs) == 40 &&
+              offsetof(CUlaunchConfig, numAttrs) == 48);
+static_assert(CU_GRAPH_NODE_TYPE_KERNEL == 0 && CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION == 4 &&
+              CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE == 5 &&
+              CU_CLUSTER_SCHEDULING_POLICY_SPREAD == 1 && CU_FUNC_ATTRIBUTE_NUM_REGS == GPU_FUNCTION_REGISTERS &&
+              CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES == GPU_FUNCTION_SHARED_BYTES);
+#endif
 #if defined(CHECK_CUDA) && CUDA_VERSION >= 12040 // as limit.c repeats them
 static_assert(offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCount) == 96 && sizeof(CUdevResource) <= 512 &&
               CU_DEV_RESOURCE_TYPE_SM == 1 && CU_GREEN_CTX_DEFAULT_STREAM == 1);

@@ -48,6 +48,42 @@ static void test_runs(void **state) {
     }
 }
 
+/* From the second step on, with graphs and without, a collective's range begins when there was room for its kernel,
+ * unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. */
+static void test_collectives_begin_with_room(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        bool room;
+        const char *words;
+    } rows[] = {
+        {2, true, ""},
+        {2, true, "compile.enabled=true compile.fullgraph=true"},
+        {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
+        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true"},
+        {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},
+        {4, true, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2 compile.enabled=true"},
+        {2, false, "profiling.collective_start=stream"},
+        {1, false, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run;
+        char words[256];
+        snprintf(words, sizeof words, CUDA "%s", rows[i].words);
+        e2e_train_well(&run, rows[i].ranks, STEPS, words);
+        const json_t *line = e2e_line(&run, 0, STEPS - 1);
+        int count = e2e_count(line, (struct e2e_filter){.kind = "collective"});
+        assert_true(count > 0);
+        for (int nth = 0; nth < count; nth++) {
+            const json_t *range = e2e_range(line, (struct e2e_filter){.kind = "collective"}, nth);
+            const json_t *reached = json_object_get(e2e_get(range, "metadata"), "reached_ms");
+            if (!reached != !rows[i].room) fail_msg("case %zu, collective %d", i, nth);
+            if (reached) assert_true(json_number_value(reached) <= e2e_start_ms(range));
+        }
+        e2e_free(&run);
+    }
+}
+
 static void test_copies_beside_compute(void **state) {
     (void)state;
     struct e2e_run run;
@@ -275,6 +311,7 @@ static void test_tracer_follows_the_schedule(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_runs, begin),
+        cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),

@@ -39,6 +39,15 @@ static void known_gaps(void **state) {
     assert_int_equal(agreement.host_gap_ns, 2 * 300);
     assert_int_equal(agreement.latency_gap_ns, 2 * 150);
     assert_true(fabs(percent(&agreement, AORTA_AGREE_COMPUTE) - 100) < 1e-9);
+    assert_string_equal(aorta_agreement_range_start(&agreement), "stream");
+    struct aorta_agreement roomy = {0};
+    assert_null(aorta_agreement_range_start(&roomy));
+    ranges.profile.ranges[1].room = true;
+    check_ok(aorta_agreement_add(&roomy, &ranges.profile, &kernels.profile));
+    assert_string_equal(aorta_agreement_range_start(&roomy), "room");
+    ranges.profile.ranges[1].room = false;
+    check_ok(aorta_agreement_add(&roomy, &ranges.profile, &kernels.profile));
+    assert_string_equal(aorta_agreement_range_start(&roomy), "mixed");
     struct aorta_text text = {0};
     aorta_agreement_text(&agreement, &text);
     assert_non_null(strstr(text.data, "(ranges +100.0%)"));

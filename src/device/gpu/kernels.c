@@ -87,8 +87,8 @@ static const struct aorta_gpu_source source = {
  * values have to be held at once. */
 #define ROOM_SIZES(ROW)                                                                                                \
     ROW(32, 16)                                                                                                        \
-    ROW(40, 32) ROW(48, 40) ROW(56, 48) ROW(64, 56) ROW(72, 64) ROW(80, 72) ROW(96, 88) ROW(128, 120) ROW(168, 160)    \
-        ROW(255, 240)
+    ROW(40, 32)                                                                                                        \
+    ROW(48, 40) ROW(56, 48) ROW(64, 56) ROW(72, 64) ROW(80, 72) ROW(96, 88) ROW(128, 120) ROW(168, 160) ROW(255, 240)
 
 #define KERNEL_TEXT(registers, values)                                                                                 \
     "extern \"C\" __global__ void aorta_stamp_room_" #registers "(room_args a) { room<" #values ">(a); }\n"

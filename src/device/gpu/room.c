@@ -29,6 +29,10 @@ struct launch_shape {
     unsigned attribute_count;
 };
 
+_Static_assert(sizeof(struct kernel_node) == 72 && sizeof(struct launch_attribute) == 72 &&
+                   sizeof(struct launch_shape) == 56,
+               "as cuda.h has them");
+
 /* ---- what a kernel needs ---- */
 
 bool aorta_gpu_tells_footprints(const struct aorta_device *device) {
