@@ -201,10 +201,10 @@ static aorta_status report_others(struct bench *b) {
     const struct sizes *s = &b->s;
     const double layers = (double)s->layers, activations = (double)(b->rows * s->width);
     const double hidden = (double)(b->rows * s->mlp), parameters = (double)s->parameters;
-    const double weights = (double)(b->rows * s->positions * s->width) * 2.0; /* flop of one product of attention */
     const double gathered = (double)(b->rows * s->features * s->embedding);
-    AORTA_TRY(report(b, "attention forward", attention_forward, 2.0 * weights, "TFLOP/s", layers));
-    AORTA_TRY(report(b, "attention backward (7 products)", attention_backward, 7.0 * weights, "TFLOP/s", layers));
+    const double saved = (double)aorta_attention_saved_bytes(b->device, attention_of(b));
+    AORTA_TRY(report(b, "attention forward", attention_forward, 8.0 * activations + saved, "GB/s", layers));
+    AORTA_TRY(report(b, "attention backward, dbias", attention_backward, 16.0 * activations + saved, "GB/s", layers));
     AORTA_TRY(report(b, "norm forward", norm_forward, 8.0 * activations, "GB/s", 2.0 * layers + 1.0));
     AORTA_TRY(report(b, "norm backward", norm_backward, 8.0 * activations, "GB/s", 2.0 * layers + 1.0));
     AORTA_TRY(report(b, "gelu forward", gelu_forward, 4.0 * hidden, "GB/s", layers + 1.0));

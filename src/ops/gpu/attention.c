@@ -1,5 +1,6 @@
 /* Attention in tiles (kernels/attention.cu). */
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
 
 static int64_t rows_of(const struct aorta_attention *shape) {
     return shape->batch * shape->heads * shape->positions;
@@ -115,24 +116,46 @@ aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const 
                                    sizeof gpu);
 }
 
-static aorta_status gradients(struct aorta_stream *stream, const struct aorta_attention_args *a) {
+static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *variant,
+                             const struct aorta_attention_args *a, const struct aorta_gpu_attention_args *gpu) {
+    const struct aorta_gpu_grid grid = tiled_grid(variant, &a->shape);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->queries, a->shape.dtype, grid, gpu, sizeof *gpu));
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, gpu, sizeof *gpu));
+    if (!a->dbias) return NULL;
+    const int64_t width = a->shape.heads * a->shape.head_dim;
+    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, a->shape.batch * a->shape.positions, 3 * width,
+                                     a->dbias, width, 2 * width, a->accumulate);
+}
+
+/* The kernel sums up dq and dv of each sequence by the way. */
+static aorta_status whole(struct aorta_stream *stream, const struct variant *variant,
+                          const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu, size_t bytes) {
+    const int64_t width = a->shape.heads * a->shape.head_dim;
+    if (a->dbias) {
+        struct aorta_ops_workspace workspace;
+        AORTA_TRY(aorta_ops_workspace(stream, (size_t)(a->shape.batch * 3 * width) * sizeof(float), &workspace));
+        gpu.partial = workspace.memory;
+    }
+    AORTA_TRY(run_whole(stream, variant->whole_backward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu));
+    if (!a->dbias) return NULL;
+    const struct aorta_gpu_column_finish_args finish = {.partial = gpu.partial,
+                                                        .rows = a->shape.batch,
+                                                        .columns = 3 * width,
+                                                        .split = 3 * width,
+                                                        .sums = {a->dbias},
+                                                        .zero_from = width,
+                                                        .zero_to = 2 * width,
+                                                        .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_finish(stream, &finish);
+}
+
+aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args) {
+    const struct aorta_attention_args *a = args;
     const struct variant *variant;
     AORTA_TRY(choose(&a->shape, &variant));
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved_in);
     const size_t bytes = whole_backward_bytes(variant, &a->shape);
     const void *const tensors[] = {a->qkv, a->out_in, a->dout, a->dqkv, a->saved_in, NULL};
-    if (can_hold(stream, variant, &a->shape, bytes, tensors))
-        return run_whole(stream, variant->whole_backward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu);
-    const struct aorta_gpu_grid grid = tiled_grid(variant, &a->shape);
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->queries, a->shape.dtype, grid, &gpu, sizeof gpu));
-    return aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, &gpu, sizeof gpu);
-}
-
-aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const void *args) {
-    const struct aorta_attention_args *a = args;
-    AORTA_TRY(gradients(stream, a));
-    if (!a->dbias) return NULL;
-    const int64_t width = a->shape.heads * a->shape.head_dim;
-    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, a->shape.batch * a->shape.positions, 3 * width,
-                                     a->dbias, width, 2 * width, a->accumulate);
+    if (can_hold(stream, variant, &a->shape, bytes, tensors)) return whole(stream, variant, a, gpu, bytes);
+    return in_tiles(stream, variant, a, &gpu);
 }

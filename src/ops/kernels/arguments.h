@@ -170,8 +170,10 @@ struct aorta_gpu_attention_args {
     float *logsum; /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
     uint16_t
         *kept; /* [batch, heads, units, 16·units]: one bit for each weight that dropout keeps, 16 keys of a query */
-    int64_t units; /* of 16 positions */
-    float *along;  /* [batch, heads, positions]: Σ dout∘out; backward only */
+    int64_t units;  /* of 16 positions */
+    float *along;   /* [batch, heads, positions]: Σ dout∘out; backward only */
+    float *partial; /* [batch, 3·width]: each sequence's sums of dq and dv (not of dk); NULL: not wanted. Backward of
+                       whole heads only */
 };
 
 #endif

@@ -34,7 +34,8 @@ struct head {
 };
 
 DEVICE head head_begin(const aorta_attention &shape, int64_t index, const void *some, const void *other) {
-    const int64_t row = index / shape.heads * shape.positions, column = index % shape.heads * shape.head_dim;
+    const uint32_t sequence = (uint32_t)index / (uint32_t)shape.heads; /* blocks are counted in 32 bits */
+    const int64_t row = sequence * shape.positions, column = (index - sequence * shape.heads) * shape.head_dim;
     const bool whole = shape.head_dim % 8 == 0 && aligned16(some) && aligned16(other);
     return head{shape.positions, shape.head_dim, shape.heads * shape.head_dim,       row, column,
                 index,           whole,          1.0f / sqrtf((float)shape.head_dim)};

@@ -4,6 +4,9 @@
 #ifndef AORTA_KERNELS_ATTENTION_WHOLE_H
 #define AORTA_KERNELS_ATTENTION_WHOLE_H
 
+/* How far scores, as powers of two, may be above what weights are taken relative to. */
+#define AORTA_WHOLE_SLACK 8.0f
+
 /* All rows of the head into shared memory, two threads to a row; zeros behind the last and beyond the width. */
 template <typename T, int D> DEVICE void copy_head(T *rows, const T *base, const head &h, int parts, int part) {
     const int chunk = (int)threadIdx.x % (D / 8) * 8, below = (int)blockDim.x / (D / 8);
@@ -40,18 +43,50 @@ DEVICE void store_unit(T *stage, T *base, const head &h, int first, int parts, i
     }
 }
 
-/* As make_kept, from the block of random numbers of this thread's eight weights. */
-DEVICE void make_kept_block(const dropout &d, uint64_t block, uint32_t kept[2]) {
-    const philox samples = dropout_block(d, block);
-    const int quarter = lane_index() % 4;
-    uint32_t bits = 0;
+/* Which of its weights a thread keeps: of unit u of 16 keys bit 15 − u for the even and bit 31 − u for the odd column
+ * of pairs of columns: the upper row's among the first and the last eight keys, then the lower row's. */
+struct kept_pairs {
+    uint32_t pair[4];
+};
+
+/* Thread i of the four that share rows gets what the others, in their order, have in place i. */
+DEVICE void exchange(kept_pairs &k) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) bits |= dropout_keeps(d, samples, i) ? 1u << i : 0u;
-    bits <<= quarter % 2 * 8;
-    bits |= shuffle_xor(bits, 1);
-    const uint32_t other = shuffle_xor(bits, 2);
-    kept[0] = quarter < 2 ? bits : other;
-    kept[1] = quarter < 2 ? other : bits;
+    for (int mask = 1; mask <= 2; mask *= 2) {
+        const bool upper = lane_index() & mask;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (i & mask) continue;
+            uint32_t &low = k.pair[i], &high = k.pair[i + mask];
+            const uint32_t got = shuffle_xor(upper ? low : high, mask);
+            (upper ? low : high) = got;
+        }
+    }
+}
+
+/* Each of a row's four threads makes one block of random numbers for each unit of keys, from `block` on: for the upper
+ * or the lower row, the first or the last eight keys. Word i of a block holds the two samples of the weights that
+ * thread i works on: both are compared at once. `bytes` gets one bit for each of the eight, unit after unit, `apart`
+ * bytes from each other. */
+DEVICE void make_kept_pairs(const dropout &d, uint64_t block, int units, uint8_t *bytes, int apart, kept_pairs &k) {
+    const uint32_t tops = 0x80008000u, below_top = (d.threshold & 0x7FFFu) * 0x10001u;
+    const uint32_t low_threshold = d.threshold & 0x8000u ? 0u : ~0u;
+#pragma unroll
+    for (int i = 0; i < 4; i++) k.pair[i] = 0;
+    for (int unit = units - 1; unit >= 0; unit--) {
+        const philox samples = dropout_block(d, block + 2 * (uint64_t)unit);
+        uint32_t bits = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t sample = samples.word[i],
+                           rest = (sample | tops) - below_top; /* top bit: not less but for it */
+            const uint32_t keep = ((sample & rest) | (low_threshold & (sample | rest))) & tops;
+            k.pair[i] = k.pair[i] >> 1 | keep;
+            bits |= keep >> (15 - 2 * i);
+        }
+        bytes[unit * apart] = (uint8_t)(bits | bits >> 15);
+    }
+    exchange(k);
 }
 
 /* Weights are powers of two below the running maximum. It is raised, and what was summed under the old one scaled down,
@@ -59,7 +94,6 @@ DEVICE void make_kept_block(const dropout &d, uint64_t block, uint32_t kept[2]) 
 template <int D>
 DEVICE void raise_maximum(const product<16> &score, float scale, float greatest[2], float sum[2], product<D> &out) {
     float less[2];
-    bool raise = false;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         float now = MINUS_INFINITY;
@@ -67,18 +101,26 @@ DEVICE void raise_maximum(const product<16> &score, float scale, float greatest[
         for (int i = 0; i < 4; i++) now = fmaxf(now, score.part[i / 2][half * 2 + i % 2]);
         now = row_max(now) * scale;
         less[half] = 1.0f;
-        if (!(now > greatest[half] + 8.0f)) continue;
+        if (!(now > greatest[half] + AORTA_WHOLE_SLACK)) continue;
         less[half] = fast_exp2(greatest[half] - now);
         greatest[half] = now;
-        raise = true;
     }
-    if (!raise) return;
     sum[0] *= less[0];
     sum[1] *= less[1];
 #pragma unroll
     for (int n = 0; n < D / 8; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) out.part[n][i] *= less[i / 2];
+}
+
+/* Whether any of the 32 threads has a score above its row's limit. */
+DEVICE bool any_above(const product<16> &score, const float limit[2]) {
+    float above[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        above[half] = fmaxf(fmaxf(score.part[0][half * 2], score.part[0][half * 2 + 1]),
+                            fmaxf(score.part[1][half * 2], score.part[1][half * 2 + 1]));
+    return group_any(above[0] > limit[0] || above[1] > limit[1]);
 }
 
 template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention_args &a) {
@@ -93,9 +135,13 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
     copy_head<T, D>(value, qkv, h, 3, 2);
     const dropout drop = dropout_begin(a.op.shape.dropout, a.op.shape.rng);
     const float scale = h.scale * 1.44269504088896341f;
-    const int mine = first + lane / 4 + quarter / 2 * 8; /* row whose bits this thread makes, for the half … */
-    uint64_t block = (uint64_t)((h.index * positions + mine) * positions) / 8 + (uint64_t)(quarter % 2); /* … of 8 */
-    uint16_t *kept_row = a.kept + h.index * padded * (padded / 16) + mine;
+    kept_pairs kept = {{~0u, ~0u, ~0u, ~0u}};
+    if (drop.threshold) { /* while the rows are on their way */
+        const int row = first + lane / 4 + quarter / 2 * 8;
+        const uint64_t weight = (uint64_t)((h.index * positions + row) * positions);
+        uint8_t *bytes = (uint8_t *)(a.kept + h.index * padded * (padded / 16) + row) + quarter % 2;
+        make_kept_pairs(drop, weight / 8 + (uint64_t)(quarter % 2), padded / 16, bytes, 2 * padded, kept);
+    }
     copies_wait();
     __syncthreads();
     left_side<D> left;
@@ -103,33 +149,35 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
     product<D> out;
     clear(out);
     float greatest[2] = {MINUS_INFINITY, MINUS_INFINITY}, sum[2] = {0.0f, 0.0f};
+    float limit[2] = {MINUS_INFINITY, MINUS_INFINITY}; /* of scores before `scale` */
     for (int other = 0; other < padded; other += 16) {
         product<16> p;
         clear(p);
         add_left_of_rows(p, left, key + other * STRIDE, STRIDE);
         if (other + 8 >= positions) /* the second half lies behind the last key */
             for (int i = 0; i < 4; i++) p.part[1][i] = MINUS_INFINITY;
-        uint32_t kept[2] = {0xFFFFu, 0xFFFFu};
-        if (drop.threshold) {
-            make_kept_block(drop, block, kept);
-            if (quarter % 2 == 0) *kept_row = (uint16_t)(quarter < 2 ? kept[0] : kept[1]);
-            block += 2;
-            kept_row += padded;
+        if (any_above(p, limit)) {
+            raise_maximum(p, scale, greatest, sum, out);
+            for (int half = 0; half < 2; half++)
+                limit[half] = (greatest[half] + AORTA_WHOLE_SLACK) * fast_reciprocal(scale);
         }
-        raise_maximum(p, scale, greatest, sum, out);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const uint32_t bits = kept[half] >> part_column(0);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 float &weight = p.part[i / 2][half * 2 + i % 2];
                 weight = fast_exp2(weight * scale - greatest[half]);
                 sum[half] += weight;
-                weight = bits >> (i / 2 * 8 + i % 2) & 1u ? weight : 0.0f;
             }
         }
         uint32_t weights[4];
         pack_product(weights, p, T());
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t &pair = kept.pair[i % 2 * 2 + i / 2];
+            weights[i] &= halves_by_sign(pair);
+            pair <<= 1;
+        }
         add_left(out, weights, value + other * STRIDE, STRIDE);
     }
     float factor[2];
@@ -189,11 +237,41 @@ DEVICE void weigh(product<16> &score, product<16> &slope, const uint32_t kept[2]
         const pair mean = *reinterpret_cast<const pair *>(along + n * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const bool keep = kept[n] >> (i % 2 * 16 + i / 2 * 8) & 1u;
             const float weight = fast_exp2(score.part[n][i] * scale - less.of[i % 2]);
-            slope.part[n][i] = weight * ((keep ? slope.part[n][i] : 0.0f) - mean.of[i % 2]);
-            score.part[n][i] = keep ? weight : 0.0f;
+            score.part[n][i] = kept[n] & 1u << (i % 2 * 16 + i / 2 * 8) ? weight : 0.0f;
+            slope.part[n][i] = score.part[n][i] * slope.part[n][i] - weight * mean.of[i % 2];
         }
+    }
+}
+
+/* Column sums of the group's 16 rows [16, D] into their place, by a product with ones. */
+template <typename T, int D> DEVICE void sum_columns(T *rows) {
+    const uint32_t one = pack(1.0f, 1.0f, T()), ones[4] = {one, one, one, one};
+    product<D> sums; /* 16 equal rows */
+    clear(sums);
+    add_left(sums, ones, rows, D + AORTA_WHOLE_PAD);
+    group_sync();
+    if (lane_index() < 4)
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) ((float *)rows)[n * 8 + part_column(i)] = sums.part[n][i];
+}
+
+/* The sums of the block's groups, in their order, into the sequence's row of a.partial: those of dq and of dv. */
+template <typename T, int D>
+DEVICE void store_sums(const aorta_gpu_attention_args &a, const head &h, const T *dquery, const T *dvalue) {
+    enum { UNIT = 16 * (D + AORTA_WHOLE_PAD) };
+    float *to = a.partial + (int64_t)(blockIdx.x / (uint32_t)a.op.shape.heads) * 3 * h.width + h.column;
+    const int units = (int)blockDim.x / 32;
+    __syncthreads();
+#pragma unroll 1
+    for (int i = (int)threadIdx.x; i < 2 * D; i += (int)blockDim.x) {
+        const int column = i % D;
+        const T *rows = i < D ? dquery : dvalue;
+        float sum = 0.0f;
+        for (int unit = 0; unit < units; unit++) sum += ((const float *)(rows + unit * UNIT))[column];
+        if (column < h.dim) to[(i < D ? 0 : 2 * h.width) + column] = sum;
     }
 }
 
@@ -240,7 +318,7 @@ template <typename T, int D> DEVICE void whole_backward(const aorta_gpu_attentio
                 bits[n] = *reinterpret_cast<const uint32_t *>(kept_row + other + n * 8) >> (lane / 4);
         weigh(p, dp, bits, logsum + other + column, along + other + column, scale);
         if (first + 8 >= h.positions) /* the lower keys lie behind the last */
-            for (int i = 0; i < 4; i++) dp.part[i / 2][2 + i % 2] = 0.0f;
+            for (int i = 0; i < 4; i++) p.part[i / 2][2 + i % 2] = dp.part[i / 2][2 + i % 2] = 0.0f;
         uint32_t weights[4], slope[4];
         pack_product(weights, p, T());
         pack_product(slope, dp, T());
@@ -255,6 +333,7 @@ template <typename T, int D> DEVICE void whole_backward(const aorta_gpu_attentio
     const float whole[2] = {drop.scale, drop.scale}, scaled[2] = {drop.scale * h.scale, drop.scale * h.scale};
     store_unit<T, D>(query + first * STRIDE, dqkv, h, first, 3, 1, dkey, scaled);
     store_unit<T, D>(dout + first * STRIDE, dqkv, h, first, 3, 2, dvalue, whole);
+    if (a.partial) sum_columns<T, D>(dout + first * STRIDE);
     product<D> dquery;
     clear(dquery);
     const T *left = slopes + (lane % 8 + lane / 16 * 8) * slopes_stride + first + lane / 8 % 2 * 8;
@@ -264,6 +343,9 @@ template <typename T, int D> DEVICE void whole_backward(const aorta_gpu_attentio
         add_left(dquery, slope, key + other * STRIDE, STRIDE);
     }
     store_unit<T, D>(query + first * STRIDE, dqkv, h, first, 3, 0, dquery, scaled);
+    if (!a.partial) return;
+    sum_columns<T, D>(query + first * STRIDE);
+    store_sums<T, D>(a, h, query, dout);
 }
 
 #define WHOLE_KERNELS(dim)                                                                                             \

@@ -106,6 +106,16 @@ DEVICE uint32_t pack(float low, float high, fp16) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
     return word;
 }
+/* All ones in the halves of a word that have their top bit set. */
+DEVICE uint32_t halves_by_sign(uint32_t word) {
+    uint32_t halves;
+    asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(halves) : "r"(word));
+    return halves;
+}
+/* Whether any of the 32 threads says so. */
+DEVICE bool group_any(bool mine) {
+    return __any_sync(0xFFFFFFFFu, mine);
+}
 /* 16 bytes into shared memory while the thread goes on; zeros, and nothing is read, unless `inside`. */
 DEVICE void copy_begin(void *to, const void *from, bool inside) {
     const uint32_t shared = (uint32_t)__cvta_generic_to_shared(to);
@@ -119,6 +129,14 @@ DEVICE void copies_wait() {
 #elif defined(AORTA_EMULATOR)
 template <typename T> DEVICE uint32_t pack(float low, float high, T) {
     return from_float<T>(low).bits | (uint32_t)from_float<T>(high).bits << 16;
+}
+DEVICE uint32_t halves_by_sign(uint32_t word) {
+    return (word >> 15 & 0x10001u) * 0xFFFFu;
+}
+DEVICE bool group_any(bool mine) {
+    uint32_t any = mine;
+    for (int mask = 1; mask < 32; mask *= 2) any |= shuffle_xor(any, mask);
+    return any != 0;
 }
 #endif
 
