@@ -159,7 +159,8 @@ static const struct aorta_option table_rows[] = {
     {"fsdp.limit_all_gathers", AORTA_OPTION_BOOL, AT(fsdp.limit_all_gathers), "true",
      .help = "bounds the gathered units that exist at once, and with them the memory"},
     {"fsdp.forward_prefetch", AORTA_OPTION_BOOL, AT(fsdp.forward_prefetch), "true",
-     .help = "gathers the next unit's parameters while the current one computes"},
+     .help = "gathers the next unit's parameters while the current one computes, and the root unit's for the next step "
+             "while the layers are still being updated"},
     {"fsdp.sync_module_states", AORTA_OPTION_BOOL, AT(fsdp.sync_module_states), "true",
      .help = "broadcasts rank 0's initial parameters to all ranks"},
     {"fsdp.param_init_device", AORTA_OPTION_CHOICE, AT(fsdp.param_init_device), "cpu", .choices = init_devices,
@@ -262,7 +263,8 @@ static const struct aorta_option table_rows[] = {
     {"streams.assignment.prefetch", AORTA_OPTION_CHOICE, AT(streams.assignment.prefetch), "aux", .choices = roles,
      .help = "role whose stream copies batches to the device"},
     {"streams.assignment.optimizer", AORTA_OPTION_CHOICE, AT(streams.assignment.optimizer), "aux", .choices = roles,
-     .help = "role whose stream runs clipping and the optimizer"},
+     .help = "role whose stream runs clipping and the optimizer; the update of the layers moves to compute's where it "
+             "would hold up the gather of the root unit for the next step (fsdp.forward_prefetch)"},
 
     {"workload.gemm_chunks", AORTA_OPTION_INT, AT(workload.gemm_chunks), "1", .limits = &chunks,
      .help = "launches that each matrix product of the model is cut into, by rows of the batch, so that communication "

@@ -125,8 +125,10 @@ static aorta_status make_schedule(struct sharded *s) {
         AORTA_TRY(make_gather(s, &s->gathers[number], unit, slot));
     }
     AORTA_TRY(make_gather(s, &s->root, s->layers, -1));
-    struct aorta_event **events[] = {&s->made, &s->reduced, &s->now, &s->layer_gradients_free[0],
-                                     &s->layer_gradients_free[1]};
+    const struct aorta_train_options *o = s->context->options;
+    s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
+    struct aorta_event **events[] = {
+        &s->made, &s->reduced, &s->layers_reduced, &s->now, &s->layer_gradients_free[0], &s->layer_gradients_free[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         AORTA_TRY(aorta_event_create_untimed(s->context->device, events[i]));
     return NULL;
@@ -201,9 +203,25 @@ static aorta_status export(struct aorta_strategy *strategy, enum aorta_export wh
     return status;
 }
 
+/* What root_updated does at the end of every step, for the first one. */
+static aorta_status ready(struct aorta_strategy *strategy) {
+    struct sharded *s = self(strategy);
+    if (!s->root_ahead) return NULL;
+    struct aorta_stream *stream = aorta_train_compute(s->context);
+    const size_t size = aorta_dtype_size(s->context->dtype);
+    const char *shards = s->copy ? s->copy : (void *)s->parameters;
+    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
+    int count = aorta_sharded_gather_pieces(&s->layouts[s->layers], shards + (size_t)s->bases[s->layers] * size,
+                                            s->root_slot, size, pieces);
+    AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, s->context->dtype));
+    return aorta_stream_synchronize(stream);
+}
+
 static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     return (struct aorta_optimizer_memory){.count = s->total,
+                                           .layers = s->bases[s->layers],
+                                           .root_first = s->root_ahead,
                                            .parameters = s->parameters,
                                            .gradients = s->gradients,
                                            .m = s->m,
@@ -217,9 +235,14 @@ static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
 
 static void destroy(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
-    struct aorta_event *events[] = {
-        s->made,          s->reduced,  s->now, s->layer_gradients_free[0], s->layer_gradients_free[1],
-        s->root.gathered, s->root.used};
+    struct aorta_event *events[] = {s->made,
+                                    s->reduced,
+                                    s->layers_reduced,
+                                    s->now,
+                                    s->layer_gradients_free[0],
+                                    s->layer_gradients_free[1],
+                                    s->root.gathered,
+                                    s->root.used};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) aorta_event_destroy(events[i]);
     for (int i = 0; s->gathers && i < 2 * s->layers; i++) {
@@ -247,7 +270,10 @@ static const struct aorta_strategy_table sharded_table = {
     .release = aorta_sharded_release,
     .gradient_ready = NULL,
     .reduce = aorta_sharded_reduce,
+    .finish_layers = aorta_sharded_finish_layers,
     .finish = aorta_sharded_finish,
+    .ready = ready,
+    .root_updated = aorta_sharded_root_updated,
     .accumulates = false,
 };
 

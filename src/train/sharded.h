@@ -37,6 +37,9 @@ struct sharded {
     void *root_slot;
     struct gather *gathers, root;
     int gather_count, gather_issued;
+    /* The root unit is gathered when it has been updated, at the end of a step, and stays gathered for all
+     * micro-batches of the next. Else it is gathered for each. */
+    bool root_ahead;
 
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
@@ -45,7 +48,7 @@ struct sharded {
     bool layer_gradients_used[2];                /* in this step */
     /* A reduced shard before it is added to those of earlier micro-batches, and NULL without. */
     float *layer_micro_gradients, *root_micro_gradients;
-    struct aorta_event *made, *reduced, *now;
+    struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
     void **allocations;
     int allocation_count;
@@ -61,6 +64,8 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
                                    struct aorta_unit_view *view);
 aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit);
+aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy);
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy);
+aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy);
 
 #endif

@@ -94,10 +94,10 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
     if (micro_batch == 0) {
         for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
         s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
-    } else { /* its slot is free after its backward pass */
+    } else if (!s->root_ahead) { /* its slot is free after its backward pass */
         AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER), s->root.used));
     }
-    return run_gather(s, &s->root, s->root_slot);
+    return s->root_ahead ? NULL : run_gather(s, &s->root, s->root_slot);
 }
 
 static void view_of(const struct sharded *s, int unit, const void *weights, float *gradients,
@@ -121,8 +121,9 @@ static float *full_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_gradients[gradient_buffer(s, unit)] : s->root_gradients;
 }
 
+/* Gathered ahead, it belongs to a step that compute has waited for as a whole. */
 static aorta_status acquire_root(struct sharded *s, struct aorta_unit_view *view) {
-    AORTA_TRY(aorta_stream_wait(compute(s), s->root.gathered));
+    if (!s->root_ahead) AORTA_TRY(aorta_stream_wait(compute(s), s->root.gathered));
     view_of(s, s->layers, s->root_slot, s->root_gradients, view);
     return NULL;
 }
@@ -230,14 +231,28 @@ aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
     if (s->replicate_comm) AORTA_TRY(all_reduce_shard(s, unit, shard));
     if (s->micro_batch) AORTA_TRY(add_to_earlier(s, unit, shard));
     if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], stream));
+    if (unit == 0) AORTA_TRY(aorta_event_record(s->layers_reduced, stream)); /* backward ends with it */
     AORTA_TRY(aorta_event_record(s->reduced, stream));
     /* The root's gradients have one buffer: the next micro-batch must not write it before it is read. */
     bool hold = !overlapping(s) || unit == s->layers;
     return hold ? aorta_stream_wait(compute(s), s->reduced) : NULL;
 }
 
+aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy) {
+    struct sharded *s = self(strategy);
+    return aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER), s->layers_reduced);
+}
+
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     struct aorta_stream *optimizer = aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER);
     return aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->now);
+}
+
+/* Its slot is free: the optimizer has waited for the reduction of what backward made from it. */
+aorta_status aorta_sharded_root_updated(struct aorta_strategy *strategy) {
+    struct sharded *s = self(strategy);
+    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER);
+    AORTA_TRY(aorta_train_follow(stream, aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER), s->now));
+    return run_gather(s, &s->root, s->root_slot);
 }

@@ -17,6 +17,7 @@ struct aorta_step {
     struct aorta_copies *copies; /* NULL: workload.async_wait is off */
     struct control *control;     /* device memory */
     struct aorta_event *begin;   /* compute has set up the step */
+    struct aorta_event *root_updated, *layers_updated;
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
 
@@ -27,6 +28,8 @@ static aorta_status build(struct aorta_step *step) {
     step->control = memory;
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
+    AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
+    AORTA_TRY(aorta_event_create_untimed(device, &step->layers_updated));
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
     return NULL;
 }
@@ -51,7 +54,9 @@ void aorta_step_destroy(struct aorta_step *step) {
     if (!step) return;
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (step->joined[i]) aorta_event_destroy(step->joined[i]);
-    if (step->begin) aorta_event_destroy(step->begin);
+    struct aorta_event *events[] = {step->begin, step->root_updated, step->layers_updated};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i]) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
     aorta_device_free(step->context->device, step->control);
     free(step);
@@ -176,6 +181,33 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
     return s->table->reduce(s, layers);
 }
 
+/* ---- norm ---- */
+
+/* Of elements [first, first + count) of this rank's gradients, added to those before. */
+static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
+    const struct aorta_train_context *c = step->context;
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "square_sum", 0, &range));
+    if (first == 0) AORTA_TRY(aorta_fill(stream, &step->control->square_sum, AORTA_F32, 1, 0));
+    AORTA_TRY(aorta_square_sum(stream, step->memory.gradients + first, count, &step->control->square_sum));
+    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+}
+
+/* Those of the layers while the root unit is still on its way. */
+static aorta_status square_sums(struct aorta_step *step) {
+    struct aorta_strategy *s = step->strategy;
+    const int64_t layers = step->memory.layers, count = step->memory.count;
+    if (layers) {
+        AORTA_TRY(s->table->finish_layers(s));
+        AORTA_TRY(square_sum(step, "layers", 0, layers));
+    }
+    AORTA_TRY(s->table->finish(s));
+    return square_sum(step, layers ? "root" : "optimizer", layers, count - layers);
+}
+
+/* ---- gradients ---- */
+
 static aorta_status begin(struct aorta_step *step) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *compute = aorta_train_compute(c);
@@ -203,7 +235,7 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
         if (hook && micro == layout->micro_batches - 1) AORTA_TRY(hook->call(hook->user));
         AORTA_TRY(backward(step, &pass, &batch, &root));
     }
-    return s->table->finish(s);
+    return square_sums(step);
 }
 
 /* ---- optimizer ---- */
@@ -235,42 +267,73 @@ static aorta_status sum_control(struct aorta_step *step) {
     return all_reduce_control(step, world, 0, "stop flag", &step->control->stop, 1);
 }
 
-static aorta_status square_sum(struct aorta_step *step) {
-    const struct aorta_train_context *c = step->context;
-    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
-    int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "square_sum", 0, &range));
-    AORTA_TRY(aorta_fill(stream, &step->control->square_sum, AORTA_F32, 1, 0));
-    AORTA_TRY(aorta_square_sum(stream, step->memory.gradients, step->memory.count, &step->control->square_sum));
-    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+/* What the step is to do with its gradients, by their norm. */
+static aorta_status judge_gradients(struct aorta_step *step, struct aorta_stream *stream) {
+    const struct aorta_train_options *o = step->context->options;
+    struct aorta_step_update_args args = {
+        .state = step->context->state,
+        .square_sum = &step->control->square_sum,
+        .max_norm = (float)o->training.grad_clip_norm,
+        .beta1 = (float)o->optimizer.betas[0],
+        .beta2 = (float)o->optimizer.betas[1],
+        .dynamic_scale = o->training.mixed_precision == AORTA_PRECISION_FP16,
+        .growth_interval = 2000,
+    };
+    return aorta_step_update(stream, &args);
 }
 
-static aorta_status update(struct aorta_step *step) {
+/* Of elements [first, first + count). */
+static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
     const struct aorta_optimizer_memory *m = &step->memory;
+    struct aorta_adamw args = {.count = count,
+                               .beta1 = (float)o->betas[0],
+                               .beta2 = (float)o->betas[1],
+                               .eps = (float)o->eps,
+                               .weight_decay = (float)o->weight_decay,
+                               .state = c->state,
+                               .copy_dtype = c->dtype};
+    char *copy = m->copy ? (char *)m->copy + (size_t)first * aorta_dtype_size(c->dtype) : NULL;
+    return aorta_adamw_step(stream, args, m->parameters + first, m->gradients + first, m->m + first, m->v + first,
+                            copy);
+}
+
+/* On the optimizer's stream. */
+static aorta_status judge_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
+    const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
-    struct aorta_step_update_args args = {
-        .state = c->state,
-        .square_sum = &step->control->square_sum,
-        .max_norm = (float)c->options->training.grad_clip_norm,
-        .beta1 = (float)o->betas[0],
-        .beta2 = (float)o->betas[1],
-        .dynamic_scale = c->options->training.mixed_precision == AORTA_PRECISION_FP16,
-        .growth_interval = 2000,
-    };
-    struct aorta_adamw adamw = {.count = m->count,
-                                .beta1 = (float)o->betas[0],
-                                .beta2 = (float)o->betas[1],
-                                .eps = (float)o->eps,
-                                .weight_decay = (float)o->weight_decay,
-                                .state = c->state,
-                                .copy_dtype = c->dtype};
     int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "adamw_step", 0, &range));
-    AORTA_TRY(aorta_step_update(stream, &args));
-    AORTA_TRY(aorta_adamw_step(stream, adamw, m->parameters, m->gradients, m->m, m->v, m->copy));
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", 0, &range));
+    AORTA_TRY(judge_gradients(step, stream));
+    AORTA_TRY(adamw(step, stream, first, count));
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+}
+
+static aorta_status update_layers(struct aorta_step *step, enum aorta_role role) {
+    const struct aorta_train_context *c = step->context;
+    struct aorta_range_info info = {
+        .tag = "layers", .function = "adamw_step", .role = role, .kind = AORTA_RANGE_COMPUTE, .layer = -1};
+    int range;
+    AORTA_TRY(aorta_range_begin(c->recorder, c->streams[role], &info, &range));
+    AORTA_TRY(adamw(step, c->streams[role], 0, step->memory.layers));
+    return aorta_range_end(c->recorder, c->streams[role], range);
+}
+
+/* The root unit first, so that it can be gathered for the next step while the layers are updated: on compute's stream
+ * where the optimizer's is that of the gathers. */
+static aorta_status update(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    const struct aorta_optimizer_memory *m = &step->memory;
+    if (!m->root_first) return judge_and_update(step, "optimizer", 0, m->count);
+    struct aorta_stream *optimizer = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
+    bool shared = optimizer == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
+    enum aorta_role role = shared ? AORTA_ROLE_COMPUTE : c->flows[AORTA_FLOW_OPTIMIZER];
+    AORTA_TRY(judge_and_update(step, "root", m->layers, m->count - m->layers));
+    AORTA_TRY(aorta_train_follow(c->streams[role], optimizer, step->root_updated));
+    AORTA_TRY(step->strategy->table->root_updated(step->strategy));
+    AORTA_TRY(update_layers(step, role));
+    return aorta_train_follow(optimizer, c->streams[role], step->layers_updated);
 }
 
 static aorta_status join(struct aorta_step *step) {
@@ -283,7 +346,6 @@ static aorta_status join(struct aorta_step *step) {
 
 aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop, struct aorta_step_result *result) {
     struct aorta_stream *stream = aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER);
-    AORTA_TRY(square_sum(step));
     AORTA_TRY(aorta_copy(stream, &step->control->stop, stop, sizeof *stop));
     AORTA_TRY(sum_control(step));
     AORTA_TRY(update(step));

@@ -23,11 +23,12 @@ AORTA_MUST_USE aorta_status aorta_step_create(const struct aorta_train_context *
                                               struct aorta_strategy *strategy, struct aorta_step **step);
 void aorta_step_destroy(struct aorta_step *step);
 
-/* Forward and backward over all micro-batches of `input` (device memory), gradients reduced; the hook may be NULL. */
+/* Forward and backward over all micro-batches of `input` (device memory), gradients reduced and their squares summed;
+ * the hook may be NULL. */
 AORTA_MUST_USE aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout,
                                                  const void *input, const struct aorta_step_hook *hook);
-/* Norm, clipping, AdamW; then compute waits for every stream. `result` (pinned) receives the state before step_end. The
- * stop flag at *stop (pinned) is summed over the ranks on the way. */
+/* Norm of all ranks, clipping, AdamW; then compute waits for every stream. `result` (pinned) receives the state before
+ * step_end. The stop flag at *stop (pinned) is summed over the ranks on the way. */
 AORTA_MUST_USE aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop,
                                                 struct aorta_step_result *result);
 

@@ -5,7 +5,8 @@
  * replicated: ddp and no_shard. Every rank holds everything; gradients are all-reduced in buckets.
  *
  * All calls queue work and return. The order of calls within a step is fixed by step.c:
- *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release, reduce } per unit, … finish
+ *   micro_begin, { acquire, (forward), release } per unit, { acquire, (backward), release, reduce } per unit, …
+ *   finish_layers, finish, (norm, update of the root unit), root_updated, (update of the layers)
  */
 #ifndef AORTA_TRAIN_STRATEGY_H
 #define AORTA_TRAIN_STRATEGY_H
@@ -17,6 +18,8 @@ enum aorta_phase { AORTA_FORWARD, AORTA_BACKWARD };
 /* What the optimizer works on: this rank's share, padding included (padding stays zero). Device memory, fp32. */
 struct aorta_optimizer_memory {
     int64_t count;
+    int64_t layers;  /* the first so many elements are the layers', the others the root unit's; 0: not told apart */
+    bool root_first; /* the root unit is updated before the layers, and root_updated called in between */
     float *parameters, *gradients, *m, *v;
     void *copy;              /* parameters in the context's dtype; NULL when that is fp32 */
     struct aorta_comm *norm; /* Σ g² is summed over this group; NULL: each rank has all gradients */
@@ -48,8 +51,14 @@ struct aorta_strategy_table {
     /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). NULL: not wanted. */
     aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
     aorta_status (*reduce)(struct aorta_strategy *strategy, int unit);
+    /* The optimizer's stream waits for the reductions of all layers. NULL where they are not told apart. */
+    aorta_status (*finish_layers)(struct aorta_strategy *strategy);
     /* The optimizer's stream waits for all reductions. */
     aorta_status (*finish)(struct aorta_strategy *strategy);
+    /* All parameters are imported, and the first step comes next; waits until it is done. NULL: not wanted. */
+    aorta_status (*ready)(struct aorta_strategy *strategy);
+    /* With root_first: the update of the root unit is queued on the optimizer's stream. */
+    aorta_status (*root_updated)(struct aorta_strategy *strategy);
     bool accumulates; /* gradients of later micro-batches are added where they are made, and reduced once */
 };
 

@@ -137,6 +137,7 @@ aorta_status aorta_weights_initialise(const struct aorta_train_context *context,
     struct source source = {.context = context, .from_file = context->options->training.init_from != NULL};
     aorta_status status = source.from_file ? open_file(&source) : NULL;
     if (!status) status = initialise_all(&source, strategy);
+    if (!status && strategy->table->ready) status = strategy->table->ready(strategy);
     if (source.from_file) aorta_safetensors_free(&source.file);
     return aorta_annotate(status, "initial parameters");
 }

@@ -330,6 +330,9 @@ static const struct row {
     /* By rows only rows travel; flat, the room between parameters too. */
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", gather_bytes, LESS, {0}},
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", loss, SAME, {0}},
+    /* 6 gathers of layers in each micro-batch, and of the root unit one for both or one for each. */
+    {"fsdp.forward_prefetch", 2, TWO, "", "fsdp.forward_prefetch=false", all_gathers, EXACT, {13, 14}},
+    {"fsdp.forward_prefetch", 2, TWO, "", "distributed.enable_overlap=false", all_gathers, EXACT, {13, 14}},
     {"fsdp.limit_all_gathers", 2, "", "", "fsdp.limit_all_gathers=false", peak, LESS, {0}},
     {"fsdp.param_init_device", 2, "model.vocab_size=400000", "", "fsdp.param_init_device=cuda", peak, LESS, {0}},
     {"fsdp.param_init_device", 2, "", "fsdp.param_init_device=meta", "", loss, SAME, {0}},
@@ -581,7 +584,10 @@ static void test_assignment(void **state) {
         {"reduce_scatter", "", "reduce_scatter", NULL, "reducescatter", "compute"},
         {"all_reduce", "distributed.mode=ddp", "all_reduce", "bucket 0", "allreduce", "reducescatter"},
         {"prefetch", "", "prefetch", NULL, "aux", "allreduce"},
-        {"optimizer", "", "adamw_step", NULL, "aux", "reducescatter"},
+        {"optimizer", "", "square_sum", NULL, "aux", "reducescatter"},
+        {"optimizer", "", "adamw_step", "root", "aux", "reducescatter"},
+        {"optimizer", "", "adamw_step", "layers", "compute", "reducescatter"}, /* off the gathers' stream */
+        {"optimizer", "fsdp.forward_prefetch=false", "adamw_step", NULL, "aux", "reducescatter"},
     };
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         char words[128];

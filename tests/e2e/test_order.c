@@ -108,6 +108,42 @@ static void test_forward_prefetch(void **state) {
     for_each_line("fsdp.limit_all_gathers=false", check_unlimited);
 }
 
+static const struct e2e_filter root_gather = {.function = "all_gather", .tag = "root"};
+static const struct e2e_filter root_update = {.function = "adamw_step", .tag = "root"};
+static const struct e2e_filter layers_update = {.function = "adamw_step", .tag = "layers"};
+static const struct e2e_filter input = {.function = "embedding_forward"};
+
+/* For the next step, as soon as the unit is updated, with the layers' update beside it. */
+static void check_root_ahead(const json_t *line) {
+    assert_int_equal(e2e_count(line, root_gather), 1);
+    assert_true(begins(line, root_gather, 0) >= ends(line, root_update, 0));
+    assert_true(begins(line, layers_update, 0) >= ends(line, root_update, 0));
+    assert_true(place(line, root_gather, 0) < place(line, layers_update, 0));
+    const struct e2e_filter root_reduction = {.function = "reduce_scatter", .tag = "root"};
+    const struct e2e_filter root_squares = {.function = "square_sum", .tag = "root"};
+    assert_true(begins(line, root_squares, 0) >= ends(line, root_reduction, 0));
+    assert_true(begins(line, root_update, 0) >= ends(line, root_squares, 0));
+}
+
+/* In the step that needs it, for each micro-batch; one update. */
+static void check_root_in_step(const json_t *line) {
+    assert_int_equal(e2e_count(line, (struct e2e_filter){.function = "adamw_step"}), 1);
+    assert_int_equal(e2e_count(line, root_gather), e2e_count(line, input));
+    for (int nth = 0; nth < e2e_count(line, input); nth++)
+        assert_true(begins(line, input, nth) >= ends(line, root_gather, nth));
+}
+
+static void test_root_unit(void **state) {
+    (void)state;
+    for_each_line("", check_root_ahead);
+    for_each_line("streams.count=1", check_root_ahead);
+    for_each_line("streams.assignment.optimizer=allreduce compile.enabled=true", check_root_ahead);
+    for_each_line("training.batch_size=2 training.gradient_accumulation=2", check_root_ahead);
+    for_each_line("fsdp.forward_prefetch=false", check_root_in_step);
+    for_each_line("distributed.enable_overlap=false training.batch_size=2 training.gradient_accumulation=2",
+                  check_root_in_step);
+}
+
 /* PRE: the next gather is queued before the backward pass of the layer above it. */
 static void check_backward_pre(const json_t *line) {
     check_dependencies(line);
@@ -345,10 +381,15 @@ static void test_copies_are_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_prefetch),   cmocka_unit_test(test_backward_prefetch),
-        cmocka_unit_test(test_overlap_manager),    cmocka_unit_test(test_priorities),
-        cmocka_unit_test(test_queues_are_ordered), cmocka_unit_test(test_times_add_up),
-        cmocka_unit_test(test_simulated),          cmocka_unit_test(test_copies_are_waited_for),
+        cmocka_unit_test(test_forward_prefetch),
+        cmocka_unit_test(test_root_unit),
+        cmocka_unit_test(test_backward_prefetch),
+        cmocka_unit_test(test_overlap_manager),
+        cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_queues_are_ordered),
+        cmocka_unit_test(test_times_add_up),
+        cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_copies_are_waited_for),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
