@@ -317,15 +317,17 @@ static void test_times_add_up(void **state) {
     double best_compute = 0, best_span = 0, step_times = 0;
     for (size_t step = 2; step < MANY; step++) {
         const json_t *line = e2e_line(&run, 0, step), *ranges = e2e_ranges(line);
-        double own = 0;
+        double own = 0, on_compute = 0;
         for (size_t i = 0; i < json_array_size(ranges); i++) {
             const json_t *range = json_array_get(ranges, i);
-            if (strcmp(json_string_value(e2e_get(range, "metadata.kind")), "compute") == 0)
-                own += e2e_number(range, "duration_ms");
+            if (strcmp(json_string_value(e2e_get(range, "metadata.kind")), "compute") != 0) continue;
+            bool beside = strcmp(json_string_value(e2e_get(range, "stream")), "compute") != 0;
+            own += e2e_number(range, "duration_ms");
+            on_compute += beside ? 0 : e2e_number(range, "duration_ms");
         }
         double span = e2e_number(line, "profile.total_ms"), step_ms = e2e_number(line, "step_ms");
         assert_true(e2e_number(line, "profile.overlap.compute_ms") <= own + 1e-3);
-        assert_true(own <= span + 1e-3); /* one after the other: the optimizer waits for backward */
+        assert_true(on_compute <= span + 1e-3); /* one after the other; the norm of the layers runs beside them */
         best_compute = fmax(best_compute, own / span), best_span = fmax(best_span, span / step_ms);
         step_times += step_ms;
     }
