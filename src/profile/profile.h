@@ -34,6 +34,8 @@ struct aorta_range_info {
     int layer;              /* encoder layer, -1 for the root unit or none */
     int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
     double flops;           /* GEMM arithmetic, else 0 */
+    const char *alike;      /* products of unknown flops: what tells them apart, dims or grid; NULL: nothing does */
+    bool by_grid;           /* it is the grid: the shape is not known */
     bool simulated;         /* local backend: a copy stands for the collective */
     enum aorta_dtype dtype; /* of the elements, where bytes or dims are given */
     int64_t dims[2][3];     /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */

@@ -33,6 +33,7 @@ struct aorta_iteration {
 struct aorta_slowdown {
     double ratio; /* median time beside a collective / alone, mean over shapes weighted by time; NaN: see reason */
     size_t shapes, samples_alone, samples_beside;
+    size_t by_grid;     /* how many of the shapes are only known as a kernel and its grid */
     const char *reason; /* static; NULL when there is a ratio */
 };
 

@@ -1,4 +1,6 @@
-/* The same arithmetic (function and flops) alone and beside a collective. */
+/* The same arithmetic alone and beside a collective: function and flops; where flops are not known, function (the
+ * kernel) and the dims of its inputs, or where those are not known either its grid. Of one kernel and grid the depth of
+ * the product can still differ. */
 #include "base/statistics.h"
 #include "profile/verdict_parts.h"
 
@@ -10,6 +12,8 @@ enum { FEWEST_SAMPLES = 8 }; /* of each kind, before a shape says anything */
 
 struct aorta_shape {
     const char *function;
+    const char *alike; /* dims or grid; "": known by its flops */
+    bool by_grid;
     double flops;
     double ratio;     /* NaN: not known */
     double lost;      /* share of its time beside collectives that they cost */
@@ -18,13 +22,18 @@ struct aorta_shape {
 
 /* One execution of a shape. */
 struct run {
-    const char *function;
+    const char *function, *alike;
     double flops, ns;
-    bool beside;
+    bool beside, by_grid;
 };
 
 static bool is_arithmetic(const struct aorta_range *range) {
-    return range->info.kind == AORTA_RANGE_COMPUTE && range->info.flops > 0 && range->end_ns > range->start_ns;
+    const struct aorta_range_info *info = &range->info;
+    return info->kind == AORTA_RANGE_COMPUTE && (info->flops > 0 || info->alike) && range->end_ns > range->start_ns;
+}
+
+static const char *alike_of(const struct aorta_range *range) {
+    return range->info.alike && !(range->info.flops > 0) ? range->info.alike : "";
 }
 
 static aorta_status collective_time(const struct aorta_profile *profile, struct aorta_intervals *comm) {
@@ -45,6 +54,7 @@ static int run_order(const void *left, const void *right) {
     const struct run *a = left, *b = right;
     int order = strcmp(a->function, b->function);
     if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    if (!order) order = strcmp(a->alike, b->alike);
     if (!order) order = a->beside - b->beside;
     return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
 }
@@ -59,7 +69,12 @@ static aorta_status collect_runs(const struct aorta_judged *item, struct run *ru
         if (!is_arithmetic(range)) continue;
         int64_t length = range->end_ns - range->start_ns, beside = time_beside(range, &comm);
         if (beside != 0 && beside < length - beside) continue;
-        runs[(*count)++] = (struct run){range->info.function, range->info.flops, (double)length, beside != 0};
+        runs[(*count)++] = (struct run){.function = range->info.function,
+                                        .alike = alike_of(range),
+                                        .flops = range->info.flops,
+                                        .ns = (double)length,
+                                        .beside = beside != 0,
+                                        .by_grid = range->info.by_grid};
     }
     aorta_intervals_free(&comm);
     return status;
@@ -67,7 +82,11 @@ static aorta_status collect_runs(const struct aorta_judged *item, struct run *ru
 
 /* runs[0 .. count): one shape, those alone first, each part sorted by time. */
 static struct aorta_shape judge_shape(const struct run *runs, size_t count, double *scratch) {
-    struct aorta_shape shape = {.function = runs[0].function, .flops = runs[0].flops, .ratio = NAN};
+    struct aorta_shape shape = {.function = runs[0].function,
+                                .alike = runs[0].alike,
+                                .by_grid = runs[0].by_grid,
+                                .flops = runs[0].flops,
+                                .ratio = NAN};
     size_t alone = 0;
     for (size_t i = 0; i < count; i++) {
         scratch[i] = runs[i].ns;
@@ -86,15 +105,20 @@ static struct aorta_shape judge_shape(const struct run *runs, size_t count, doub
 static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdown *slowdown, double *weight) {
     if (isnan(shape->ratio)) return;
     slowdown->shapes++;
+    slowdown->by_grid += shape->by_grid;
     slowdown->ratio += shape->ratio * shape->beside_ns;
     *weight += shape->beside_ns;
 }
 
 static const char *missing_reason(const struct aorta_slowdown *slowdown) {
-    if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no arithmetic with known flops was recorded";
+    if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
     if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
     if (slowdown->samples_alone == 0) return "no GEMM ran without a collective beside it";
     return "no GEMM shape ran at least 8 times alone and 8 times beside a collective";
+}
+
+static bool same_shape(const struct run *a, const struct run *b) {
+    return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
 }
 
 static void judge_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
@@ -103,9 +127,7 @@ static void judge_shapes(const struct run *runs, size_t count, double *scratch, 
     slowdown->ratio = 0;
     for (size_t i = 0; i < count;) {
         size_t same = 0;
-        for (; i + same < count && runs[i + same].flops == runs[i].flops &&
-               strcmp(runs[i + same].function, runs[i].function) == 0;
-             same++)
+        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++)
             *(runs[i + same].beside ? &slowdown->samples_beside : &slowdown->samples_alone) += 1;
         shapes->items[shapes->count] = judge_shape(runs + i, same, scratch);
         summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
@@ -156,11 +178,13 @@ struct piece {
 static int shape_order(const void *left, const void *right) {
     const struct aorta_shape *a = left, *b = right;
     int order = strcmp(a->function, b->function);
-    return order ? order : (a->flops > b->flops) - (a->flops < b->flops);
+    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    return order ? order : strcmp(a->alike, b->alike);
 }
 
 static double share_lost(const struct aorta_shapes *shapes, const struct aorta_range *range) {
-    const struct aorta_shape key = {.function = range->info.function, .flops = range->info.flops};
+    const struct aorta_shape key = {
+        .function = range->info.function, .alike = alike_of(range), .flops = range->info.flops};
     if (!shapes->count) return 0;
     const struct aorta_shape *found = bsearch(&key, shapes->items, shapes->count, sizeof key, shape_order);
     return found ? found->lost : 0;

@@ -93,6 +93,7 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
         aorta_text_puts(out, "; GEMMs as fast with it");
     else if (!isnan(slower))
         aorta_text_printf(out, "; GEMMs %+.0f%% with it", slower);
+    if (verdict->slowdown.by_grid) aorta_text_puts(out, " (by kernel and grid)");
 }
 
 static void cause_block(struct page *page, const struct aorta_finding *finding) {

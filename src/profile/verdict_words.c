@@ -197,10 +197,11 @@ static void say_exposed(struct subject *subject) {
 static void say_contention(struct subject *subject) {
     const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
     aorta_text_printf(&subject->evidence,
-                      "GEMMs beside collectives lose %s ms%s; the same shapes take %+.3g%% (%zu runs beside, %zu "
+                      "GEMMs beside collectives lose %s ms%s; the same %s take %+.3g%% (%zu runs beside, %zu "
                       "alone)",
-                      aorta_brief(subject->finding->cost_ms).text, each(subject), 100 * (slowdown->ratio - 1),
-                      slowdown->samples_beside, slowdown->samples_alone);
+                      aorta_brief(subject->finding->cost_ms).text, each(subject),
+                      slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
+                      100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
     aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
                                       "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }

@@ -34,10 +34,11 @@ struct aorta_trace_kernel_row {
     int64_t bytes; /* copies and fills: sum; -1: the file does not say */
 };
 
-/* Matrix products of one kernel and shape. */
+/* Matrix products of one kernel and shape; of one kernel, grid and block where the file does not say the shape. */
 struct aorta_trace_gemm_row {
-    uint32_t name;  /* text: the kernel */
-    uint32_t shape; /* row of shapes[]; NONE: the file does not say */
+    uint32_t name;     /* text: the kernel */
+    uint32_t shape;    /* row of shapes[]; NONE: the file does not say */
+    uint32_t geometry; /* text: blocks and threads; NONE where the shape is known, or nothing */
     struct aorta_trace_times times;
     double flops;                       /* of one; NaN: shape not known */
     size_t alone, beside;               /* runs without a collective, and with one for at least half their time */

@@ -143,6 +143,7 @@ static void write_gemms(struct aorta_json *json, const struct aorta_trace_rank *
         aorta_json_object(json);
         key_text(json, "kernel", rank->trace, row->name);
         write_shape(json, rank->trace, row->shape);
+        key_text(json, "geometry", rank->trace, row->geometry);
         write_times(json, &row->times);
         aorta_json_key_double(json, "flops", row->flops);
         aorta_json_key_fixed(json, "tflops_p50", row->flops / row->times.p50_ns / 1e3, 6);
@@ -386,6 +387,7 @@ static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown 
     aorta_json_object(json);
     aorta_json_key_double(json, "ratio", slowdown->ratio);
     aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
+    aorta_json_key_int(json, "by_grid", (int64_t)slowdown->by_grid);
     aorta_json_key_int(json, "samples_alone", (int64_t)slowdown->samples_alone);
     aorta_json_key_int(json, "samples_beside", (int64_t)slowdown->samples_beside);
     aorta_json_key_string(json, "reason", slowdown->reason);

@@ -44,6 +44,15 @@ static double flops_of(const struct aorta_trace *trace, const struct aorta_trace
     return 2.0 * (double)(shape->batch > 0 ? shape->batch : 1) * (double)shape->m * (double)shape->n * (double)shape->k;
 }
 
+/* What tells matrix products apart: their arithmetic, else the dims of their inputs, else how they were launched. */
+static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                             struct aorta_range_info *info) {
+    info->flops = flops_of(trace, work);
+    if (info->flops > 0 || work->geometry == AORTA_TRACE_NONE) return; /* only matrix products have a geometry */
+    info->by_grid = work->shape == AORTA_TRACE_NONE;
+    info->alike = aorta_trace_text(trace, info->by_grid ? work->geometry : trace->shapes[work->shape].dims);
+}
+
 /* `whole`: the range is not the rest of a kernel that began in the window before. */
 static void describe_collective(const struct filling *filling, uint32_t work, bool whole, struct aorta_range *range) {
     const struct aorta_trace_part *part = part_of(filling, work);
@@ -78,7 +87,7 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
     } else if (aorta_trace_is_collective(work))
         describe_collective(filling, row, whole, &range);
     else
-        range.info.flops = flops_of(trace, work);
+        describe_product(trace, work, &range.info);
     range.info.role = role_of(&range.info);
     return range;
 }

@@ -110,7 +110,7 @@ aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
 
 /* One run. */
 struct run {
-    uint32_t shape, name;
+    uint32_t shape, geometry, name;
     int8_t beside; /* 1: a collective ran for at least half of it; 0: none at all; -1: something in between */
     int64_t ns;
 };
@@ -118,6 +118,7 @@ struct run {
 static int run_order(const void *left, const void *right) {
     const struct run *a = left, *b = right;
     if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
     if (a->name != b->name) return a->name < b->name ? -1 : 1;
     if (a->beside != b->beside) return a->beside < b->beside ? -1 : 1;
     return (a->ns > b->ns) - (a->ns < b->ns);
@@ -130,10 +131,15 @@ static double flops_of(const struct aorta_trace *trace, uint32_t shape) {
     return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
 }
 
+static bool alike(const struct run *a, const struct run *b) {
+    return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
+}
+
 /* runs[0 .. count): one kernel and shape. */
 static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, const struct run *runs, size_t count,
                                             int64_t *scratch) {
-    struct aorta_trace_gemm_row row = {.name = runs[0].name, .shape = runs[0].shape, .slowdown = NAN};
+    struct aorta_trace_gemm_row row = {
+        .name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry, .slowdown = NAN};
     size_t between = 0;
     while (between < count && runs[between].beside < 0) between++;
     for (size_t i = between; i < count; i++) {
@@ -171,14 +177,14 @@ static int larger_gemm_first(const void *left, const void *right) {
     const struct aorta_trace_gemm_row *a = left, *b = right;
     if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
     if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
     return (a->shape > b->shape) - (a->shape < b->shape);
 }
 
 static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count) {
     qsort(runs, count, sizeof *runs, run_order);
     size_t rows = 0;
-    for (size_t i = 0; i < count; i++)
-        rows += i == 0 || runs[i].shape != runs[i - 1].shape || runs[i].name != runs[i - 1].name;
+    for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
     int64_t *scratch = calloc(count + 1, sizeof *scratch);
     rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
     if (!scratch || !rank->gemms) {
@@ -187,7 +193,7 @@ static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, 
     }
     for (size_t i = 0; i < count;) {
         size_t same = 1;
-        while (i + same < count && runs[i + same].shape == runs[i].shape && runs[i + same].name == runs[i].name) same++;
+        while (i + same < count && alike(&runs[i + same], &runs[i])) same++;
         rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, scratch);
         i += same;
     }
@@ -205,7 +211,9 @@ aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct 
     for (size_t i = 0; !status && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || !gemm[work->name]) continue;
-        runs[count++] = (struct run){work->shape, work->name, beside(work, comm), work->end_ns - work->start_ns};
+        uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
+        runs[count++] =
+            (struct run){work->shape, geometry, work->name, beside(work, comm), work->end_ns - work->start_ns};
     }
     if (!status) status = group_runs(rank, runs, count);
     free(gemm);

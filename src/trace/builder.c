@@ -2,6 +2,8 @@
 
 #include "trace/texts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,7 +217,7 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
     struct trace_pending *row = aorta_trace_rows_add(builder, &builder->pending, sizeof *row);
     if (!row) return;
     *row = (struct trace_pending){*work, operation, offset};
-    row->work.call = row->work.shape = row->work.collective = AORTA_TRACE_NONE;
+    row->work.call = row->work.shape = row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
     if (row->work.end_ns < row->work.start_ns) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NEGATIVE_DURATION, offset);
         row->work.end_ns = row->work.start_ns;
@@ -227,6 +229,29 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
     facts->annotation = AORTA_TRACE_NONE;
     aorta_trace_collective_complete(builder->trace, facts);
     row->work.collective = (uint32_t)builder->collectives.count - 1;
+}
+
+static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = aorta_trace_meaning(builder, name);
+    if (!meaning) return false;
+    if (!meaning->product_known) {
+        meaning->product = aorta_kernel_is_gemm(aorta_trace_text(builder->trace, name));
+        meaning->product_known = true;
+    }
+    return meaning->product;
+}
+
+void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
+                                  const int64_t threads[3]) {
+    if (builder->failed || !builder->pending.count) return;
+    struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
+    for (int axis = 0; axis < 3; axis++)
+        if (blocks[axis] <= 0 || threads[axis] <= 0) return;
+    if (row->work.name == AORTA_TRACE_NONE || !is_product(builder, row->work.name)) return;
+    char text[128];
+    int length = snprintf(text, sizeof text, "%" PRId64 "x%" PRId64 "x%" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64,
+                          blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2]);
+    row->work.geometry = aorta_trace_builder_text(builder, text, (size_t)length);
 }
 
 /* Calls of no known kind are kept apart: those that launched something are taken back in at the end. */

@@ -36,6 +36,10 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
 void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
                               int64_t operation, const struct aorta_trace_collective *collective, int64_t offset);
 
+/* How the kernel added last was launched: thread blocks, and threads of each. Kept of matrix products, by name. */
+void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
+                                  const int64_t threads[3]);
+
 /* A call of the host's runtime or driver interface; the kind follows from the name. Calls that neither launch, wait
  * nor move memory are dropped unless they share a correlation with device work. */
 void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);

@@ -32,7 +32,7 @@ struct trace_request {
 
 /* What a text means, found out once: as the name of a kernel and of a call. */
 struct trace_meaning {
-    bool kernel_known, call_known, call_matters;
+    bool kernel_known, call_known, call_matters, product_known, product;
     uint8_t call_kind;
     struct aorta_kernel_kind kernel;
 };

@@ -23,6 +23,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"channel", ARGUMENT_CHANNEL},
     {"channel_type", ARGUMENT_CHANNEL_TYPE},
     {"grid", ARGUMENT_GRID},
+    {"block", ARGUMENT_BLOCK},
     {"graph node id", ARGUMENT_GRAPH_NODE},
     {"name", ARGUMENT_NAME},
     {"Input Dims", ARGUMENT_DIMS},
@@ -212,6 +213,10 @@ static void add_work(struct trace_kineto *kineto, const struct kineto_event *eve
     aorta_trace_builder_work(kineto->builder, &work,
                              aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
                              facts ? &collective : NULL, offset);
+    int64_t blocks[3], threads[3];
+    if (kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_extents(argument[ARGUMENT_GRID], blocks) &&
+        aorta_trace_kineto_extents(argument[ARGUMENT_BLOCK], threads))
+        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
 }
 
 static void add_call(struct trace_kineto *kineto, const struct kineto_event *event) {

@@ -63,16 +63,22 @@ static uint32_t get_group(struct trace_kineto *kineto, const struct kineto_event
     return group;
 }
 
+bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value extent;
+    int count = 0;
+    while (aorta_json_next_element(&cursor, &extent))
+        if (count == 3 || !aorta_json_get_int(extent, &extents[count++])) return false;
+    return count == 3;
+}
+
 /* Thread blocks of the grid: its extents multiplied. */
 static int64_t get_blocks(struct aorta_json_value grid) {
-    struct aorta_json_cursor cursor = aorta_json_elements(grid);
-    struct aorta_json_value extent;
-    int64_t blocks = 1, number;
-    int extents = 0;
-    for (; aorta_json_next_element(&cursor, &extent); extents++)
-        if (!aorta_json_get_int(extent, &number) || number < 0 || __builtin_mul_overflow(blocks, number, &blocks))
-            return -1;
-    return extents ? blocks : -1;
+    int64_t extents[3], blocks = 1;
+    if (!aorta_trace_kineto_extents(grid, extents)) return -1;
+    for (int axis = 0; axis < 3; axis++)
+        if (extents[axis] < 0 || __builtin_mul_overflow(blocks, extents[axis], &blocks)) return -1;
+    return blocks;
 }
 
 bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,

@@ -29,6 +29,7 @@ enum kineto_argument {
     ARGUMENT_CHANNEL,
     ARGUMENT_CHANNEL_TYPE,
     ARGUMENT_GRID,
+    ARGUMENT_BLOCK,
     ARGUMENT_GRAPH_NODE,
     ARGUMENT_NAME,
     ARGUMENT_DIMS,
@@ -66,6 +67,7 @@ struct trace_kineto {
 /* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
+bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */
 bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                                          struct aorta_trace_collective *collective);
 

@@ -216,17 +216,16 @@ static void add_call(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
     };
 }
 
-/* Thread blocks of a dispatch; -1 when its sizes make no sense. */
-static int32_t blocks_of(const struct aorta_rocprof_record *record) {
-    int64_t blocks = 1;
+/* Thread blocks of a dispatch, whose grid is counted in threads. All 0 when its sizes make no sense. */
+static void add_geometry(const struct aorta_rocprof_record *record, struct rocprof_work *row) {
     for (int axis = 0; axis < 3; axis++) {
         int64_t group = record->group[axis], grid = record->grid[axis];
-        if (group <= 0 || grid <= 0) return -1;
-        int64_t count = grid / group + (grid % group != 0);
-        if (count > INT32_MAX / blocks) return -1;
-        blocks *= count;
+        if (group <= 0 || grid <= 0 || group > INT32_MAX || grid > INT32_MAX) return;
     }
-    return (int32_t)blocks;
+    for (int axis = 0; axis < 3; axis++) {
+        row->threads[axis] = (int32_t)record->group[axis];
+        row->blocks[axis] = (int32_t)((record->grid[axis] - 1) / record->group[axis] + 1);
+    }
 }
 
 /* The agent that makes a copy: the GPU of the two; between GPUs, the source. */
@@ -270,9 +269,9 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
         .agent = copy ? copying_agent(name, record) : record->agent,
         .offset = record->offset,
         .name = copy ? copy_name(rocprof, name) : name,
-        .blocks = blocks_of(record),
         .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
     };
+    if (!copy) add_geometry(record, row);
     remember_launch(rocprof, record->correlation);
 }
 

@@ -139,6 +139,12 @@ static void add_work(const struct building *b, const struct rocprof_work *work) 
         .graph = is_among(b->graphs, b->graph_count, work->correlation),
     };
     aorta_trace_builder_work(b->builder, &row, -1, NULL, work->offset);
+    int64_t blocks[3], threads[3];
+    for (int axis = 0; axis < 3; axis++) {
+        blocks[axis] = work->blocks[axis];
+        threads[axis] = work->threads[axis];
+    }
+    if (work->kind == AORTA_TRACE_KERNEL) aorta_trace_builder_geometry(b->builder, blocks, threads);
 }
 
 static const char *call_name(struct aorta_rocprof *rocprof, const struct rocprof_call *call) {

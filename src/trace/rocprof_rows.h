@@ -7,9 +7,9 @@
 
 struct rocprof_work {
     int64_t start_ns, end_ns, correlation, stream, queue, bytes, kernel, agent, offset;
-    const char *name; /* NULL: of the kernel */
-    int32_t blocks;   /* thread blocks; -1: not known */
-    uint8_t kind;     /* enum aorta_trace_kind */
+    const char *name;              /* NULL: of the kernel */
+    int32_t blocks[3], threads[3]; /* of a dispatch; 0: not known */
+    uint8_t kind;                  /* enum aorta_trace_kind */
 };
 
 /* Calls of the host, and markers. */

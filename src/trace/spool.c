@@ -244,6 +244,9 @@ static aorta_status read_kernel(struct spool_reader *reader, const void *record,
     };
     bool is_collective = named && reader->texts[kernel.name - 1].collective;
     aorta_trace_builder_work(reader->builder, &work, -1, is_collective ? &collective : NULL, reader->offset);
+    const int64_t blocks[3] = {kernel.grid[0], kernel.grid[1], kernel.grid[2]};
+    const int64_t threads[3] = {kernel.block[0], kernel.block[1], kernel.block[2]};
+    aorta_trace_builder_geometry(reader->builder, blocks, threads);
     return NULL;
 }
 

@@ -42,6 +42,7 @@ struct aorta_trace_work {
     uint32_t call;        /* row of calls[] that launched it; NONE: not in the file */
     uint32_t collective;  /* row of collectives[]; NONE: no facts (it may still be one by its name: class) */
     uint32_t shape;       /* row of shapes[]: the operation it belongs to; NONE: not known */
+    uint32_t geometry;    /* matrix products: text, "12x4x1 of 256x1x1" (blocks, threads); NONE: not known */
     int32_t device;       /* the file's number of the device */
     uint8_t kind;         /* enum aorta_trace_kind */
     uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */

@@ -33,6 +33,8 @@ static void all_comes_back(void **state) {
     assert_int_equal(trace->bytes_read, length);
     assert_int_equal(trace->work_count, SAMPLE_WORK);
     assert_string_equal(aorta_trace_text(trace, trace->work[0].name), "gemm");
+    assert_string_equal(aorta_trace_text(trace, trace->work[0].geometry), "4x1x1 of 128x1x1");
+    assert_int_equal(trace->work[1].geometry, AORTA_TRACE_NONE); /* no matrix product */
     assert_int_equal(trace->work[1].class, AORTA_KERNEL_COLLECTIVE);
     assert_true(trace->work[1].graph);
     assert_int_equal(trace->collectives[trace->work[1].collective].blocks, 4);

@@ -9,10 +9,11 @@
 static void dump_work(const struct aorta_trace *t, struct aorta_text *out) {
     for (size_t i = 0; i < t->work_count; i++) {
         const struct aorta_trace_work *w = &t->work[i];
-        aorta_text_printf(out, "work %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s %u %d %d %d %d %d %d %d %d\n",
+        aorta_text_printf(out,
+                          "work %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %s %u %d %d %d %d %d %d %d %d %s\n",
                           w->start_ns, w->end_ns, w->bytes, w->correlation, aorta_trace_text(t, w->name), w->stream,
                           (int)w->queue, (int)w->call, (int)w->collective, (int)w->shape, w->device, w->kind, w->class,
-                          w->graph);
+                          w->graph, aorta_trace_text(t, w->geometry));
     }
     for (size_t i = 0; i < t->collective_count; i++) {
         const struct aorta_trace_collective *c = &t->collectives[i];

@@ -161,6 +161,41 @@ static void products_slow_down_beside_collectives(void **state) {
     end(&made);
 }
 
+/* Without shapes (rocprofv3, recorded programs): a kernel and its grid. Two grids of one kernel, whose times differ by
+ * more than what the collective costs, are not mixed up. */
+static void products_without_shapes_are_told_apart_by_their_grids(void **state) {
+    (void)state;
+    static const int64_t blocks[2][3] = {{12, 4, 1}, {3, 1, 1}}, threads[3] = {256, 1, 1};
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t start = 1000 + i * 200, alone = i % 2 ? 20 : 100;
+        kernel(&made, "nvjet_sm90_tst", 7, start - 50, start, start + alone * (i < 20 ? 2 : 3) / 2, -1, NULL);
+        aorta_trace_builder_geometry(made.builder, blocks[i % 2], threads);
+    }
+    kernel(&made, "not_a_product", 7, 8980, 8990, 8995, -1, NULL);
+    aorta_trace_builder_geometry(made.builder, blocks[0], threads);
+    kernel(&made, "ncclDevKernel_AllGather_RING_LL", 9, 4900, 5000, 9000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    const struct aorta_trace_rank *rank = &made.analysis.ranks[0];
+    assert_int_equal(rank->work[41].geometry, AORTA_TRACE_NONE); /* the last */
+    assert_int_equal(rank->gemm_count, 2);
+    assert_string_equal(aorta_trace_text(rank->trace, rank->gemms[0].geometry), "12x4x1 of 256x1x1");
+    assert_string_equal(aorta_trace_text(rank->trace, rank->gemms[1].geometry), "3x1x1 of 256x1x1");
+    for (int i = 0; i < 2; i++) assert_true(fabs(rank->gemms[i].slowdown - 1.5) < 1e-12);
+    const struct aorta_slowdown *slowdown = &made.analysis.verdict.slowdown;
+    assert_true(fabs(slowdown->ratio - 1.5) < 1e-12);
+    assert_int_equal(slowdown->shapes, 2);
+    assert_int_equal(slowdown->by_grid, 2);
+    expect(&made, AORTA_CAUSE_CONTENTION, 600, "the same kernels and grids (not all shapes are known) take +50%");
+    struct aorta_text out = {0};
+    aorta_trace_analysis_text(&made.analysis, 200, &out);
+    assert_non_null(strstr(out.data, "GEMMs +50% with it (by kernel and grid)"));
+    aorta_text_free(&out);
+    end(&made);
+}
+
 /* Three collectives of two ranks. Rank 1 comes 400 ns late to the second, with a device that had nothing to do. */
 static void the_last_rank_is_named(void **state) {
     (void)state;
@@ -276,9 +311,13 @@ static void each_device_is_a_rank(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_wait_takes_the_gap),      cmocka_unit_test(a_short_wait_takes_its_length),
-        cmocka_unit_test(waiting_for_data_is_told_apart), cmocka_unit_test(products_slow_down_beside_collectives),
-        cmocka_unit_test(the_last_rank_is_named),         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
+        cmocka_unit_test(a_long_wait_takes_the_gap),
+        cmocka_unit_test(a_short_wait_takes_its_length),
+        cmocka_unit_test(waiting_for_data_is_told_apart),
+        cmocka_unit_test(products_slow_down_beside_collectives),
+        cmocka_unit_test(products_without_shapes_are_told_apart_by_their_grids),
+        cmocka_unit_test(the_last_rank_is_named),
+        cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(each_device_is_a_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

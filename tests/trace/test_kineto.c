@@ -260,7 +260,7 @@ static void order_and_unknown_fields_do_not_matter(void **state) {
     dump_trace(a, &x);
     dump_trace(b, &y);
     assert_string_equal(x.data, y.data);
-    assert_non_null(strstr(x.data, "work 5001 7501 -1 9 k<(int)1> 0 -1 0 -1 -1 0 0 0 0\n"));
+    assert_non_null(strstr(x.data, "work 5001 7501 -1 9 k<(int)1> 0 -1 0 -1 -1 0 0 0 0 \n"));
     aorta_text_free(&x);
     aorta_text_free(&y);
     aorta_trace_free(a);

@@ -177,6 +177,36 @@ static const char reversed[] =
     "\"gfx950\"}]"
     "}], \"later\": null}";
 
+/* Matrix products have blocks and threads; a dispatch's grid is counted in threads, and its last block may be short. */
+static void products_have_a_geometry(void **state) {
+    (void)state;
+    static const struct {
+        const char *sizes, *geometry;
+    } cases[] = {
+        {"\"grid_size\": {\"x\": 3072, \"y\": 8, \"z\": 1}, \"workgroup_size\": {\"x\": 256, \"y\": 4, \"z\": 1}",
+         "12x2x1 of 256x4x1"},
+        {"\"grid_size\": {\"x\": 2817, \"y\": 1, \"z\": 1}, \"workgroup_size\": {\"x\": 256, \"y\": 1, \"z\": 1}",
+         "12x1x1 of 256x1x1"},
+        {"\"grid_size\": {\"x\": 2817, \"y\": 1, \"z\": 1}, \"workgroup_size\": {\"x\": 0, \"y\": 1, \"z\": 1}", ""},
+        {"\"queue_id\": {\"handle\": 6}", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct aorta_text file = {0};
+        struct aorta_trace_list list = {0};
+        aorta_text_printf(&file,
+                          "{\"rocprofiler-sdk-tool\": [{\"agents\": [{\"id\": {\"handle\": 77}, \"type\": 2}],"
+                          "\"kernel_symbols\": [{\"kernel_id\": 9, \"formatted_kernel_name\": \"Cijk_Ailk_Bljk\"}],"
+                          "\"buffer_records\": {\"kernel_dispatch\": [{\"start_timestamp\": 10, \"end_timestamp\": 30,"
+                          "\"dispatch_info\": {\"kernel_id\": 9, \"agent_id\": {\"handle\": 77}, %s}}]}}]}",
+                          cases[i].sizes);
+        check_ok(read_memory(file.data, file.length, 1000, false, &list));
+        const struct aorta_trace *trace = list.items[0];
+        assert_string_equal(aorta_trace_text(trace, trace->work[0].geometry), cases[i].geometry);
+        aorta_trace_list_free(&list);
+        aorta_text_free(&file);
+    }
+}
+
 /* Agents, names and operations may come last; a dispatch without stream is on its queue's. */
 static void order_does_not_matter(void **state) {
     (void)state;
@@ -471,6 +501,7 @@ static void merged_database(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_formats_say_the_same),
+        cmocka_unit_test(products_have_a_geometry),
         cmocka_unit_test(order_does_not_matter),
         cmocka_unit_test(cut_json),
         cmocka_unit_test(columns_in_any_order),
