@@ -86,6 +86,8 @@ int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
 const void *aorta_gpu_clock_page(struct aorta_device *device);
 /* For kernels that write ticks of the timer as they are: how long one is. */
 double aorta_gpu_ns_per_tick(struct aorta_device *device);
+/* And when it was, as device time, by the clock's last measurement: of a time that is not long past. */
+int64_t aorta_gpu_timer_time(struct aorta_device *device, int64_t timer);
 
 /* Lets `device` read and write the other's memory directly where the two are linked so; copies between the two then go
  * straight. *direct: they do. Without it aorta_copy works all the same, through the host. */

@@ -28,6 +28,8 @@ double aorta_hwq_samples_median(const struct aorta_hwq_samples *samples) {
 void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps) {
     aorta_hwq_samples_free(&gaps->inter);
     aorta_hwq_samples_free(&gaps->intra);
+    aorta_hwq_samples_free(&gaps->host_inter);
+    aorta_hwq_samples_free(&gaps->host_intra);
 }
 
 /* ---- one iteration ---- */
@@ -91,12 +93,27 @@ aorta_status aorta_hwq_pairs(const struct aorta_hwq_spans *spans, aorta_hwq_pair
     return status;
 }
 
+struct iteration {
+    struct aorta_hwq_gaps *gaps;
+    const struct aorta_hwq_spans *spans;
+};
+
+static bool is_hosts(const struct aorta_hwq_spans *spans, const struct aorta_hwq_span *before,
+                     const struct aorta_hwq_span *span) {
+    return !spans->replayed && span->queued_ns - spans->origin > before->end_ns;
+}
+
 static aorta_status add_gap(void *user, const struct aorta_hwq_span *before, const struct aorta_hwq_span *span) {
-    struct aorta_hwq_gaps *gaps = user;
-    struct aorta_hwq_samples *samples = before->stream == span->stream ? &gaps->intra : &gaps->inter;
-    return aorta_hwq_samples_add(samples, (double)(span->start_ns - before->end_ns));
+    const struct iteration *iteration = user;
+    struct aorta_hwq_gaps *gaps = iteration->gaps;
+    const bool host = is_hosts(iteration->spans, before, span);
+    struct aorta_hwq_samples *intra = host ? &gaps->host_intra : &gaps->intra;
+    struct aorta_hwq_samples *inter = host ? &gaps->host_inter : &gaps->inter;
+    return aorta_hwq_samples_add(before->stream == span->stream ? intra : inter,
+                                 (double)(span->start_ns - before->end_ns));
 }
 
 aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
-    return aorta_hwq_pairs(spans, add_gap, gaps);
+    struct iteration iteration = {gaps, spans};
+    return aorta_hwq_pairs(spans, add_gap, &iteration);
 }

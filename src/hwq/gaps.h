@@ -4,7 +4,10 @@
  *   inter  from the end of the kernel that was the last on the device to end before this one started, where that was on
  *          another stream: what the device takes to go over from one stream to another
  *
- * Both within one iteration. Host calls are no kernels and are left out. */
+ * Both within one iteration. Host calls are no kernels and are left out.
+ *
+ * A gap whose second kernel the host began to launch only after the first had ended is the host's, whatever the device
+ * would have taken for it: those are kept apart. Behind a gate and in a replay there are none. */
 #ifndef AORTA_HWQ_GAPS_H
 #define AORTA_HWQ_GAPS_H
 
@@ -23,8 +26,9 @@ typedef aorta_status (*aorta_hwq_pair_seen)(void *user, const struct aorta_hwq_s
                                             const struct aorta_hwq_span *span);
 AORTA_MUST_USE aorta_status aorta_hwq_pairs(const struct aorta_hwq_spans *spans, aorta_hwq_pair_seen seen, void *user);
 
-struct aorta_hwq_gaps { /* zero-initialise; ns */
-    struct aorta_hwq_samples inter, intra;
+struct aorta_hwq_gaps {                              /* zero-initialise; ns */
+    struct aorta_hwq_samples inter, intra;           /* the device's */
+    struct aorta_hwq_samples host_inter, host_intra; /* the host's */
 };
 /* Adds the gaps of one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);

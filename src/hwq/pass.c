@@ -82,6 +82,7 @@ static aorta_status run_stamped(struct aorta_hwq_frame *frame, struct aorta_hwq_
         spans->host_start_ns = aorta_clock_ns();
         AORTA_TRY(aorta_hwq_frame_run(frame, i, &host_ns));
         spans->host_end_ns = aorta_clock_ns();
+        spans->replayed = frame->plan->graph;
         spans->gate = frame->gate ? frame->hwq->gates : 0;
         AORTA_TRY(aorta_hwq_stamps_collect(stamps, spans));
         AORTA_TRY(see(user, spans));

@@ -17,7 +17,7 @@ enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
 
 /* Gaps between kernels (definitions: docs/hwq.md). */
 struct aorta_hwq_switch {
-    double inter_gap_ms, intra_gap_ms; /* medians */
+    double inter_gap_ms, intra_gap_ms; /* medians, without the host's gaps */
     double overhead_ms;                /* a hand-over to another stream minus staying: may be negative */
     size_t inter_samples, intra_samples;
     const char *inter_source, *intra_source; /* "workload", or "probe": the harness's own chain of kernels */
@@ -30,9 +30,13 @@ struct aorta_hwq_switch {
     struct aorta_hwq_pair {
         int from, to; /* streams */
         double gap_ms;
-    } quickest, slowest; /* of the probe's hand-overs; gap_ms NaN: not measured */
-    const char *clock;   /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
-    const char *reason;  /* why something above is NaN; NULL: nothing is */
+    } quickest, slowest;         /* of the probe's hand-overs; gap_ms NaN: not measured */
+    struct aorta_hwq_host_gaps { /* gaps of the workload in which the host had not yet launched what came next */
+        size_t inter_samples, intra_samples;
+        double inter_ms, intra_ms; /* medians; NaN: there are none */
+    } host;
+    const char *clock;  /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
+    const char *reason; /* why something above is NaN; NULL: nothing is */
 };
 
 struct aorta_hwq_memory { /* bytes of device memory */

@@ -45,6 +45,21 @@ static void write_pair(const char *key, const struct aorta_hwq_pair *pair, struc
     aorta_json_object_end(json);
 }
 
+static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta_json *json) {
+    const bool any = host->inter_samples || host->intra_samples;
+    aorta_json_key(json, "host_gaps");
+    aorta_json_object(json);
+    aorta_json_key_double(json, "inter_stream_gap_ms", host->inter_ms);
+    aorta_json_key_double(json, "intra_stream_gap_ms", host->intra_ms);
+    aorta_json_key_int(json, "inter_stream_samples", (int64_t)host->inter_samples);
+    aorta_json_key_int(json, "intra_stream_samples", (int64_t)host->intra_samples);
+    aorta_json_key_string(json, "reason",
+                          any ? "the host launched the second kernel after the first had ended: left out of the gaps "
+                                "above"
+                              : NULL);
+    aorta_json_object_end(json);
+}
+
 static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json *json) {
     aorta_json_key(json, "switch_latency");
     aorta_json_object(json);
@@ -66,6 +81,7 @@ static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json
         write_pair("probe_quickest_pair", &found->quickest, json);
         write_pair("probe_slowest_pair", &found->slowest, json);
     }
+    write_host_gaps(&found->host, json);
     aorta_json_key_string(json, "clock", found->clock);
     aorta_json_key_string(json, "reason", found->reason);
     aorta_json_object_end(json);

@@ -157,6 +157,13 @@ static void take_gap(const struct aorta_hwq_samples *samples, double probe_ns, s
     *source = *count ? own ? "workload" : "probe" : NULL;
 }
 
+static struct aorta_hwq_host_gaps host_gaps(const struct aorta_hwq_gaps *gaps) {
+    return (struct aorta_hwq_host_gaps){.inter_samples = gaps->host_inter.count,
+                                        .intra_samples = gaps->host_intra.count,
+                                        .inter_ms = 1e-6 * aorta_hwq_samples_median(&gaps->host_inter),
+                                        .intra_ms = 1e-6 * aorta_hwq_samples_median(&gaps->host_intra)};
+}
+
 static struct aorta_hwq_hand_overs hand_overs(double median_ns, double stay_ns, size_t samples) {
     return (struct aorta_hwq_hand_overs){median_ns * 1e-6, (median_ns - stay_ns) * 1e-6, samples};
 }
@@ -198,6 +205,7 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
     take_gap(&seen.gaps.intra, probe.stay_ns, probe.samples, &found->intra_gap_ms, &found->intra_samples,
              &found->intra_source);
     take_probe(&probe, found);
+    found->host = host_gaps(&seen.gaps);
     found->clock = "kernel";
     if (seen.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
     aorta_hwq_gaps_free(&seen.gaps);

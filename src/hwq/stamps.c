@@ -123,11 +123,13 @@ aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again)
 }
 
 /* Ticks become ns only as differences: as such they fit a double. */
-static void put_on_ns(struct aorta_hwq_spans *spans, double ns_per_tick) {
+static void put_on_ns(struct aorta_hwq_spans *spans, struct aorta_device *device) {
+    const bool gpu = aorta_device_is_gpu(device);
+    const double ns_per_tick = gpu ? aorta_gpu_ns_per_tick(device) : 1.0;
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < spans->count; i++)
         if (spans->items[i].start_ns < first) first = spans->items[i].start_ns;
-    spans->origin = first;
+    if (spans->count) spans->origin = gpu ? aorta_gpu_timer_time(device, first) : first;
     for (size_t i = 0; i < spans->count; i++) {
         struct aorta_hwq_span *span = &spans->items[i];
         span->start_ns = (int64_t)((double)(span->start_ns - first) * ns_per_tick + 0.5);
@@ -163,7 +165,6 @@ aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct ao
         const size_t left = stamps->used - i * CHUNK;
         AORTA_TRY(read_chunk(stamps, stamps->chunks[i], left < CHUNK ? left : CHUNK, spans));
     }
-    const bool gpu = aorta_device_is_gpu(stamps->hwq->device);
-    put_on_ns(spans, gpu ? aorta_gpu_ns_per_tick(stamps->hwq->device) : 1.0);
+    put_on_ns(spans, stamps->hwq->device);
     return NULL;
 }

@@ -17,8 +17,9 @@ struct aorta_hwq_span {
 struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
     struct aorta_hwq_span *items;
     size_t count, capacity;
-    size_t unstamped; /* kernels that left no stamp: they did not run */
-    int64_t origin;   /* that first start, in ticks of the device's timer: on the CPU device ns of the device clock */
+    size_t unstamped;                   /* kernels that left no stamp: they did not run */
+    int64_t origin;                     /* that first start, ns of device time, which is the host's clock */
+    bool replayed;                      /* a graph's launch queued all of it at once, not the host one by one */
     int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and had waited for it */
     int64_t gate; /* the iteration ran behind the gate with this number, counted from 1; 0: behind none */
 };

@@ -45,18 +45,31 @@ static void say_switch(const struct aorta_hwq_switch *found, struct aorta_text *
                       quick->from, quick->to, 1e3 * quick->gap_ms, slow->from, slow->to, 1e3 * slow->gap_ms);
 }
 
+/* Those in which the device waited for a launch. */
+static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_host_gaps *host,
+                          struct aorta_text *out) {
+    if (!host->intra_samples && !host->inter_samples) return;
+    aorta_text_puts(out, "              without those in which the host had not launched what came next:");
+    if (host->intra_samples)
+        aorta_text_printf(out, " %zu on one stream (%.3f us)", host->intra_samples, 1e3 * host->intra_ms);
+    if (host->inter_samples)
+        aorta_text_printf(out, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
+                          1e3 * host->inter_ms);
+    aorta_text_puts(out, run->gate ? "\n" : "; --gate leaves none\n");
+}
+
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
     if (!found->intra_samples && !found->inter_samples) {
         aorta_text_printf(out, "  gaps        not known: %s\n",
                           found->reason ? found->reason : "no kernel was stamped");
         return;
     }
-    aorta_text_printf(
-        out, "  gaps        on one stream %.3f us (%zu samples%s), between streams %.3f us (%zu samples%s)%s\n",
-        1e3 * found->intra_gap_ms, found->intra_samples,
-        found->intra_source && found->intra_source[0] == 'p' ? ", probe" : "", 1e3 * found->inter_gap_ms,
-        found->inter_samples, found->inter_source && found->inter_source[0] == 'p' ? ", probe" : "",
-        run->gate ? "" : "; the host's launches are part of them, --gate takes them out");
+    aorta_text_printf(out,
+                      "  gaps        on one stream %.3f us (%zu samples%s), between streams %.3f us (%zu samples%s)\n",
+                      1e3 * found->intra_gap_ms, found->intra_samples,
+                      found->intra_source && found->intra_source[0] == 'p' ? ", probe" : "", 1e3 * found->inter_gap_ms,
+                      found->inter_samples, found->inter_source && found->inter_source[0] == 'p' ? ", probe" : "");
+    say_host_gaps(run, &found->host, out);
     if (found->reason) aorta_text_printf(out, "  not known   %s\n", found->reason);
     if (isnan(found->overhead_ms)) return;
     say_switch(found, out);

@@ -36,6 +36,35 @@ static void test_gaps_of_a_known_iteration(void **state) {
     aorta_hwq_spans_free(&spans);
 }
 
+/* As above, launched one by one: what came after 13 on stream 0 was launched when the device was idle already. */
+static void test_gaps_of_the_host_are_kept_apart(void **state) {
+    static const struct aorta_hwq_span items[] = {
+        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .queued_ns = 995},
+        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .queued_ns = 1010},  /* just when the first ended */
+        {.stream = 1, .name = "k", .start_ns = 35, .end_ns = 40, .queued_ns = 1021},  /* 1 behind the end */
+        {.stream = 1, .name = "k", .start_ns = 60, .end_ns = 70, .queued_ns = 1050}}; /* 10 behind it */
+    struct aorta_hwq_spans spans = {.origin = 1000};
+    struct aorta_hwq_gaps gaps = {0}, replayed = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
+    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    assert_int_equal(gaps.intra.count, 1);
+    assert_true(gaps.intra.items[0] == 3);
+    assert_int_equal(gaps.inter.count, 0);
+    assert_int_equal(gaps.host_intra.count, 1);
+    assert_true(gaps.host_intra.items[0] == 20);
+    assert_int_equal(gaps.host_inter.count, 1);
+    assert_true(gaps.host_inter.items[0] == 15);
+    spans.replayed = true;
+    check_ok(aorta_hwq_gaps_add(&replayed, &spans));
+    assert_int_equal(replayed.intra.count, 2);
+    assert_int_equal(replayed.inter.count, 1);
+    assert_int_equal(replayed.host_intra.count + replayed.host_inter.count, 0);
+    aorta_hwq_gaps_free(&gaps);
+    aorta_hwq_gaps_free(&replayed);
+    aorta_hwq_spans_free(&spans);
+}
+
 static void test_a_span_without_length_does_not_precede_itself(void **state) {
     struct aorta_hwq_spans spans = {0};
     struct aorta_hwq_gaps gaps = {0};
@@ -173,6 +202,7 @@ static void check_result(const struct aorta_hwq_result *result, const struct aor
     const struct aorta_hwq_switch *found = &result->switch_latency;
     assert_null(found->reason);
     assert_true(found->inter_samples > 0 && found->intra_samples > 0 && found->probe_samples > 100);
+    if (run->gate || run->graph) assert_int_equal(found->host.inter_samples + found->host.intra_samples, 0);
     assert_true(isfinite(found->inter_gap_ms) && isfinite(found->intra_gap_ms) && isfinite(found->overhead_ms));
     assert_true(aorta_hwq_result_find(result, "launches_per_second")->value > 0.0);
     assert_true(result->memory.peak >= result->memory.allocated && result->memory.allocated > 0);
@@ -439,6 +469,7 @@ static void test_the_json_has_the_originals_keys(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps_of_a_known_iteration),
+        cmocka_unit_test(test_gaps_of_the_host_are_kept_apart),
         cmocka_unit_test(test_a_span_without_length_does_not_precede_itself),
         cmocka_unit_test(test_scaling_finds_peak_and_inflection),
         cmocka_unit_test(test_process_groups),

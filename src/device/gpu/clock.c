@@ -218,3 +218,11 @@ double aorta_gpu_ns_per_tick(struct aorta_device *base) {
     pthread_mutex_unlock(&clock->lock);
     return ns;
 }
+
+int64_t aorta_gpu_timer_time(struct aorta_device *base, int64_t timer) {
+    struct gpu_clock *clock = &gpu_device(base)->clock;
+    pthread_mutex_lock(&clock->lock);
+    int64_t time_ns = line_at(&clock->line, timer);
+    pthread_mutex_unlock(&clock->lock);
+    return time_ns;
+}
