@@ -32,13 +32,26 @@ static aorta_status run_fault(const void *args) {
     return AORTA_ERROR(AORTA_DEVICE, "a fault on the device");
 }
 
-extern const struct fake_kernel fake_kernel_add, fake_kernel_fault;
+/* Holds its stream until somebody writes there. */
+struct hold_args {
+    _Atomic int *release;
+};
+
+static aorta_status run_hold(const void *args) {
+    const struct hold_args *a = args;
+    while (!atomic_load(a->release)) usleep(100);
+    return NULL;
+}
+
+extern const struct fake_kernel fake_kernel_add, fake_kernel_fault, fake_kernel_hold;
+const struct fake_kernel fake_kernel_hold = {run_hold, sizeof(struct hold_args)};
 const struct fake_kernel fake_kernel_add = {run_add, sizeof(struct add_args)};
 const struct fake_kernel fake_kernel_fault = {run_fault, 0};
 
-static const struct aorta_gpu_source source = {"test.cu", "add(struct add_args) fault()"};
+static const struct aorta_gpu_source source = {"test.cu", "add(struct add_args) fault() hold(struct hold_args)"};
 static const struct aorta_gpu_source broken_source = {"broken.cu", "#error"};
-static const struct aorta_gpu_entry add_entry = {&source, "add"}, fault_entry = {&source, "fault"};
+static const struct aorta_gpu_entry add_entry = {&source, "add"}, fault_entry = {&source, "fault"},
+                                    hold_entry = {&source, "hold"};
 static const struct aorta_gpu_entry absent_entry = {&source, "absent"}, broken_entry = {&broken_source, "broken"};
 static const struct aorta_gpu_grid one = {.blocks = {1}};
 
@@ -543,6 +556,88 @@ static void test_a_late_failure_goes_where_events_lead(void **state) {
     aorta_stream_destroy(c);
     aorta_event_destroy(before);
     aorta_event_destroy(behind);
+    aorta_device_close(device);
+}
+
+/* Who waits for work behind calls that have ended needs no call of its own: it would hold its stream up, and every
+ * stream that waits for that one. Only while a call is under way one has to be queued. */
+static void test_ended_calls_are_not_asked_again(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b");
+    struct aorta_event *event;
+    _Atomic int release = 0;
+    struct late late = {0};
+    const struct hold_args args = {&release};
+    check_ok(aorta_event_create_untimed(device, &event));
+    check_ok(aorta_host_call(a, note_call, NULL));
+    check_ok(aorta_stream_synchronize(a));
+    check_ok(aorta_gpu_launch(a, &hold_entry, one, &args, sizeof args)); /* so that the event is not reached */
+    check_ok(aorta_event_record(event, a));
+    control()->strike("cuLaunchHostFunc", 1, 2, 1);
+    check_ok(aorta_stream_wait(b, event));
+    assert_string_equal(control()->failed(), "");
+    control()->strike(NULL, 0, 0, 0);
+    atomic_store(&release, 1);
+    check_ok(aorta_stream_synchronize(b));
+    check_ok(aorta_stream_synchronize(a));
+
+    check_ok(aorta_host_call(a, fail_when_released, &late));
+    check_ok(aorta_event_record(event, a));
+    control()->strike("cuLaunchHostFunc", 0, 0, 0);
+    check_ok(aorta_stream_wait(b, event));
+    assert_int_equal(control()->calls(), 1);
+    atomic_store(&late.release, 1);
+    check_fails(aorta_stream_synchronize(b), AORTA_IO, "the disk is gone");
+    check_fails(aorta_stream_synchronize(a), AORTA_IO, "the disk is gone");
+    check_ok(aorta_event_record(event, a));
+    control()->strike(NULL, 0, 0, 0);
+    aorta_stream_destroy(b);
+    b = open_stream(device, "b");
+    check_ok(aorta_stream_wait(b, event)); /* the call has ended, and had failed */
+    check_fails(aorta_stream_synchronize(b), AORTA_IO, "the disk is gone");
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_event_destroy(event);
+    aorta_device_close(device);
+}
+
+/* A graph's calls come behind the one that begins its run: until the run has been waited for, others ask. */
+static void test_a_graphs_late_failure_goes_where_events_lead(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b");
+    struct aorta_event *event;
+    struct aorta_graph *graph;
+    struct late late = {1};
+    check_ok(aorta_event_create_untimed(device, &event));
+    check_ok(aorta_capture_begin(a));
+    check_ok(aorta_host_call(a, note_call, NULL));
+    check_ok(aorta_capture_end(a, &graph));
+    check_ok(aorta_graph_launch(graph, a));
+    check_ok(aorta_stream_synchronize(a));
+    check_ok(aorta_event_record(event, a));
+    control()->strike("cuLaunchHostFunc", 0, 0, 0);
+    check_ok(aorta_stream_wait(b, event));
+    assert_int_equal(control()->calls(), 0);
+    aorta_graph_destroy(graph);
+
+    atomic_store(&late.release, 0);
+    check_ok(aorta_capture_begin(a));
+    check_ok(aorta_host_call(a, fail_when_released, &late));
+    check_ok(aorta_capture_end(a, &graph));
+    check_ok(aorta_graph_launch(graph, a));
+    check_ok(aorta_event_record(event, a));
+    usleep(2000); /* so that the call that begins the run has ended */
+    check_ok(aorta_stream_wait(b, event));
+    atomic_store(&late.release, 1);
+    check_fails(aorta_stream_synchronize(b), AORTA_IO, "the disk is gone");
+    check_fails(aorta_stream_synchronize(a), AORTA_IO, "the disk is gone");
+    control()->strike(NULL, 0, 0, 0);
+    aorta_graph_destroy(graph);
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_event_destroy(event);
     aorta_device_close(device);
 }
 
@@ -1070,6 +1165,8 @@ int main(int argc, char **argv) {
         TEST(test_wrong_arguments_and_entries_are_told),
         TEST(test_a_failed_stream_is_known_and_can_be_failed),
         TEST(test_a_late_failure_goes_where_events_lead),
+        TEST(test_ended_calls_are_not_asked_again),
+        TEST(test_a_graphs_late_failure_goes_where_events_lead),
         TEST(test_notes_of_kernels_reach_whoever_waits),
         TEST(test_notes_of_graphs_are_their_launchers),
         TEST(test_timestamps_in_a_row_share_a_kernel),

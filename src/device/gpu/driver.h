@@ -225,6 +225,7 @@ aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *
 struct gpu_verdict {
     _Atomic int references; /* the stream's, its queued calls', and those of events behind them */
     _Atomic bool failed;
+    _Atomic uint64_t done; /* the calls up to this one have ended, and with them the graphs' before it */
     pthread_mutex_t lock;
     uint64_t position; /* of the call that failed; 0: a note */
     aorta_status failure;

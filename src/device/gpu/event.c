@@ -236,8 +236,10 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
     if (!mark->verdict || mark->verdict == stream->verdict || stream->failure) return NULL;
     AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->verdict->notes, &mark->verdict->lock));
     if (!mark->position) return NULL;
-    /* Reached: its verdict is final. Not yet: a call behind it will ask. */
-    if (api_of(stream)->event_query(mark->handle) != GPU_NOT_READY) {
+    /* Calls ended, or mark reached: the verdict is final. Else a call behind the wait will ask, which holds the stream
+     * up for some 20 us and makes those that wait for it ask, too. */
+    if (atomic_load(&mark->verdict->done) >= mark->position ||
+        api_of(stream)->event_query(mark->handle) != GPU_NOT_READY) {
         stream->failure = aorta_gpu_verdict_at(mark->verdict, mark->position);
         return NULL;
     }

@@ -102,6 +102,7 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) AORTA_TRY(aorta_gpu_make_current(stream->base.device));
     int result = api_of(stream)->stream_synchronize(stream->handle);
+    if (!result && stream->verdict) atomic_store(&stream->verdict->done, stream->host_calls);
     if (!result) return NULL;
     return aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s", stream->base.name,
                            stream->last ? stream->last : "none");

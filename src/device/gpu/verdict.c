@@ -87,6 +87,7 @@ static void run_call(void *user) {
         verdict_fail(call->verdict, call->position,
                      aorta_annotate(call->function(call->user), "stream %s: host call", call->stream));
     }
+    if (!call->run) atomic_store(&call->verdict->done, call->position); /* of a run the calls are still to come */
     free_call(call);
 }
 
