@@ -81,8 +81,8 @@ static void check_example(struct rig *rig, struct aorta_attention shape) {
 static void conformance(void **state) {
     static const struct {
         int64_t batch, positions, heads, dim;
-    } shapes[] = {{1, 1, 1, 1},   {2, 3, 2, 5},   {1, 33, 3, 7},   {2, 40, 2, 32}, {1, 72, 1, 64},
-                  {1, 40, 1, 96}, {1, 16, 2, 16}, {1, 176, 1, 64}, {1, 200, 1, 24}};
+    } shapes[] = {{1, 1, 1, 1},   {2, 3, 2, 5},    {1, 33, 3, 7},   {2, 40, 2, 32}, {1, 72, 1, 64}, {1, 40, 1, 96},
+                  {1, 16, 2, 16}, {1, 176, 1, 64}, {1, 200, 1, 24}, {3, 88, 3, 8},  {1, 168, 4, 40}};
     for (int t = 0; t < 3; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int drop = 0; drop < 2; drop++) {

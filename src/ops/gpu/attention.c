@@ -57,8 +57,8 @@ static struct aorta_gpu_grid tiled_grid(const struct variant *variant, const str
     return (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads * tiles)}, .threads = {2 * tile}};
 }
 
-static struct aorta_gpu_grid whole_grid(const struct aorta_attention *shape, size_t shared_bytes) {
-    return (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads)},
+static struct aorta_gpu_grid whole_grid(const struct aorta_attention *shape, int64_t blocks, size_t shared_bytes) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)blocks},
                                    .threads = {(uint32_t)units_of(shape) * 32},
                                    .shared_bytes = (uint32_t)shared_bytes};
 }
@@ -67,8 +67,9 @@ static size_t whole_forward_bytes(const struct variant *variant, const struct ao
     return (size_t)AORTA_WHOLE_FORWARD_BYTES(units_of(shape), variant->dim);
 }
 
-static size_t whole_backward_bytes(const struct variant *variant, const struct aorta_attention *shape) {
-    return (size_t)AORTA_WHOLE_BACKWARD_BYTES(units_of(shape), variant->dim);
+static size_t whole_backward_bytes(const struct variant *variant, const struct aorta_attention *shape,
+                                   int64_t buffers) {
+    return (size_t)AORTA_WHOLE_BACKWARD_BYTES(units_of(shape), variant->dim, buffers);
 }
 
 static bool all_aligned(const void *const *pointers) {
@@ -111,7 +112,8 @@ aorta_status aorta_ops_gpu_attention_forward(struct aorta_stream *stream, const 
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved);
     const size_t bytes = whole_forward_bytes(variant, &a->shape);
     if (can_hold(stream, variant, &a->shape, bytes, (const void *const[]){a->qkv, a->out, a->saved, NULL}))
-        return run_whole(stream, variant->whole_forward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu);
+        return run_whole(stream, variant->whole_forward, a->shape.dtype,
+                         whole_grid(&a->shape, a->shape.batch * a->shape.heads, bytes), &gpu);
     return aorta_ops_gpu_run_typed(stream, variant->forward, a->shape.dtype, tiled_grid(variant, &a->shape), &gpu,
                                    sizeof gpu);
 }
@@ -127,16 +129,33 @@ static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *
                                      a->dbias, width, 2 * width, a->accumulate);
 }
 
+/* With more heads than run at once, as many blocks as do, which fetch the next head ahead; where shared memory has no
+ * room for two heads, or there are few, a block for each. */
+static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const struct variant *variant,
+                                           const struct aorta_attention *shape, int64_t *buffers) {
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    enum { RESERVED = 1024 }; /* bytes of each block that the processor takes itself */
+    const int64_t heads = shape->batch * shape->heads;
+    const int64_t room = (int64_t)gpu->shared_bytes_per_block + RESERVED;
+    const int64_t two = (int64_t)whole_backward_bytes(variant, shape, 2);
+    int64_t resident = room / (two + RESERVED);
+    if (resident > AORTA_WHOLE_UNITS / units_of(shape)) resident = AORTA_WHOLE_UNITS / units_of(shape); /* registers */
+    *buffers = resident > 0 && heads > resident * gpu->multiprocessors ? 2 : 1;
+    return whole_grid(shape, *buffers == 2 ? resident * gpu->multiprocessors : heads,
+                      whole_backward_bytes(variant, shape, *buffers));
+}
+
 /* The kernel sums up dq and dv of each sequence by the way. */
 static aorta_status whole(struct aorta_stream *stream, const struct variant *variant,
-                          const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu, size_t bytes) {
+                          const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu) {
     const int64_t width = a->shape.heads * a->shape.head_dim;
     if (a->dbias) {
         struct aorta_ops_workspace workspace;
         AORTA_TRY(aorta_ops_workspace(stream, (size_t)(a->shape.batch * 3 * width) * sizeof(float), &workspace));
         gpu.partial = workspace.memory;
     }
-    AORTA_TRY(run_whole(stream, variant->whole_backward, a->shape.dtype, whole_grid(&a->shape, bytes), &gpu));
+    const struct aorta_gpu_grid grid = backward_grid(stream, variant, &a->shape, &gpu.buffers);
+    AORTA_TRY(run_whole(stream, variant->whole_backward, a->shape.dtype, grid, &gpu));
     if (!a->dbias) return NULL;
     const struct aorta_gpu_column_finish_args finish = {.partial = gpu.partial,
                                                         .rows = a->shape.batch,
@@ -154,8 +173,8 @@ aorta_status aorta_ops_gpu_attention_backward(struct aorta_stream *stream, const
     const struct variant *variant;
     AORTA_TRY(choose(&a->shape, &variant));
     const struct aorta_gpu_attention_args gpu = arguments(a, a->saved_in);
-    const size_t bytes = whole_backward_bytes(variant, &a->shape);
+    const size_t bytes = whole_backward_bytes(variant, &a->shape, 1);
     const void *const tensors[] = {a->qkv, a->out_in, a->dout, a->dqkv, a->saved_in, NULL};
-    if (can_hold(stream, variant, &a->shape, bytes, tensors)) return whole(stream, variant, a, gpu, bytes);
+    if (can_hold(stream, variant, &a->shape, bytes, tensors)) return whole(stream, variant, a, gpu);
     return in_tiles(stream, variant, a, &gpu);
 }

@@ -155,25 +155,28 @@ enum { AORTA_ATTENTION_THREADS = 128 }; /* at most */
 /* Kernels that hold a whole head in shared memory: 32 threads for each unit of 16 positions, up to this many units.
  * Rows of a unit lie 16 bytes further apart than they are long. */
 enum { AORTA_WHOLE_UNITS = 12, AORTA_WHOLE_THREADS = AORTA_WHOLE_UNITS * 32, AORTA_WHOLE_PAD = 8 };
-/* Forward: queries, keys, values. Backward: queries, keys, gradients of the output; the slopes of the weights, in whose
- * place values stand first; two numbers per row; bits of the weights. */
+/* Forward: queries, keys, values. Backward: one or two buffers, of queries, keys, gradients of the output, and two
+ * numbers per row and the bits of the weights, in whose place column sums stand later; and the slopes of the weights.
+ */
 #define AORTA_WHOLE_ROWS_BYTES(units, dim) ((units)*16 * ((dim) + AORTA_WHOLE_PAD) * 2)
-#define AORTA_WHOLE_SLOPES_BYTES(units, dim)                                                                           \
-    ((units)*16 * ((units)*16 > (dim) ? (units)*16 + AORTA_WHOLE_PAD : (dim) + AORTA_WHOLE_PAD) * 2)
 #define AORTA_WHOLE_FORWARD_BYTES(units, dim) (3 * AORTA_WHOLE_ROWS_BYTES(units, dim))
-#define AORTA_WHOLE_BACKWARD_BYTES(units, dim)                                                                         \
-    (3 * AORTA_WHOLE_ROWS_BYTES(units, dim) + AORTA_WHOLE_SLOPES_BYTES(units, dim) + 2 * (units)*16 * 4 +              \
-     (units) * (units)*16 * 2)
+#define AORTA_WHOLE_NUMBERS_BYTES(units, dim) ((units) * ((units)*32 + 128 > (dim)*8 ? (units)*32 + 128 : (dim)*8))
+#define AORTA_WHOLE_BUFFER_BYTES(units, dim)                                                                           \
+    (3 * AORTA_WHOLE_ROWS_BYTES(units, dim) + AORTA_WHOLE_NUMBERS_BYTES(units, dim))
+#define AORTA_WHOLE_SLOPES_BYTES(units) ((units)*16 * ((units)*16 + AORTA_WHOLE_PAD) * 2)
+#define AORTA_WHOLE_BACKWARD_BYTES(units, dim, buffers)                                                                \
+    ((buffers)*AORTA_WHOLE_BUFFER_BYTES(units, dim) + AORTA_WHOLE_SLOPES_BYTES(units))
 
 struct aorta_gpu_attention_args {
     struct aorta_attention_args op;
     float *logsum; /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
     uint16_t
         *kept; /* [batch, heads, units, 16·units]: one bit for each weight that dropout keeps, 16 keys of a query */
-    int64_t units;  /* of 16 positions */
-    float *along;   /* [batch, heads, positions]: Σ dout∘out; backward only */
-    float *partial; /* [batch, 3·width]: each sequence's sums of dq and dv (not of dk); NULL: not wanted. Backward of
-                       whole heads only */
+    int64_t units;   /* of 16 positions */
+    float *along;    /* [batch, heads, positions]: Σ dout∘out; backward only */
+    float *partial;  /* [batch, 3·width]: each sequence's sums of dq and dv (not of dk); NULL: not wanted. Backward of
+                        whole heads only, as is … */
+    int64_t buffers; /* … 2: a block takes one head after the other, all of them together; 1: each has a block */
 };
 
 #endif
