@@ -8,16 +8,17 @@
 /* How far scores, as powers of two, may be above what weights are taken relative to. */
 #define AORTA_WHOLE_SLACK 8.0f
 
-/* All rows of the head into shared memory, two threads to a row; zeros behind the last and beyond the width. */
+/* All rows of the head into shared memory, D / 8 threads to a row; zeros behind the last and beyond the width. */
 template <typename T, int D> DEVICE void copy_head(T *rows, const T *base, const head &h, int parts, int part) {
     const int chunk = (int)threadIdx.x % (D / 8) * 8, below = (int)blockDim.x / (D / 8);
-    int row = (int)threadIdx.x / (D / 8);
+    int left = (int)h.positions - (int)threadIdx.x / (D / 8); /* rows from the thread's on */
+    const T *from = at(base, h, threadIdx.x / (D / 8), parts, part) + chunk;
+    T *to = rows + (int)threadIdx.x / (D / 8) * (D + AORTA_WHOLE_PAD) + chunk;
+    const int64_t step = below * parts * h.width;
+    if (chunk >= (int)h.dim) left = 0;
 #pragma unroll
-    for (int i = 0; i < D / 16; i++, row += below) {
-        const bool inside = row < h.positions && chunk < h.dim;
-        copy_begin(rows + row * (D + AORTA_WHOLE_PAD) + chunk, inside ? at(base, h, row, parts, part) + chunk : base,
-                   inside);
-    }
+    for (int i = 0; i < D / 16; i++, left -= below, from += step, to += below * (D + AORTA_WHOLE_PAD))
+        copy_begin(to, left > 0 ? from : base, left > 0);
 }
 
 /* The 16 rows of this group times `factor` into memory, by way of `stage` [16, D] in shared memory, which is the
@@ -25,23 +26,25 @@ template <typename T, int D> DEVICE void copy_head(T *rows, const T *base, const
 template <typename T, int D>
 DEVICE void store_unit(T *stage, T *base, const head &h, int first, int parts, int part, const product<D> &value,
                        const float factor[2]) {
-    enum { STRIDE = D + AORTA_WHOLE_PAD };
+    enum { STRIDE = D + AORTA_WHOLE_PAD, ROWS = 32 / (D / 8) /* written at a time */ };
+    T *piece = stage + part_row(0) * STRIDE + part_column(0);
     group_sync();
 #pragma unroll
     for (int n = 0; n < D / 8; n++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            *reinterpret_cast<uint32_t *>(stage + part_row(2 * half) * STRIDE + n * 8 + part_column(0)) =
+            *reinterpret_cast<uint32_t *>(piece + half * 8 * STRIDE + n * 8) =
                 pack(value.part[n][2 * half] * factor[half], value.part[n][2 * half + 1] * factor[half], T());
     group_sync();
-    const int chunk = lane_index() % (D / 8) * 8;
+    const int chunk = lane_index() % (D / 8) * 8, row = lane_index() / (D / 8);
+    const T *from = stage + row * STRIDE + chunk;
+    T *to = at(base, h, first + row, parts, part) + chunk;
+    const int64_t step = ROWS * parts * h.width;
+    const int left = chunk < (int)h.dim ? (int)h.positions - first - row : 0; /* rows from the thread's on */
 #pragma unroll
-    for (int i = 0; i < D / 16; i++) {
-        const int row = i * (32 / (D / 8)) + lane_index() / (D / 8);
-        if (first + row < h.positions && chunk < h.dim)
-            *reinterpret_cast<bytes16 *>(at(base, h, first + row, parts, part) + chunk) =
-                *reinterpret_cast<const bytes16 *>(stage + row * STRIDE + chunk);
-    }
+    for (int i = 0; i < D / 16; i++, to += step)
+        if (i * ROWS < left)
+            *reinterpret_cast<bytes16 *>(to) = *reinterpret_cast<const bytes16 *>(from + i * ROWS * STRIDE);
 }
 
 /* Which of its weights a thread keeps: of unit u of 16 keys bit 15 − u for the even and bit 31 − u for the odd column

@@ -44,27 +44,27 @@ DEVICE void load_ahead(const aorta_gpu_attention_args &a, const head &h, bool dr
     const int t = (int)threadIdx.x, padded = (int)blockDim.x / 2, units = padded / 16;
     if (dropping && t < units * units * 2)
         copy_begin(buffer.kept + t * 8, a.kept + h.index * padded * units + t * 8, true);
+    const int upper = t / 32 * 16 + part_row(0), positions = (int)h.positions, dim = (int)h.dim;
+    const T *value = at((const T *)a.op.qkv, h, upper, 3, 2) + part_column(0);
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int row = t / 32 * 16 + part_row(i % 2 * 2);
-        const T *value = at((const T *)a.op.qkv, h, row, 3, 2);
+    for (int half = 0; half < 2; half++, value += 8 * 3 * h.width) {
+        const int end = upper + half * 8 < positions ? dim - part_column(0) : 0;
 #pragma unroll
-        for (int k = 0; k < D / 16; k++) {
-            const int column = k * 16 + i / 2 * 8 + part_column(0);
-            ahead.value.piece[k][i] = 0;
-            if (row < h.positions && column < h.dim)
-                ahead.value.piece[k][i] = *reinterpret_cast<const uint32_t *>(value + column);
+        for (int column = 0; column < D; column += 8) {
+            uint32_t &pair = ahead.value.piece[column / 16][column / 8 % 2 * 2 + half];
+            pair = 0;
+            if (column < end) pair = *reinterpret_cast<const uint32_t *>(value + column);
         }
     }
-    const int chunk = t % (D / 8) * 8, below = (int)blockDim.x / (D / 8);
+    const int chunk = t % (D / 8) * 8, row = t / (D / 8), below = (int)blockDim.x / (D / 8);
+    const T *out = at((const T *)a.op.out_in, h, row, 1, 0) + chunk;
+    const int left = chunk < dim ? positions - row : 0; /* rows from the thread's on */
 #pragma unroll
-    for (int i = 0; i < D / 16; i++) {
-        const int row = t / (D / 8) + i * below;
+    for (int i = 0; i < D / 16; i++, out += below * h.width) {
         ahead.out[i] = bytes16{{0, 0, 0, 0}};
-        if (row < h.positions && chunk < h.dim)
-            ahead.out[i] = *reinterpret_cast<const bytes16 *>(at((const T *)a.op.out_in, h, row, 1, 0) + chunk);
+        if (i * below < left) ahead.out[i] = *reinterpret_cast<const bytes16 *>(out);
     }
-    ahead.logsum = t < h.positions ? a.logsum[h.index * h.positions + t] : -MINUS_INFINITY;
+    ahead.logsum = t < positions ? a.logsum[h.index * h.positions + t] : -MINUS_INFINITY;
 }
 
 /* The numbers of the rows: logsum, and Σ dout∘out over the factor of dropout. A thread reads of `dout` what it has
@@ -115,6 +115,7 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
     const int padded = (int)blockDim.x / 2, first = (int)threadIdx.x / 32 * 16, lane = lane_index();
     const int slopes_stride = padded + AORTA_WHOLE_PAD, column = part_column(0);
     const float scale = h.scale * 1.44269504088896341f;
+    const uint32_t lower = first + 8 < (int)h.positions ? ~0u : 0u; /* the lower eight keys may lie behind the last */
     left_side<D> key;
     load_left(key, buffer.key + first * STRIDE, STRIDE);
     clear(dkey);
@@ -132,11 +133,11 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
             for (int n = 0; n < 2; n++)
                 bits[n] = *reinterpret_cast<const uint32_t *>(kept_row + other + n * 8) >> (lane / 4);
         weigh(p, dp, bits, buffer.logsum + other + column, buffer.along + other + column, scale);
-        if (first + 8 >= h.positions) /* the lower keys lie behind the last */
-            for (int i = 0; i < 4; i++) p.part[i / 2][2 + i % 2] = dp.part[i / 2][2 + i % 2] = 0.0f;
         uint32_t weights[4], slope[4];
         pack_product(weights, p, T());
         pack_product(slope, dp, T());
+        weights[1] &= lower, weights[3] &= lower;
+        slope[1] &= lower, slope[3] &= lower;
         add_left(dvalue, weights, buffer.dout + other * STRIDE, STRIDE);
         add_left(dkey, slope, buffer.query + other * STRIDE, STRIDE);
 #pragma unroll
