@@ -96,7 +96,7 @@ static void say_data_wait(struct subject *subject) {
 }
 
 static void say_copy(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "copies ran %s ms%s with neither compute nor collectives beside them",
+    aorta_text_printf(&subject->evidence, "copies ran %s ms%s with nothing beside them",
                       aorta_brief(subject->finding->cost_ms).text, each(subject));
     aorta_text_puts(&subject->advice,
                     "set dataloader.pin_memory=true, so that batches are copied beside the step before");
@@ -183,8 +183,10 @@ static const char *exposed_advice(enum aorta_collective kind) {
 
 static void say_exposed(struct subject *subject) {
     const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
-    aorta_text_printf(&subject->evidence, "%s ran %s ms%s with no compute beside it", kind_name(subject),
-                      aorta_brief(subject->finding->cost_ms).text, each(subject));
+    bool unknown = subject->finding->collective == AORTA_COLLECTIVE_OTHER;
+    aorta_text_printf(&subject->evidence, "%s ran %s ms%s with no compute beside %s",
+                      unknown ? "collectives of unknown kind" : kind_name(subject),
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), unknown ? "them" : "it");
     int row = largest_row(where);
     char name[NAME_SIZE];
     if (row >= 0 && where->count > 1)
@@ -218,8 +220,7 @@ static void say_compute(struct subject *subject) {
                         "anything by these figures");
         return;
     }
-    aorta_text_printf(&subject->evidence, "%s ms%s of operations, what is left when all else is taken off",
-                      aorta_brief(cost).text, each(subject));
+    aorta_text_printf(&subject->evidence, "%s ms%s of operations", aorta_brief(cost).text, each(subject));
     aorta_text_puts(&subject->advice,
                     "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
 }

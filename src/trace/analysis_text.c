@@ -144,11 +144,11 @@ static void put_sentence(struct aorta_text *text, int width, struct aorta_text *
 
 static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lanes, size_t count,
                       bool queues, struct aorta_text *out) {
-    aorta_text_printf(out, "%s %zu:", queues ? "queues" : "streams", count);
+    aorta_text_printf(out, "%zu %s%s, ms busy:", count, queues ? "queue" : "stream", count == 1 ? "" : "s");
     for (size_t i = 0; i < count && i < LANES_SHOWN; i++) {
         int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
-        aorta_text_printf(out, "%s %lld %.3f ms busy", i ? "," : "", (long long)id, ms(lanes[i].busy_ns));
-        if (queues) aorta_text_printf(out, " (%zu streams)", lanes[i].others);
+        aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
+        if (queues) aorta_text_printf(out, " (%zu stream%s)", lanes[i].others, lanes[i].others == 1 ? "" : "s");
     }
     if (count > LANES_SHOWN) aorta_text_puts(out, ", …");
 }
