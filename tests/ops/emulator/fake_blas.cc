@@ -217,7 +217,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, void *described, void *a, void *b, vo
         one = candidate{};
         one.found = algorithm{magic, (uint64_t)*found, s.m, s.n, s.k, {}, 0};
         memcpy(one.found.alignment, p.alignment, sizeof p.alignment);
-        one.workspace = p.workspace;
+        one.workspace = *found % 2 ? 0 : p.workspace;
     }
     return SUCCESS;
 }
@@ -236,6 +236,8 @@ int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, vo
     const void *const pointers[] = {a, b, c, d};
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)pointers[i] % how.alignment[i] != 0) fail("an operand aligned less than promised");
+    // As cuBLASLt does: it takes what it is given, wanted or not, and then clears a counter there.
+    if (how.guess % 2 && workspace_bytes) fail("workspace for an algorithm that asks for none");
     memset(workspace, 0xFF, workspace_bytes < 65536 ? workspace_bytes : 65536); // the library may write there
     const double times = (double)*static_cast<const float *>(alpha), old = (double)*static_cast<const float *>(beta);
     for (int32_t batch = 0; batch < lc.batch; batch++)
