@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything about hardware queues that has to be shown on one GPU, in one visit of some six minutes.
 
-    hwq_gpu.py DIRECTORY [--device cuda:0] [--parts rate,agreement,compare,map,workloads] [--workloads NAME …]
+    hwq_gpu.py DIRECTORY [--device cuda:0] [--parts rate,agreement,compare,map,workloads,optimizer] [--workloads NAME …]
 
 DIRECTORY is an unpacked `make dist`, or one whose bin/ holds aorta, libaorta_inject.so and bench_hwq_launch_rate.
   rate        launches a second beside a plain loop on the driver, on 1, 8, 32 and 64 streams, eager and as a graph
@@ -9,6 +9,7 @@ DIRECTORY is an unpacked `make dist`, or one whose bin/ holds aorta, libaorta_in
   compare     neighbours among eleven runs of one thing are the same; ten that really do 10% more are found
   map         who shares a queue, with 1, 2, 4, 8, 32 connections and unset, three times each
   workloads   all at their default sizes on the fewest, 8 and 32 streams (within their range), verified
+  optimizer   the host's part of zero_offload with 1, 4, 8 and 16 threads
 Each part has its own limit of time and goes on after a failure. Results are packed into $OUT/hwq_gpu.tar.gz (default
 /tmp), and what is printed is in $OUT/hwq_gpu.txt, too. Exit status 1 when something is not as it has to be.
 """
@@ -21,7 +22,7 @@ import tarfile
 import tempfile
 import time
 
-LIMITS = {"rate": 120, "agreement": 100, "compare": 150, "map": 90, "workloads": 300}
+LIMITS = {"rate": 120, "agreement": 100, "compare": 150, "map": 90, "workloads": 300, "optimizer": 60}
 AGREEMENT = ["tiny_kernel_stress", "hetero_kernels", "fsdp_tp", "graph_subgraphs", "grad_accum"]
 # name: what one run gets, and what a run that does 10% more gets beside it
 COMPARED = {
@@ -35,6 +36,7 @@ SMALL = {
     "tiny_kernel_stress": ["--chains", "20"],
     "hetero_kernels": ["--size", "128"],
     "grad_accum": [],
+    "zero_offload": ["--width", "512"],
 }
 SMALL_MORE = {"tiny_kernel_stress": ["--chains", "24"], "hetero_kernels": ["--size", "144"]}
 
@@ -276,7 +278,23 @@ def workloads(visit):
             show_run(visit, found)
 
 
-PARTS = {"rate": rate, "agreement": agreement, "compare": compare, "map": map_queues, "workloads": workloads}
+def optimizer(visit):
+    """How fast the host's optimizer is in zero_offload, by its threads: it decides the time there."""
+    for threads in ("1", "4", "8", "16"):
+        name = f"optimizer_{threads}"
+        status = visit.aorta(name, ["hwq", "run", *visit.words("zero_offload"), "--iterations", "4", "--warmup", "1",
+                                    "--threads", threads, "--quiet", "--output", visit.file(name + ".json")])
+        found = visit.load(name + ".json") if status == 0 else None
+        if not found:
+            visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
+            continue
+        figures = found["figures"]
+        visit.say(f"zero_offload, {threads:>2} threads: p50 {found['latency_ms']['p50']:.1f} ms, optimizer "
+                  f"{figures['optimizer']['value']:.1f} ms, {figures['optimizer_memory_rate']['value']:.1f} GB/s")
+
+
+PARTS = {"rate": rate, "agreement": agreement, "compare": compare, "map": map_queues, "workloads": workloads,
+         "optimizer": optimizer}
 
 
 def read_line():
