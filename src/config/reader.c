@@ -111,7 +111,7 @@ void aorta_text_shortened(struct aorta_text *text, const char *string) {
     size_t length = strlen(string), shown = length;
     if (shown > SHOWN) {
         shown = SHOWN;
-        while (((unsigned char)string[shown] & 0xC0) == 0x80) shown--; /* not within a UTF-8 character */
+        while (shown > 0 && ((unsigned char)string[shown] & 0xC0) == 0x80) shown--; /* not within a UTF-8 character */
     }
     for (size_t i = 0; i < shown; i++) {
         unsigned char byte = (unsigned char)string[i];

@@ -3,22 +3,40 @@
 #include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
 
-/* By a kernel of our own. The struct tells both ways to look at the product apart: here nothing is transposed. */
-static aorta_status multiply_plainly(struct aorta_stream *stream, enum aorta_dtype dtype,
-                                     const struct aorta_gpu_gemm_args *args) {
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->m, AORTA_GEMM_TILE),
-                                                   aorta_ops_blocks(args->n, AORTA_GEMM_TILE), (uint32_t)args->batch},
+/* The same product by a kernel of our own: nothing changes places or is transposed, rows and columns have strides. */
+static aorta_status multiply_plainly(struct aorta_stream *stream, const struct aorta_blas_product *p,
+                                     const struct aorta_blas_operands *operands) {
+    const struct aorta_gpu_gemm_args args = {.a = operands->b,
+                                             .b = operands->a,
+                                             .bias = operands->bias,
+                                             .c = operands->c,
+                                             .m = p->n,
+                                             .n = p->m,
+                                             .k = p->k,
+                                             .a_row = p->transpose_b ? 1 : p->b_stride,
+                                             .a_column = p->transpose_b ? p->b_stride : 1,
+                                             .b_row = p->transpose_a ? 1 : p->a_stride,
+                                             .b_column = p->transpose_a ? p->a_stride : 1,
+                                             .c_row = p->c_stride,
+                                             .accumulate = p->accumulate,
+                                             .c_is_fp32 = p->c_dtype == AORTA_F32,
+                                             .relu = p->epilogue == AORTA_BLAS_BIAS_RELU,
+                                             .batch = p->batch,
+                                             .a_batch = p->b_batch,
+                                             .b_batch = p->a_batch,
+                                             .c_batch = p->c_batch};
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.m, AORTA_GEMM_TILE),
+                                                   aorta_ops_blocks(args.n, AORTA_GEMM_TILE), (uint32_t)args.batch},
                                         .threads = {AORTA_GEMM_THREADS}};
-    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, dtype, grid, args, sizeof *args);
+    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, p->dtype, grid, &args, sizeof args);
 }
 
-/* c [m, n] by the library where it offers that, else by our kernel. */
+/* c by the library where it offers that, else by our kernel. */
 static aorta_status multiply(struct aorta_stream *stream, const struct aorta_ops_settings *settings,
-                             const struct aorta_blas_product *product, const struct aorta_blas_operands *operands,
-                             const struct aorta_gpu_gemm_args *plainly) {
+                             const struct aorta_blas_product *product, const struct aorta_blas_operands *operands) {
     bool done = false;
     if (!settings->own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
-    return done ? NULL : multiply_plainly(stream, product->dtype, plainly);
+    return done ? NULL : multiply_plainly(stream, product, operands);
 }
 
 aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const void *args) {
@@ -40,21 +58,7 @@ aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const voi
                                                .transpose_a = true,
                                                .tf32 = a->tf32};
     const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
-    const struct aorta_gpu_gemm_args plainly = {.a = a->x,
-                                                .b = a->weight,
-                                                .bias = a->bias,
-                                                .c = a->y,
-                                                .m = s->rows,
-                                                .n = s->out,
-                                                .k = s->in,
-                                                .a_row = s->in,
-                                                .a_column = 1,
-                                                .b_row = 1,
-                                                .b_column = s->in,
-                                                .c_row = s->out,
-                                                .relu = a->relu,
-                                                .c_is_fp32 = s->dtype == AORTA_F32};
-    return multiply(stream, &settings, &product, &operands, &plainly);
+    return multiply(stream, &settings, &product, &operands);
 }
 
 aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_stream *stream, const void *args) {
@@ -72,20 +76,7 @@ aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_stream *stream, co
                                                .c_stride = s->in,
                                                .accumulate = a->accumulate};
     const struct aorta_blas_operands operands = {.a = a->weight, .b = a->dy, .c = a->dx};
-    const struct aorta_gpu_gemm_args plainly = {.a = a->dy,
-                                                .b = a->weight,
-                                                .c = a->dx,
-                                                .m = s->rows,
-                                                .n = s->in,
-                                                .k = s->out,
-                                                .a_row = s->out,
-                                                .a_column = 1,
-                                                .b_row = s->in,
-                                                .b_column = 1,
-                                                .c_row = s->in,
-                                                .accumulate = a->accumulate,
-                                                .c_is_fp32 = s->dtype == AORTA_F32};
-    return multiply(stream, &settings, &product, &operands, &plainly);
+    return multiply(stream, &settings, &product, &operands);
 }
 
 /* dbias as a by-product of dweight, where the library can: then dy is read once. */
@@ -121,20 +112,7 @@ aorta_status aorta_ops_gpu_linear_backward_weight(struct aorta_stream *stream, c
     if (s->rows == 0) /* a product over nothing is zero */
         return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};
-    const struct aorta_gpu_gemm_args plainly = {.a = a->dy,
-                                                .b = a->x,
-                                                .c = a->dweight,
-                                                .m = s->out,
-                                                .n = s->in,
-                                                .k = s->rows,
-                                                .a_row = 1,
-                                                .a_column = s->out,
-                                                .b_row = s->in,
-                                                .b_column = 1,
-                                                .c_row = s->in,
-                                                .accumulate = a->accumulate,
-                                                .c_is_fp32 = true};
-    return multiply(stream, &settings, &product, &operands, &plainly);
+    return multiply(stream, &settings, &product, &operands);
 }
 
 /* Ours row by row, the library's column by column: its a is our b. */
@@ -159,22 +137,5 @@ aorta_status aorta_ops_gpu_products(struct aorta_stream *stream, const void *arg
                                                .b_batch = s->a_batch,
                                                .c_batch = s->c_batch};
     const struct aorta_blas_operands operands = {.a = a->b, .b = a->a, .c = a->c};
-    const struct aorta_gpu_gemm_args plainly = {.a = a->a,
-                                                .b = a->b,
-                                                .c = a->c,
-                                                .m = s->m,
-                                                .n = s->n,
-                                                .k = s->k,
-                                                .a_row = s->transpose_a ? 1 : s->lda,
-                                                .a_column = s->transpose_a ? s->lda : 1,
-                                                .b_row = s->transpose_b ? 1 : s->ldb,
-                                                .b_column = s->transpose_b ? s->ldb : 1,
-                                                .c_row = s->ldc,
-                                                .accumulate = s->accumulate,
-                                                .c_is_fp32 = true,
-                                                .batch = s->batch,
-                                                .a_batch = s->a_batch,
-                                                .b_batch = s->b_batch,
-                                                .c_batch = s->c_batch};
-    return multiply(stream, &settings, &product, &operands, &plainly);
+    return multiply(stream, &settings, &product, &operands);
 }
