@@ -158,6 +158,13 @@ aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
+aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
+    const struct aorta_backend *backend = stream->device->backend;
+    if (!backend->timestamp_aside) return aorta_timestamp(stream, slot);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, backend->timestamp_aside(stream, slot));
+}
+
 aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
     const struct aorta_backend *backend = stream->device->backend;
     if (!footprint->threads || !backend->timestamp_room) return aorta_timestamp(stream, slot);

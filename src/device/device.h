@@ -148,6 +148,10 @@ AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *
 /* Queues the writing of the device clock (ns) to *slot, which lies in pinned memory of this device. Works in graphs:
  * every replay writes it anew. */
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
+/* The same; in a capture, what is queued on the stream next does not wait for the writing, nor do events recorded
+ * behind it: only the end of the graph does. The time may be that of a later moment, by as long as a kernel of one
+ * thread takes to find room. */
+AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
 
 /* What a kernel needs before its first blocks can start. */
 struct aorta_footprint {

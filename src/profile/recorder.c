@@ -19,6 +19,8 @@ struct slot {
     size_t range_count;
     size_t captured_count; /* ranges of a graph; those behind them belong to one replay only */
     int64_t *range_stamps; /* pinned: STAMPS of each range */
+    int *behind;           /* the range that had ended last on its stream when it began; -1: none */
+    int last_ended[STREAM_LIMIT];
     struct aorta_marker markers[MARKERS_PER_SLOT];
     size_t marker_count;
     int64_t *marker_stamps; /* pinned */
@@ -32,14 +34,21 @@ struct aorta_recorder {
     int slot_count, current;
     size_t ranges_per_slot;
     bool enabled;
+    bool ends_inline;                                 /* what follows a range waits for the stamp at its end */
     const struct aorta_stream *streams[STREAM_LIMIT]; /* by their number; only compared */
     int stream_count;
 };
 
+static void forget_ends(struct slot *slot) {
+    for (int i = 0; i < STREAM_LIMIT; i++) slot->last_ended[i] = -1;
+}
+
 static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot) {
     size_t ranges = recorder->ranges_per_slot;
     slot->ranges = calloc(ranges, sizeof *slot->ranges);
-    if (!slot->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
+    slot->behind = calloc(ranges, sizeof *slot->behind);
+    forget_ends(slot);
+    if (!slot->ranges || !slot->behind) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, (STAMPS * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
                                  "profile timestamps", &stamps));
@@ -77,6 +86,7 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
     if (!recorder) return;
     for (int i = 0; i < recorder->slot_count; i++) {
         free(recorder->slots[i].ranges);
+        free(recorder->slots[i].behind);
         aorta_pinned_free(recorder->device, recorder->slots[i].range_stamps);
     }
     free(recorder->slots);
@@ -85,6 +95,10 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
 
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled) {
     recorder->enabled = enabled;
+}
+
+void aorta_recorder_wait_for_ends(struct aorta_recorder *recorder, bool wait) {
+    recorder->ends_inline = wait;
 }
 
 bool aorta_recorder_enabled(const struct aorta_recorder *recorder) {
@@ -108,6 +122,7 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
     struct slot *now = current_slot(recorder);
     now->index = index;
     now->range_count = now->captured_count = now->marker_count = now->host_count = 0;
+    forget_ends(now);
 }
 
 void aorta_recorder_captured(struct aorta_recorder *recorder) {
@@ -126,6 +141,7 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
     now->index = index;
     now->marker_count = now->host_count = 0;
     now->range_count = now->captured_count;
+    forget_ends(now);
     for (size_t i = 0; i < now->range_count; i++) {
         now->ranges[i].enqueue_ns = launch_ns;
         clear_stamps(now, i);
@@ -185,6 +201,7 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
         .room = room && room->footprint.threads,
     };
     clear_stamps(slot, at);
+    slot->behind[at] = slot->last_ended[slot->ranges[at].stream];
     slot->range_count++;
     *range = (int)at;
     if (!slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
@@ -195,7 +212,10 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
 
 aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
     if (range < 0) return NULL; /* begun while switched off */
-    return aorta_timestamp(stream, stamp_of(current_slot(recorder), (size_t)range, STAMP_END));
+    struct slot *slot = current_slot(recorder);
+    int64_t *stamp = stamp_of(slot, (size_t)range, STAMP_END);
+    slot->last_ended[slot->ranges[range].stream] = range;
+    return recorder->ends_inline ? aorta_timestamp(stream, stamp) : aorta_timestamp_aside(stream, stamp);
 }
 
 aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,
@@ -231,6 +251,16 @@ static void read_room(const struct slot *slot, size_t at, struct aorta_range *ra
     if (room_ns > range->start_ns) range->start_ns = room_ns;
 }
 
+/* A stamp written aside may come later than what followed on the stream: by then the range had ended. */
+static void end_before_next(const struct slot *slot, struct aorta_profile *profile) {
+    for (size_t i = 0; i < profile->range_count; i++) {
+        if (slot->behind[i] < 0) continue;
+        struct aorta_range *before = &profile->ranges[slot->behind[i]];
+        int64_t began_ns = *stamp_of(slot, i, STAMP_START);
+        if (before->end_ns > began_ns && began_ns >= before->start_ns) before->end_ns = began_ns;
+    }
+}
+
 static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *profile) {
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
@@ -240,6 +270,10 @@ static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *p
             return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no valid %s timestamp",
                                (long long)slot->index, i, range->info.tag,
                                range->start_ns == UNWRITTEN ? "start" : "end");
+    }
+    end_before_next(slot, profile);
+    for (size_t i = 0; i < profile->range_count; i++) {
+        struct aorta_range *range = &profile->ranges[i];
         if (range->room) read_room(slot, i, range);
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;

@@ -242,6 +242,9 @@ static const struct aorta_option table_rows[] = {
      .help = "where the range of a collective begins on NVIDIA GPUs: stream: when its stream comes to it; room: when "
              "the device has room for its kernel (a timestamp as large waits beside it); before: the same, and the "
              "collective waits for the timestamp"},
+    {"profiling.ends_inline", AORTA_OPTION_BOOL, AT(profiling.ends_inline), "false",
+     .help = "true: in a captured step on a GPU, what follows a range waits for the timestamp at its end, about 1 us "
+             "each; false: these are written beside it"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "

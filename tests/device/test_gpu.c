@@ -336,6 +336,8 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
 static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_timestamp(t->a, t->stamp));
     AORTA_TRY(queue_add(t->a, t->sum, 1));
+    AORTA_TRY(aorta_timestamp_aside(t->a, t->stamp));
+    AORTA_TRY(aorta_fill_bytes(t->a, t->stamp, 0, 1));
     AORTA_TRY(aorta_event_record(t->event, t->a));
     AORTA_TRY(aorta_stream_wait(t->b, t->event));
     AORTA_TRY(aorta_copy(t->b, t->device_sum, t->sum, sizeof *t->sum));
@@ -681,6 +683,83 @@ static void test_timestamps_in_a_row_share_a_kernel(void **state) {
     check_stamps(stamps);
     aorta_graph_destroy(graph);
     aorta_stream_destroy(stream);
+    aorta_pinned_free(device, memory);
+    aorta_device_close(device);
+}
+
+/* Launches of a capture: each round is a range's two stamps around an addition, with an event between rounds and, if
+ * asked for, a wait for another stream. */
+static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps, bool aside) {
+    struct aorta_event *event, *joined;
+    struct aorta_graph *graph;
+    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &event));
+    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &joined));
+    for (int i = 0; i < 6; i++) stamps[i] = 0;
+    check_ok(aorta_capture_begin(stream));
+    control()->strike("cuLaunchKernel", 0, 0, 0);
+    for (int round = 0; round < 3; round++) {
+        check_ok(aorta_timestamp(stream, &stamps[2 * round]));
+        check_ok(queue_add(stream, &stamps[7], 1));
+        check_ok(aside ? aorta_timestamp_aside(stream, &stamps[2 * round + 1])
+                       : aorta_timestamp(stream, &stamps[2 * round + 1]));
+        check_ok(
+            aorta_event_record(event, stream)); /* shares the stamps of two rounds if they need no kernel between */
+        if (round == 1) check_ok(aorta_stream_wait(other, event));
+        if (round == 1) check_ok(queue_add(other, &stamps[6], 1));
+        if (round == 1) check_ok(aorta_event_record(joined, other));
+        if (round == 1) check_ok(aorta_stream_wait(stream, joined));
+    }
+    check_ok(aorta_capture_end(stream, &graph));
+    int launches = control()->calls();
+    check_ok(aorta_graph_launch(graph, stream));
+    check_ok(aorta_stream_synchronize(stream));
+    for (int i = 0; i < 6; i++) assert_true(stamps[i] != 0);
+    for (int round = 0; round < 3; round++) assert_true(stamps[2 * round] <= stamps[2 * round + 1]);
+    aorta_graph_destroy(graph);
+    aorta_event_destroy(event);
+    aorta_event_destroy(joined);
+    return launches;
+}
+
+/* An end that nothing waits for shares the kernel of the next beginning across an event; before a wait, and at the end
+ * of the capture, it has one beside. The graph waits for all of them. */
+static void test_timestamps_aside(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "a"), *other = open_stream(device, "b");
+    void *memory;
+    check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
+    int64_t *stamps = memory;
+    stamps[6] = stamps[7] = 0;
+    assert_int_equal(count_launches(stream, other, stamps, false), 4 + 6);
+    assert_int_equal(count_launches(stream, other, stamps, true), 4 + 5);
+    assert_int_equal(stamps[1], stamps[2]); /* one kernel wrote both */
+    assert_int_equal(stamps[7], 6);
+    /* Outside captures it is a plain stamp. */
+    stamps[0] = 0;
+    check_ok(aorta_timestamp_aside(stream, &stamps[0]));
+    check_ok(aorta_stream_synchronize(stream));
+    assert_true(stamps[0] != 0);
+    /* A stream that was joined before its stamp is written: the stamp is joined all the same. */
+    struct aorta_event *event;
+    struct aorta_graph *graph;
+    check_ok(aorta_event_create_untimed(device, &event));
+    check_ok(aorta_capture_begin(stream));
+    check_ok(aorta_event_record(event, stream));
+    check_ok(aorta_stream_wait(other, event));
+    check_ok(queue_add(other, &stamps[6], 1));
+    check_ok(aorta_timestamp_aside(other, &stamps[0]));
+    check_ok(aorta_event_record(event, other));
+    check_ok(aorta_stream_wait(stream, event));
+    check_ok(aorta_capture_end(stream, &graph));
+    stamps[0] = 0;
+    check_ok(aorta_graph_launch(graph, stream));
+    check_ok(aorta_stream_synchronize(stream));
+    assert_true(stamps[0] != 0);
+    aorta_graph_destroy(graph);
+    aorta_event_destroy(event);
+    aorta_stream_destroy(stream);
+    aorta_stream_destroy(other);
     aorta_pinned_free(device, memory);
     aorta_device_close(device);
 }
@@ -1169,6 +1248,7 @@ int main(int argc, char **argv) {
         TEST(test_notes_of_kernels_reach_whoever_waits),
         TEST(test_notes_of_graphs_are_their_launchers),
         TEST(test_timestamps_in_a_row_share_a_kernel),
+        TEST(test_timestamps_aside),
         TEST(test_a_stamp_takes_the_room_of_a_kernel),
         TEST(test_what_no_stamp_can_take_is_not_known),
         TEST(test_registers_are_chosen),

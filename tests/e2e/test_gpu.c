@@ -48,8 +48,20 @@ static void test_runs(void **state) {
     }
 }
 
+static void count_room(const json_t *line, int *collectives, int *room) {
+    const struct e2e_filter filter = {.kind = "collective"};
+    for (int nth = 0, count = e2e_count(line, filter); nth < count; nth++) {
+        const json_t *range = e2e_range(line, filter, nth);
+        const json_t *reached = json_object_get(e2e_get(range, "metadata"), "reached_ms");
+        if (reached) assert_true(json_number_value(reached) <= e2e_start_ms(range));
+        *room += reached != NULL;
+        *collectives += 1;
+    }
+}
+
 /* From the second step on, with graphs and without, a collective's range begins when there was room for its kernel,
- * unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. */
+ * unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. The thread that
+ * stands for a stream beside may be so late that the collective is over: then its range begins with its stream. */
 static void test_collectives_begin_with_room(void **state) {
     (void)state;
     static const struct {
@@ -60,7 +72,7 @@ static void test_collectives_begin_with_room(void **state) {
         {2, true, ""},
         {2, true, "compile.enabled=true compile.fullgraph=true"},
         {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
-        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true"},
+        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.ends_inline=true"},
         {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},
         {4, true, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2 compile.enabled=true"},
         {2, false, "profiling.collective_start=stream"},
@@ -71,15 +83,12 @@ static void test_collectives_begin_with_room(void **state) {
         char words[256];
         snprintf(words, sizeof words, CUDA "%s", rows[i].words);
         e2e_train_well(&run, rows[i].ranks, STEPS, words);
-        const json_t *line = e2e_line(&run, 0, STEPS - 1);
-        int count = e2e_count(line, (struct e2e_filter){.kind = "collective"});
-        assert_true(count > 0);
-        for (int nth = 0; nth < count; nth++) {
-            const json_t *range = e2e_range(line, (struct e2e_filter){.kind = "collective"}, nth);
-            const json_t *reached = json_object_get(e2e_get(range, "metadata"), "reached_ms");
-            if (!reached != !rows[i].room) fail_msg("case %zu, collective %d", i, nth);
-            if (reached) assert_true(json_number_value(reached) <= e2e_start_ms(range));
-        }
+        int collectives = 0, room = 0;
+        for (int step = 1; step < STEPS; step++) count_room(e2e_line(&run, 0, (size_t)step), &collectives, &room);
+        bool before = strstr(rows[i].words, "=before") != NULL;
+        assert_true(collectives > 0);
+        if (!room != !rows[i].room || (before && room < collectives))
+            fail_msg("case %zu: %d of %d collectives began with room", i, room, collectives);
         e2e_free(&run);
     }
 }

@@ -46,8 +46,10 @@ static void close_capture(struct gpu_capture *capture) {
         if (branch->stream) {
             branch->stream->branch = NULL;
             branch->stream->stamp_count = 0;
+            branch->stream->stamps_aside = false;
         }
         if (branch->doomed) api->stream_destroy(branch->doomed);
+        aorta_gpu_aside_close(api, &branch->aside);
         free(branch->base.reach.counts);
         free(branch);
     }
@@ -84,6 +86,7 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     }
     stream->branch = NULL;
     stream->stamp_count = 0;
+    stream->stamps_aside = false;
     branch->stream = NULL;
     branch->doomed = stream->handle;
     stream->handle = NULL;
@@ -185,6 +188,16 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
     return NULL;
 }
 
+/* Stamps still asked for that nothing waits for, and the branches that have such. */
+static aorta_status end_asides(const struct gpu_capture *capture, struct gpu_stream *origin) {
+    for (size_t i = 0; i < capture->branch_count; i++) {
+        struct gpu_branch *branch = capture->branches[i];
+        if (branch->stream && branch->stream->stamps_aside) AORTA_TRY(aorta_gpu_stream_write_stamps(branch->stream));
+        AORTA_TRY(aorta_gpu_aside_join(branch, origin));
+    }
+    return NULL;
+}
+
 /* *handle: the vendor's graph. */
 static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *stream, void **handle) {
     *handle = NULL;
@@ -196,6 +209,7 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
         status = aorta_annotate(status, "the capture on stream %s was broken", stream->base.name);
     }
     if (!status) status = check_joined(capture);
+    if (!status) status = end_asides(capture, stream);
     int result = api_of(stream)->capture_end(stream->handle, handle);
     if (!status && result) {
         status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);

@@ -3,8 +3,8 @@
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
  * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
- * (graphs), room.c (stamps as large as other kernels), kernels.c (the driver's own), management.c with nvml.c and
- * rsmi.c (clocks, power, links), inventory.c.
+ * (graphs), aside.c and room.c (timestamps that nothing waits for, that wait for room), kernels.c (the driver's own),
+ * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -273,8 +273,13 @@ struct gpu_stream {
     struct gpu_branch *branch;      /* while captured */
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
+    bool stamps_aside;              /* nothing needs to wait for any of them */
     const char *last;               /* last kernel launched, for messages; static */
     struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
+};
+
+struct gpu_aside { /* zeros until it is used */
+    void *stream, *event;
 };
 
 struct gpu_branch { /* what one stream does in a capture */
@@ -282,6 +287,7 @@ struct gpu_branch { /* what one stream does in a capture */
     struct gpu_capture *capture;
     struct gpu_stream *stream; /* NULL: destroyed meanwhile */
     void *doomed;              /* its handle then, to be destroyed at the end of the capture */
+    struct gpu_aside aside;    /* its timestamps that nothing waits for */
 };
 
 struct gpu_capture {
@@ -347,6 +353,13 @@ aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, hos
 /* The number that the vendor has for a priority. */
 int aorta_gpu_priority(const struct gpu_device *device, enum aorta_priority priority);
 
+/* ---- aside.c: in captures ---- */
+
+/* Launches a stamp behind what the stream has queued, in a branch of its own. */
+aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args);
+aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin); /* before the capture ends */
+void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside);          /* after it has ended */
+
 /* ---- limit.c ---- */
 
 aorta_status aorta_gpu_cuda_limited_stream(struct gpu_device *device, double share, enum aorta_priority priority,
@@ -381,6 +394,7 @@ aorta_status aorta_gpu_host_call(struct aorta_stream *stream, aorta_status (*fun
 aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);
+aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
 
 aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event);
 void aorta_gpu_event_destroy(struct aorta_event *event);

@@ -200,9 +200,14 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     return NULL;
 }
 
+/* Stamps that nothing waits for stay asked for: the event is no command, they may still share a kernel with the next.
+ */
 static aorta_status record_captured(struct gpu_event *event, struct gpu_stream *stream) {
     bool skip;
-    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
+    if (stream->stamps_aside)
+        AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    else
+        AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     AORTA_TRY(record_on(event, stream));
     return aorta_gpu_capture_record(stream->branch, event);
 }

@@ -30,6 +30,9 @@ aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
     for (uint32_t i = 0; i < stream->stamp_count; i++) args.slots[i] = stream->stamps[i];
     stream->stamp_count = 0;
+    const bool aside = stream->stamps_aside && stream->branch;
+    stream->stamps_aside = false;
+    if (aside) return aorta_gpu_aside_stamp(stream, &args);
     return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
 }
 
@@ -181,19 +184,28 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
  * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
  * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies
  * between must not count as part of the range that has ended. */
-aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
-    struct gpu_stream *stream = gpu_stream(base);
+static aorta_status ask_for_stamp(struct gpu_stream *stream, int64_t *slot, bool aside) {
     if (!stream->branch && has_failed(stream)) return NULL;
     if (stream->stamp_count == GPU_STAMPS) {
         aorta_status status;
         if (!begin(stream, &status)) return status;
     }
+    stream->stamps_aside = aside && (!stream->stamp_count || stream->stamps_aside);
     stream->stamps[stream->stamp_count++] = slot;
     if (!stream->branch) {
         aorta_status status;
         begin(stream, &status);
         return status;
     }
-    stream->branch->base.reach.counts[stream->branch->base.index]++;
+    if (!stream->stamps_aside) stream->branch->base.reach.counts[stream->branch->base.index]++;
     return NULL;
+}
+
+aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
+    return ask_for_stamp(gpu_stream(stream), slot, false);
+}
+
+/* Written aside unless a plain one follows before anything else does. */
+aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
+    return ask_for_stamp(gpu_stream(stream), slot, true);
 }
