@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-    WANTED = 8, /* candidates with a workspace, and as many without */
+    WANTED = 24, /* candidates with a workspace, and as many without */
     CANDIDATES = 2 * WANTED,
+    FAVOURED = 6, /* the library's first of either kind are tried to the end */
     OPERANDS = 4,
 };
 
@@ -29,8 +30,9 @@ struct plan {
     struct key key;
     bool possible; /* the library offers this product */
     void *description, *a, *b, *c;
-    int found, place;                                    /* candidates that differ, and which of them was taken */
-    struct aorta_trial trial;                            /* how that did; time 0: there was no trial */
+    int without;              /* from this one on candidates were asked for without workspace */
+    int found, place;         /* candidates that differ, and which of them was taken */
+    struct aorta_trial trial; /* how that did; time 0: there was no trial */
     unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* a whole candidate, with the algorithm at its beginning */
 };
 
@@ -238,7 +240,9 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
                               .candidates = candidates,
                               .workspace = workspace.memory};
     struct aorta_trial trials[CANDIDATES];
-    for (int i = 0; i < plan->found; i++) trials[i].workspace_bytes = workspace_of(blas, candidates, i);
+    for (int i = 0; i < plan->found; i++)
+        trials[i] = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidates, i),
+                                         .favoured = (i < plan->without ? i : i - plan->without) < FAVOURED};
     void *own = NULL;
     if (p->accumulate) {
         const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
@@ -285,15 +289,15 @@ static void append(const struct blas *blas, unsigned char *candidates, int *coun
 }
 
 /* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
-static int collect(struct blas *blas, struct plan *plan, unsigned char *candidates, int *count) {
+static int collect(struct blas *blas, struct plan *plan, unsigned char *candidates) {
     unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     int found = 0;
-    *count = 0;
     int code = ask(blas, plan, AORTA_WORKSPACE_BYTES, answer, &found);
-    append(blas, candidates, count, answer, found);
-    if (code || !*count || !blas->settings.tune_products) return code;
+    append(blas, candidates, &plan->found, answer, found);
+    plan->without = plan->found;
+    if (code || !plan->found || !blas->settings.tune_products) return code;
     code = ask(blas, plan, 0, answer, &found);
-    append(blas, candidates, count, answer, found);
+    append(blas, candidates, &plan->found, answer, found);
     return code;
 }
 
@@ -302,7 +306,7 @@ static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta
     unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     int code = describe(blas, plan, operands->bias);
     if (!code) code = lay_out(blas, plan);
-    if (!code) code = collect(blas, plan, candidates, &plan->found);
+    if (!code) code = collect(blas, plan, candidates);
     if (code) return failure(blas, plan, "its description", code);
     plan->possible = plan->found > 0;
     plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidates, 0)};

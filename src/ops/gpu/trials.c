@@ -5,7 +5,9 @@
 enum {
     RUNS = 5, /* of short work, in one graph */
     ROUNDS = 3,
-    SHORT_NS = 400000,      /* longer work is run less often in a graph */
+    SHORT_NS = 400000, /* longer work is run less often in a graph */
+    LONG_NS = 4000000, /* longer work is tried in favoured ways only */
+    FINALISTS = 16,
     PATIENCE_NS = 50000000, /* after so long two rounds are enough */
     STAMPS = 2,             /* nodes of a graph: the times before its first and behind its last run */
 };
@@ -13,7 +15,8 @@ enum {
 struct race {
     const struct aorta_trials *trials;
     struct aorta_trial *ways;
-    int runs;
+    int runs; /* between two stamps */
+    bool live[AORTA_MOST_TRIALS];
     struct aorta_graph *graphs[AORTA_MOST_TRIALS];
     int64_t (*stamps)[STAMPS]; /* pinned */
 };
@@ -33,24 +36,52 @@ static void read_time(const struct race *race, int which) {
     if (time < race->ways[which].time_ns) race->ways[which].time_ns = time;
 }
 
-/* Kernels are loaded at their first run, which therefore counts for nothing; so does the first run behind it. */
-static aorta_status warm_up(struct race *race, bool *runs) {
+/* How long the first way that runs takes, roughly; 0: none runs. */
+static aorta_status guess_length(struct race *race, int64_t *length) {
     const struct aorta_trials *t = race->trials;
-    for (int i = 0; i < t->count; i++) runs[i] = !t->queue(t->context, i);
-    return aorta_stream_synchronize(t->stream);
-}
-
-/* How long the first way that runs takes, roughly. */
-static aorta_status guess_length(struct race *race, const bool *runs, int64_t *length) {
     int which = 0;
     *length = 0;
-    while (which < race->trials->count && !runs[which]) which++;
-    if (which == race->trials->count) return NULL;
+    while (which < t->count && t->queue(t->context, which)) which++;
+    if (which == t->count) return NULL;
     bool refused;
     race->runs = 1;
     AORTA_TRY(queue_between(race, which, &refused));
-    AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
+    AORTA_TRY(aorta_stream_synchronize(t->stream));
     *length = race->stamps[which][1] - race->stamps[which][0];
+    return NULL;
+}
+
+/* Kernels are loaded at their first run, which therefore counts for nothing. */
+static aorta_status warm_up(struct race *race, bool favoured_only, int *live_count) {
+    const struct aorta_trials *t = race->trials;
+    *live_count = 0;
+    for (int i = 0; i < t->count; i++) {
+        race->live[i] = (race->ways[i].favoured || !favoured_only) && !t->queue(t->context, i);
+        *live_count += race->live[i];
+    }
+    return aorta_stream_synchronize(t->stream);
+}
+
+/* As launched, where the host may be what takes the time: so none is left out that is favoured. */
+static aorta_status leave_out_slow(struct race *race, int live_count) {
+    const int count = race->trials->count;
+    bool refused;
+    race->runs = 2;
+    for (int i = 0; i < count; i++)
+        if (race->live[i]) AORTA_TRY(queue_between(race, i, &refused));
+    AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
+    for (; live_count > FINALISTS; live_count--) {
+        int slowest = -1;
+        int64_t longest = -1;
+        for (int i = 0; i < count; i++) {
+            const int64_t time = race->stamps[i][1] - race->stamps[i][0];
+            if (!race->live[i] || race->ways[i].favoured || time <= longest) continue;
+            longest = time;
+            slowest = i;
+        }
+        if (slowest < 0) return NULL;
+        race->live[slowest] = false;
+    }
     return NULL;
 }
 
@@ -88,10 +119,10 @@ static aorta_status replay_all(struct race *race) {
 
 /* ---- as launched ---- */
 
-static aorta_status launch_all(struct race *race, const bool *runs) {
+static aorta_status launch_all(struct race *race) {
     for (int i = 0; i < race->trials->count; i++) {
         bool refused = false;
-        if (!runs[i]) continue;
+        if (!race->live[i]) continue;
         AORTA_TRY(queue_between(race, i, &refused));
         AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
         if (!refused) read_time(race, i);
@@ -104,20 +135,26 @@ static aorta_status launch_all(struct race *race, const bool *runs) {
 /* The ways take turns, so that a clock that rises meanwhile favours none. */
 static aorta_status run_rounds(struct race *race) {
     const int64_t begin = aorta_clock_ns();
-    bool runs[AORTA_MOST_TRIALS] = {0}, captured = false;
-    int64_t length;
-    AORTA_TRY(warm_up(race, runs));
-    AORTA_TRY(guess_length(race, runs, &length));
-    race->runs = length > RUNS * SHORT_NS ? 1 : length > SHORT_NS ? 2 : RUNS;
+    bool captured = false;
     for (int i = 0; i < race->trials->count; i++) {
-        if (runs[i]) capture(race, i);
+        if (race->live[i]) capture(race, i);
         captured = captured || race->graphs[i];
     }
     for (int round = 0; round < ROUNDS; round++) {
         if (round > 1 && aorta_clock_ns() - begin > PATIENCE_NS) return NULL;
-        AORTA_TRY(captured ? replay_all(race) : launch_all(race, runs));
+        AORTA_TRY(captured ? replay_all(race) : launch_all(race));
     }
     return NULL;
+}
+
+static aorta_status run_all(struct race *race) {
+    int64_t length;
+    int live_count;
+    AORTA_TRY(guess_length(race, &length));
+    AORTA_TRY(warm_up(race, length > LONG_NS, &live_count));
+    if (live_count > FINALISTS) AORTA_TRY(leave_out_slow(race, live_count));
+    race->runs = length > RUNS * SHORT_NS ? 1 : length > SHORT_NS ? 2 : RUNS;
+    return run_rounds(race);
 }
 
 aorta_status aorta_trials_run(const struct aorta_trials *trials, struct aorta_trial *ways) {
@@ -132,7 +169,7 @@ aorta_status aorta_trials_run(const struct aorta_trials *trials, struct aorta_tr
     void *stamps;
     AORTA_TRY(aorta_pinned_alloc(device, AORTA_MOST_TRIALS * sizeof *race.stamps, "times of trials", &stamps));
     race.stamps = stamps;
-    aorta_status status = run_rounds(&race);
+    aorta_status status = run_all(&race);
     aorta_status waited = status ? aorta_stream_synchronize(trials->stream) : NULL;
     for (int i = 0; i < trials->count; i++) aorta_graph_destroy(race.graphs[i]);
     aorta_pinned_free(device, stamps);

@@ -5,11 +5,12 @@
 
 #include "device/device.h"
 
-enum { AORTA_MOST_TRIALS = 16 };
+enum { AORTA_MOST_TRIALS = 48 };
 
 struct aorta_trial {
-    size_t workspace_bytes; /* the caller's: memory that this way needs */
-    int64_t time_ns;        /* the least of one run; INT64_MAX: it does not run */
+    size_t workspace_bytes; /* the caller's: memory that this way needs, … */
+    bool favoured;          /* … and whether it takes part to the end, however it does in the beginning */
+    int64_t time_ns;        /* the least of one run; INT64_MAX: it does not run, or others were much faster */
     int nodes;              /* that a run adds to a graph; 0: it could not be captured and was timed as launched */
 };
 
@@ -23,7 +24,8 @@ struct aorta_trials {
     int count; /* at most AORTA_MOST_TRIALS */
 };
 
-/* Fills time and nodes of `count` ways. Waits for the stream, which is not capturing. Where no way can be captured all
+/* Fills time and nodes of `count` ways. Of many, those that take longest as launched are left out of what follows; long
+ * work is tried in favoured ways only. Waits for the stream, which is not capturing. Where no way can be captured all
  * are timed as launched; where some can, the others do not run. */
 AORTA_MUST_USE aorta_status aorta_trials_run(const struct aorta_trials *trials, struct aorta_trial *ways);
 
