@@ -36,6 +36,7 @@ aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stream, const void 
 }
 
 aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args) {
+    enum { LEAST_ROWS = 4 }; /* that a thread adds up before its sums are written */
     static const enum aorta_ops_entry entries[2][2] = {
         {AORTA_ENTRY_norm_backward, AORTA_ENTRY_norm_backward_bias},
         {AORTA_ENTRY_norm_backward_wide, AORTA_ENTRY_norm_backward_bias_wide}};
@@ -44,19 +45,19 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
     struct holding holding;
     AORTA_TRY(hold(width, a->shape.dtype, &holding));
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    const uint32_t most = aorta_ops_blocks(rows, (int64_t)LEAST_ROWS * holding.threads[1]);
     uint32_t blocks = (uint32_t)gpu->multiprocessors * holding.resident;
-    if (blocks > aorta_ops_blocks(rows, holding.threads[1])) blocks = aorta_ops_blocks(rows, holding.threads[1]);
-    const int64_t partial_rows = (int64_t)blocks * holding.threads[1];
+    if (blocks > most) blocks = most;
     struct aorta_ops_workspace workspace;
     const int64_t sums = a->dbias ? 3 : 2;
-    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(partial_rows * sums * width) * sizeof(float), &workspace));
+    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(blocks * sums * width) * sizeof(float), &workspace));
     struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
     first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {holding.threads[0], holding.threads[1]}};
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[holding.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
                                       sizeof first));
     const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
-                                                        .rows = partial_rows,
+                                                        .rows = blocks,
                                                         .columns = sums * width,
                                                         .split = width,
                                                         .sums = {a->dgamma, a->dbeta, a->dbias},
@@ -65,8 +66,8 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
 }
 
 aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const struct aorta_gpu_column_finish_args *args) {
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->columns, AORTA_COLUMN_LANES)},
-                                        .threads = {AORTA_COLUMN_LANES, AORTA_FINISH_ROWS}};
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->columns, AORTA_FINISH_LANES)},
+                                        .threads = {AORTA_FINISH_LANES, AORTA_FINISH_ROWS}};
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, args, sizeof *args);
 }
 

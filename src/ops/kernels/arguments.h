@@ -11,16 +11,17 @@ enum {
     AORTA_GELU_CHUNKS = 2, /* of eight elements, taken by one thread */
     AORTA_GELU_TILE = AORTA_TILE * AORTA_GELU_CHUNKS,
     AORTA_SUM_THREADS = 256,
-    AORTA_NORM_NARROW = 128,  /* threads that hold a row by eight elements each, at most; short rows share a block */
-    AORTA_NORM_RESIDENT = 5,  /* blocks of so many threads on a multiprocessor, backward; in fp32 one less */
-    AORTA_NORM_THREADS = 512, /* the same for wider rows, … */
-    AORTA_NORM_CHUNKS = 2,    /* … by so many times eight elements each */
-    AORTA_COLUMN_LANES = 32,  /* threads side by side; each takes eight columns in the first stage, one in the second */
-    AORTA_COLUMN_ROWS = 8,    /* threads below each other in the first stage … */
+    AORTA_NORM_NARROW = 128,   /* threads that hold a row by eight elements each, at most; short rows share a block */
+    AORTA_NORM_RESIDENT = 5,   /* blocks of so many threads on a multiprocessor, backward; in fp32 one less */
+    AORTA_NORM_THREADS = 512,  /* the same for wider rows, … */
+    AORTA_NORM_CHUNKS = 2,     /* … by so many times eight elements each */
+    AORTA_COLUMN_LANES = 32,   /* threads side by side in the first stage of sums over rows, eight columns each … */
+    AORTA_COLUMN_ROWS = 8,     /* … and below each other */
     AORTA_COLUMN_RESIDENT = 4, /* such blocks on a multiprocessor */
-    AORTA_FINISH_ROWS = 32,    /* … and in the second, where there are few columns */
-    AORTA_SORT_THREADS = 256,  /* one for each digit, too */
-    AORTA_SORT_ITEMS = 8,      /* of one thread */
+    AORTA_FINISH_LANES = 8,    /* the same in the second stage, a column each: so few columns make many blocks */
+    AORTA_FINISH_ROWS = 64,
+    AORTA_SORT_THREADS = 256, /* one for each digit, too */
+    AORTA_SORT_ITEMS = 8,     /* of one thread */
     AORTA_SORT_DIGITS = 256,
     AORTA_SCAN_DIGITS = AORTA_SORT_THREADS / 32, /* of one block */
     AORTA_GATHER_LANES = 32, /* threads that share a row of an embedding; each takes eight columns */
@@ -78,7 +79,7 @@ struct aorta_gpu_column_finish_args {
 
 struct aorta_gpu_norm_backward_args {
     struct aorta_norm_backward_args op;
-    float *partial; /* [blocks × rows of threads, sums·width]: dgamma, dbeta and, of three, dbias */
+    float *partial; /* [blocks, sums·width]: dgamma, dbeta and, of three, dbias */
 };
 
 /* A block takes 8·AORTA_COLUMN_LANES columns of a share of the rows. */

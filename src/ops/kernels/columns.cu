@@ -21,22 +21,25 @@ template <typename T> DEVICE void column_sums(const aorta_gpu_column_args &a) {
 }
 TYPED_KERNELS(AORTA_COLUMN_LANES *AORTA_COLUMN_ROWS, column_sums, aorta_gpu_column_args)
 
-KERNEL(AORTA_COLUMN_LANES *AORTA_FINISH_ROWS, column_finish, aorta_gpu_column_finish_args) {
-    __shared__ float sums[AORTA_FINISH_ROWS][AORTA_COLUMN_LANES];
-    const int64_t column = (int64_t)blockIdx.x * AORTA_COLUMN_LANES + threadIdx.x;
+/* Each thread sums some rows of a column, 32 threads join theirs by exchange, and those of the block by way of shared
+ * memory. */
+KERNEL(AORTA_FINISH_LANES *AORTA_FINISH_ROWS, column_finish, aorta_gpu_column_finish_args) {
+    enum { GROUPS = AORTA_FINISH_LANES * AORTA_FINISH_ROWS / 32 };
+    __shared__ float sums[GROUPS][AORTA_FINISH_LANES];
+    const int64_t column = (int64_t)blockIdx.x * AORTA_FINISH_LANES + threadIdx.x;
     const bool zero = column >= a.zero_from && column < a.zero_to;
     const int64_t end = column < a.columns && !zero ? a.rows : 0;
-    const int y = (int)threadIdx.y;
+    const int t = thread_index();
     float sum = 0.0f;
 #pragma unroll 8
-    for (int64_t row = y; row < end; row += AORTA_FINISH_ROWS) sum += a.partial[row * a.columns + column];
-    sums[y][threadIdx.x] = sum;
-    for (int half = AORTA_FINISH_ROWS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (y < half) sums[y][threadIdx.x] += sums[y + half][threadIdx.x];
-    }
-    if (y > 0 || column >= a.columns) return;
-    sum = sums[0][threadIdx.x];
+    for (int64_t row = threadIdx.y; row < end; row += AORTA_FINISH_ROWS) sum += a.partial[row * a.columns + column];
+    for (int mask = AORTA_FINISH_LANES; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
+    if (t % 32 < AORTA_FINISH_LANES) sums[t / 32][threadIdx.x] = sum;
+    __syncthreads();
+    if (t >= AORTA_FINISH_LANES || column >= a.columns) return;
+    sum = 0.0f;
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++) sum += sums[group][t];
     const int64_t part = column / a.split;
     float *to = (part == 0 ? a.sums[0] : part == 1 ? a.sums[1] : a.sums[2]) + (column - part * a.split);
     *to = a.accumulate ? *to + sum : sum;

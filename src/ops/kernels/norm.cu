@@ -220,8 +220,32 @@ DEVICE void norm_backward_row(const aorta_norm_backward_args &a, const dropout &
     }
 }
 
-/* Rows are dealt out to the blocks; where registers allow it the next is on its way while one is worked on. Each row of
- * threads leaves its sums in `partial`. */
+/* Adds the sums of the block's other rows of threads to those of the first. */
+template <bool BIAS, int CHUNKS> DEVICE void norm_join(norm_totals<BIAS, CHUNKS> &totals) {
+    __shared__ float sums[3][AORTA_NORM_NARROW / 2 * 8]; /* a thread's eight columns; several rows are narrow ones */
+    const int first = (int)threadIdx.x * 8;
+    for (int row = 1; row < (int)blockDim.y; row++) {
+        if ((int)threadIdx.y == row) {
+            for (int i = 0; i < 8; i++) {
+                sums[0][first + i] = totals.gamma[0][i];
+                sums[1][first + i] = totals.beta[0][i];
+                if constexpr (BIAS) sums[2][first + i] = totals.bias[0][i];
+            }
+        }
+        __syncthreads();
+        if (threadIdx.y == 0) {
+            for (int i = 0; i < 8; i++) {
+                totals.gamma[0][i] += sums[0][first + i];
+                totals.beta[0][i] += sums[1][first + i];
+                if constexpr (BIAS) totals.bias[0][i] += sums[2][first + i];
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* Rows are dealt out to the blocks; where registers allow it the next is on its way while one is worked on. A block
+ * leaves its sums in `partial`. */
 template <typename T, bool WHOLE, bool BIAS, int CHUNKS>
 DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
     constexpr bool AHEAD = WHOLE && CHUNKS == 1;
@@ -243,7 +267,9 @@ DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {
         }
         norm_backward_row<T, WHOLE, BIAS, CHUNKS>(a, drop, turn, gammas, row, totals);
     }
-    float *partial = args.partial + ((int64_t)blockIdx.x * blockDim.y + threadIdx.y) * (BIAS ? 3 : 2) * width;
+    if constexpr (CHUNKS == 1) norm_join(totals);
+    if (threadIdx.y > 0) return;
+    float *partial = args.partial + (int64_t)blockIdx.x * (BIAS ? 3 : 2) * width;
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         const int64_t column = chunk_column(c);
