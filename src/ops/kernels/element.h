@@ -91,23 +91,55 @@ DEVICE bool aligned16(const void *pointer) {
     return ((size_t)pointer & 15u) == 0;
 }
 
+/* Two elements in the halves of a word. */
+#if defined(AORTA_CUDA)
+DEVICE uint32_t pack(float low, float high, bf16) {
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+DEVICE uint32_t pack(float low, float high, fp16) {
+    uint32_t word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+#else
+template <typename T> DEVICE uint32_t pack(float low, float high, T) {
+    return from_float<T>(low).bits | (uint32_t)from_float<T>(high).bits << 16;
+}
+#endif
+DEVICE void unpack(uint32_t word, float *low, float *high, bf16) {
+    *low = float_of_bits(word << 16);
+    *high = float_of_bits(word & 0xFFFF0000u);
+}
+DEVICE void unpack(uint32_t word, float *low, float *high, fp16) {
+    *low = to_float(fp16{(uint16_t)word});
+    *high = to_float(fp16{(uint16_t)(word >> 16)});
+}
+
 /* Eight elements from memory that is aligned to 16 bytes. */
-template <typename T> DEVICE void load_aligned(const T *from, float value[8]) {
-    T element[8];
-    for (size_t i = 0; i < sizeof element / 16; i++) {
-        const bytes16 part = reinterpret_cast<const bytes16 *>(from)[i];
-        copy_bytes(reinterpret_cast<char *>(element) + 16 * i, &part, 16);
-    }
+template <typename T> DEVICE void open_words(const bytes16 *part, float value[8], T type) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) value[i] = to_float(element[i]);
+    for (int i = 0; i < 4; i++) unpack(part->word[i], &value[2 * i], &value[2 * i + 1], type);
+}
+DEVICE void open_words(const bytes16 *part, float value[8], float) {
+    copy_bytes(value, part, 32);
+}
+template <typename T> DEVICE void load_aligned(const T *from, float value[8]) {
+    bytes16 part[sizeof(T) / 2];
+    for (size_t i = 0; i < sizeof(T) / 2; i++) part[i] = reinterpret_cast<const bytes16 *>(from)[i];
+    open_words(part, value, T());
 }
 template <typename T> DEVICE void store_aligned(T *to, const float value[8]) {
-    T element[8];
+    bytes16 part;
 #pragma unroll
-    for (int i = 0; i < 8; i++) element[i] = from_float<T>(value[i]);
-    for (size_t i = 0; i < sizeof element / 16; i++) {
+    for (int i = 0; i < 4; i++) part.word[i] = pack(value[2 * i], value[2 * i + 1], T());
+    *reinterpret_cast<bytes16 *>(to) = part;
+}
+DEVICE void store_aligned(float *to, const float value[8]) {
+    for (int i = 0; i < 2; i++) {
         bytes16 part;
-        copy_bytes(&part, reinterpret_cast<char *>(element) + 16 * i, 16);
+        copy_bytes(&part, value + 4 * i, 16);
         reinterpret_cast<bytes16 *>(to)[i] = part;
     }
 }
@@ -122,10 +154,7 @@ template <typename T> DEVICE chunk<T> load_chunk(const T *from) {
     return c;
 }
 template <typename T> DEVICE void open_chunk(const chunk<T> &c, float value[8]) {
-    T element[8];
-    copy_bytes(element, &c, sizeof element);
-#pragma unroll
-    for (int i = 0; i < 8; i++) value[i] = to_float(element[i]);
+    open_words(c.part, value, T());
 }
 
 /* The first `count` of eight elements, from memory aligned in any way; the others read as 0 and are not written. */

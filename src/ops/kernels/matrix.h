@@ -96,16 +96,6 @@ DEVICE void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2],
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-DEVICE uint32_t pack(float low, float high, bf16) {
-    uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
-DEVICE uint32_t pack(float low, float high, fp16) {
-    uint32_t word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
 /* All ones in the halves of a word that have their top bit set. */
 DEVICE uint32_t halves_by_sign(uint32_t word) {
     uint32_t halves;
@@ -127,9 +117,6 @@ DEVICE void copies_wait() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 #elif defined(AORTA_EMULATOR)
-template <typename T> DEVICE uint32_t pack(float low, float high, T) {
-    return from_float<T>(low).bits | (uint32_t)from_float<T>(high).bits << 16;
-}
 DEVICE uint32_t halves_by_sign(uint32_t word) {
     return (word >> 15 & 0x10001u) * 0xFFFFu;
 }

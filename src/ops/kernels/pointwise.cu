@@ -39,22 +39,27 @@ KERNEL(AORTA_POINTWISE_THREADS, add, aorta_cast_args) {
     store8_any(a.to, a.to_dtype, first, count, to);
 }
 
-/* Φ(x) and φ(x) from one exponential, as src/ops/cpu/math.h has it. */
-DEVICE void normal_distribution(float x, float *cdf, float *density) {
-    const float t = x < 0.0f ? -x : x;
-    const float e = fast_exp2(-0.5f * 1.44269504088896341f * t * t);
-    const float tail = aorta_normal_tail(fast_reciprocal(1.0f + 0.21f * t)) * e;
-    *cdf = x < 0.0f ? tail : 1.0f - tail;
-    *density = 0.398942280401432678f * e;
+/* Φ(−t) over e^(−t²/2), as exactly as a result of type T tells. */
+DEVICE float normal_tail(float t, float) {
+    return aorta_normal_tail(fast_reciprocal(1.0f + 0.21f * t));
+}
+template <typename T> DEVICE float normal_tail(float t, T) {
+    return aorta_normal_tail_short(fast_reciprocal(1.0f + 0.255f * t));
 }
 
-/* GELU of x, or with BACKWARD its slope there times dy; both before dropout. */
-template <bool BACKWARD> DEVICE void gelu_values(const float x[8], float value[8]) {
+/* GELU of x, or with BACKWARD its slope there times dy; both before dropout. With t = |x| and the tail Φ(−t), GELU is
+ * max(x, 0) − t·Φ(−t), and its slope Φ(−t) − t·φ(t), or 1 less that right of 0. */
+template <typename T, bool BACKWARD> DEVICE void gelu_values(const float x[8], float value[8]) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        float cdf, density;
-        normal_distribution(x[i], &cdf, &density);
-        value[i] = BACKWARD ? value[i] * (cdf + x[i] * density) : x[i] * cdf;
+        const float t = x[i] < 0.0f ? -x[i] : x[i], e = fast_exp2(-0.5f * 1.44269504088896341f * t * t);
+        const float tail = normal_tail(t, T());
+        if constexpr (BACKWARD) {
+            const float slope = (tail - 0.398942280401432678f * t) * e;
+            value[i] *= x[i] < 0.0f ? slope : 1.0f - slope;
+        } else {
+            value[i] = (x[i] > 0.0f ? x[i] : 0.0f) - t * (tail * e);
+        }
     }
 }
 
@@ -64,7 +69,7 @@ DEVICE void gelu_part(const aorta_gelu_args &a, const dropout &drop, int64_t fir
     float x[8], value[8];
     load8((const T *)a.x + first, count, x);
     if (BACKWARD) load8((const T *)a.dy + first, count, value);
-    gelu_values<BACKWARD>(x, value);
+    gelu_values<T, BACKWARD>(x, value);
     dropout_apply(drop, first, value);
     store8((T *)a.out + first, count, value);
 }
@@ -89,7 +94,7 @@ DEVICE void gelu_whole(const aorta_gelu_args &a, const dropout &drop, int64_t fi
         float at[8], value[8];
         open_chunk(x[c], at);
         if (BACKWARD) open_chunk(dy[c], value);
-        gelu_values<BACKWARD>(at, value);
+        gelu_values<T, BACKWARD>(at, value);
         if (drop.threshold) dropout_apply_block(drop, samples[c], value);
         store_aligned((T *)a.out + first + c * AORTA_TILE, value);
     }
@@ -145,7 +150,7 @@ DEVICE void gelu_backward_rows(const aorta_gelu_args &a, const dropout &drop, in
                     load8(x + at, count, in);
                     load8(dy + at, count, value);
                 }
-                gelu_values<true>(in, value);
+                gelu_values<T, true>(in, value);
                 if constexpr (WHOLE) {
                     if (drop.threshold)
                         dropout_apply_block(drop, dropout_block(drop, (uint64_t)(at + column) / 8), value);
