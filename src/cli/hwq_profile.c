@@ -183,6 +183,31 @@ static aorta_status read_recording(const struct aorta_hwq_profile *profile) {
     return status;
 }
 
+/* "--output", "--output=x" and "-o" are all the option "output" with the letter o. */
+static bool is_option(const char *word, const char *name, char letter) {
+    const size_t length = strlen(name);
+    if (letter && word[0] == '-' && word[1] == letter) return true;
+    return !strncmp(word, "--", 2) && !strncmp(word + 2, name, length) &&
+           (word[2 + length] == '\0' || word[2 + length] == '=');
+}
+
+/* Options that this command gives to the run itself would be overruled without a word. */
+static aorta_status check_words(const struct aorta_hwq_profile *profile) {
+    for (char *const *word = profile->words + 1; *word; word++) {
+        if (is_option(*word, "device", 0))
+            return AORTA_ERROR(AORTA_USAGE,
+                               "%s stands behind the workload: the device is chosen before it, as in "
+                               "aorta hwq profile --device cuda:0 %s",
+                               *word, profile->words[0]);
+        if (profile->agreement && (is_option(*word, "output", 'o') || is_option(*word, "stamps", 0)))
+            return AORTA_ERROR(AORTA_USAGE,
+                               "%s behind the workload: --agreement writes these files itself; --output DIR "
+                               "before the workload keeps them",
+                               *word);
+    }
+    return NULL;
+}
+
 static aorta_status profile_or_read(struct aorta_hwq_profile *profile) {
     if (profile->traces.count && profile->words[0])
         return AORTA_ERROR(AORTA_USAGE, "--trace reads a recording; it takes no workload (\"%s\")", profile->words[0]);
@@ -191,6 +216,7 @@ static aorta_status profile_or_read(struct aorta_hwq_profile *profile) {
     if (profile->traces.count) return read_recording(profile);
     if (!profile->words[0])
         return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");
+    AORTA_TRY(check_words(profile));
     return run(profile);
 }
 

@@ -224,6 +224,11 @@ static void mistakes(void **state) {
     expect("--trace " TRACES "/rocprof_results.json moe", 2,
            "--trace reads a recording; it takes no workload (\"moe\")");
     expect("--trace " TRACES "/rocprof_results.json --agreement", 2, "--agreement needs a run");
+    expect("--device hip moe --device cuda:1", 2,
+           "the device is chosen before it, as in aorta hwq profile --device cuda:0 moe");
+    expect("--device hip --agreement moe -o x.json", 2,
+           "-o behind the workload: --agreement writes these files itself");
+    expect("--device hip --agreement moe --stamps=x", 2, "--stamps=x behind the workload");
     setenv("STATUS", "7", 1);
     plant(0, 0, "workload");
     expect("--device hip moe", 1, "the workload ended with exit code 7");

@@ -125,11 +125,16 @@ def percent(value):
     return "null" if value is None else f"{100 * value:+.1f}%"
 
 
+def relative(value, reference):
+    return value / reference - 1 if value is not None and reference else None
+
+
 def agreement(visit):
     for workload in AGREEMENT:
         name = f"agreement_{workload}"
-        status = visit.aorta(name, ["hwq", "profile", "--agreement", "--json", "--output", visit.file(name + "_files"),
-                                    *visit.words(workload, ["--streams", "8", "--iterations", "20"])])
+        status = visit.aorta(name, ["hwq", "profile", "--agreement", "--json", "--device", visit.options.device,
+                                    "--output", visit.file(name + "_files"), workload, "--streams", "8",
+                                    "--iterations", "20"])
         found = visit.load(name)
         if status is None or not found:
             visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
@@ -141,7 +146,7 @@ def agreement(visit):
         for kind in ("intra_stream", "inter_stream"):
             every = both[kind]
             visit.say(f"{workload:<19} {kind[:5]}  all: stamped {micro(every['stamped_us'])} recorded "
-                      f"{micro(every['recorded_us'])} us ({percent(every['difference'])})")
+                      f"{micro(every['recorded_us'])} us ({percent(relative(every['stamped_us'], every['recorded_us']))})")
             if not same:
                 continue
             one = same[kind]
