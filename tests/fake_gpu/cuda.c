@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 #include "fake_gpu/fake_gpu.h"
+#include "fake_gpu/held.h"
 #include "fake_gpu/queues.h"
 #include "ops/kernels.h"
 
@@ -223,7 +224,10 @@ int cuDevicePrimaryCtxRelease_v2(int handle) {
     int wanted = check(__func__); /* what is destroyed is gone all the same */
     (void)handle;
     pthread_mutex_lock(&lock);
-    if (--context_count == 0) aorta_device_close(device);
+    if (--context_count == 0) {
+        fake_held_end();
+        aorta_device_close(device);
+    }
     pthread_mutex_unlock(&lock);
     return wanted;
 }
@@ -430,12 +434,15 @@ EXPORT int cuEventCreate(void **event, unsigned flags);
 int cuEventCreate(void **event, unsigned flags) {
     ENTER();
     (void)flags;
-    return translate(aorta_event_create(device, (struct aorta_event **)event));
+    int result = translate(aorta_event_create(device, (struct aorta_event **)event));
+    if (!result) fake_hold(*event);
+    return result;
 }
 
 EXPORT int cuEventDestroy_v2(void *event);
 int cuEventDestroy_v2(void *event) {
     int wanted = check(__func__); /* what is destroyed is gone all the same */
+    fake_let_go(event);
     aorta_event_destroy(event);
     return wanted;
 }
@@ -659,6 +666,7 @@ int cuModuleLoadData(void **module, const void *image) {
     if (strncmp(image, "fake code\n", 10) != 0) return INVALID_IMAGE;
     struct module *made = calloc(1, sizeof *made);
     made->text = strdup(image);
+    fake_hold(made);
     *module = made;
     return 0;
 }
@@ -667,6 +675,7 @@ EXPORT int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
     int wanted = check(__func__); /* what is destroyed is gone all the same */
     struct module *gone = module;
+    fake_let_go(gone);
     while (gone->functions) {
         struct function *function = gone->functions;
         gone->functions = function->next;
