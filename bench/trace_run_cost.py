@@ -2,12 +2,17 @@
 """What `aorta trace run` costs a PyTorch job, part by part.
 
     trace_run_cost.py --aorta BIN/aorta --script torch_fsdp2.py --config default.yaml [--gpus N] [--rounds R]
-                      [--only processes parts settings] [--out FILE.json]
+                      [--only processes stages parts settings] [--out FILE.json]
 
-Three measurements, for three questions:
+Four measurements, for four questions:
 
 * processes: what does a user pay? The job as it is, with `--record kernels`, and with everything, by turns, each in a
   process of its own; the figures are those that the script prints.
+* stages: what costs it, the recording or being there at all? Processes that take turns: the job as it is; the library
+  loaded and CUPTI never opened; opened; its subscription taken and given back; callbacks registered and nothing enabled;
+  kernels only; everything; the window to record over before the steps that are timed, with CUPTI finalized and with it
+  left in; the window still ahead; and PyTorch's own profiler around the steps, as the best known tool. As many rounds
+  as fit into --seconds (150), at least one, at most --rounds; --ways chooses some.
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
   calls torch.distributed.destroy_process_group), its step runs on, and CUPTI is told by turns to record nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
@@ -16,7 +21,7 @@ Three measurements, for three questions:
   (SETTINGS below), each in a process of its own, to be compared with the parts.
 
 Steps are measured twice: each one followed by a synchronisation (median), and in a row (mean). With default.yaml on one
-H100 about three minutes. Exit status 1 when a job fails; the aim (3%) is only reported.
+H100 about six minutes. Exit status 1 when a job fails; the aim (3%) is only reported.
 """
 import argparse
 import collections
@@ -32,6 +37,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 AIM = 1.03
@@ -40,6 +46,22 @@ SETTLE_STEPS, SYNCHRONISED_STEPS, PIPELINED_STEPS = 2, 8, 8
 # CUpti_ActivityKind, CUpti_ActivityAttribute
 KERNEL, MEMCPY, MEMSET, MEMCPY_PEER = 10, 1, 2, 22
 HOST_PINNED = 8
+
+# name: arguments of `aorta trace run` (None: without it), environment of the library, words that must be printed
+RECORDED = "aorta trace run: rank 0: process"
+STAGES = {
+    "plain": (None, {}, ""),
+    "loaded": ([], {"AORTA_TRACE_STAGE": "loaded"}, "AORTA_TRACE_STAGE=loaded"),
+    "opened": ([], {"AORTA_TRACE_STAGE": "opened"}, "AORTA_TRACE_STAGE=opened"),
+    "subscribed": ([], {"AORTA_TRACE_STAGE": "subscribed"}, "AORTA_TRACE_STAGE=subscribed"),
+    "registered": ([], {"AORTA_TRACE_STAGE": "registered"}, "AORTA_TRACE_STAGE=registered"),
+    "kernels": (["--record", "kernels"], {}, RECORDED),
+    "all": (["--record", "all"], {}, RECORDED),
+    "over": (["--duration", "0.3"], {}, "initialised CUDA|as --duration says"),
+    "over-attached": (["--duration", "0.3"], {"AORTA_TRACE_DETACH": "0"}, "initialised CUDA|as --duration says"),
+    "ahead": (["--delay", "600"], {}, "initialised CUDA"),
+    "torch.profiler": (None, {}, r"torch\.profiler recorded [1-9]"),
+}
 
 # What is recorded in each turn; each has all of those before it.
 PARTS = ["nothing", "kernels", "copies and fills", "launches by the runtime", "launches by the driver",
@@ -165,6 +187,35 @@ def inside(plan, words):
     runpy.run_path(words[0], run_name="__main__")
 
 
+def profiled(words):
+    """The job with PyTorch's profiler, recording CUDA's side, from the end of its warm-up until all steps are timed."""
+    import torch
+    import torch.distributed as dist
+
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    profiler = torch.profiler.profile(activities=activities)
+    started = []
+    barrier, end = dist.barrier, dist.destroy_process_group
+
+    def start_at_first(*arguments, **named):
+        barrier(*arguments, **named)
+        if not started:
+            started.append(True)
+            profiler.start()
+
+    def stop_first(*arguments, **named):
+        profiler.stop()
+        results = getattr(profiler.profiler, "kineto_results", None)
+        count = len(results.events()) if results else len(profiler.events())
+        print(f"torch.profiler recorded {count} events", flush=True)
+        end(*arguments, **named)
+
+    dist.barrier, dist.destroy_process_group = start_at_first, stop_first
+    sys.argv = words
+    sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+    runpy.run_path(words[0], run_name="__main__")
+
+
 # ---- outside ----
 
 def free_port():
@@ -190,6 +241,14 @@ def run(command, environment):
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}: {' '.join(command)}\n{output[-2000:]}")
     return output
+
+
+def step_times(output):
+    """(synchronised, pipelined) in ms, as the script prints them."""
+    found = re.search(r"step_ms_p50=([\d.]+) step_ms_pipelined=([\d.]+)", output)
+    if not found:
+        raise RuntimeError(f"the script printed no step time: {output[-1000:]}")
+    return float(found.group(1)), float(found.group(2))
 
 
 def check_recorded(output):
@@ -240,10 +299,7 @@ def processes(options):
             output = run(command, environment)
             if way != "plain":
                 check_recorded(output)
-            found = re.search(r"step_ms_p50=([\d.]+) step_ms_pipelined=([\d.]+)", output)
-            if not found:
-                raise RuntimeError(f"the script printed no step time: {output[-1000:]}")
-            times[way].append((float(found.group(1)), float(found.group(2))))
+            times[way].append(step_times(output))
     print(f"processes: {options.rounds} of each, {options.steps} steps synchronised, as many pipelined")
     for which, title in enumerate(("synchronised", "pipelined")):
         plain = statistics.median(taken[which] for taken in times["plain"])
@@ -257,7 +313,68 @@ def processes(options):
     return times
 
 
+def one_stage(options, way):
+    """Times of one process and the line that `aorta trace run` said about it."""
+    arguments, variables, expected = STAGES[way]
+    words = [options.script, options.config, f"mode={options.mode}", f"steps={options.steps}"]
+    if way == "torch.profiler":
+        words = [os.path.abspath(__file__), "--profiled", *words]
+    command, environment = job(options, words, variables)
+    if arguments is not None:
+        command = [options.aorta, "trace", "run", *arguments, "--", *command]
+    output = run(command, environment)
+    if not re.search(expected, output):
+        raise RuntimeError(f'expected "{expected}" in: {output[-1500:]}')
+    said = re.search(rf".*({expected}).*", output) if expected else None
+    return step_times(output), said.group(0).strip() if said else ""
+
+
+def show_stages(times, said):
+    if not times["plain"]:
+        print("  nothing to compare with: the job alone did not run")
+        return
+    for which, title in enumerate(("synchronised", "pipelined")):
+        plain = statistics.median(one[which] for one in times["plain"])
+        for way, taken in times.items():
+            if not taken:
+                continue
+            middle = statistics.median(one[which] for one in taken)
+            each = " ".join(f"{one[which]:.3f}" for one in taken)
+            print(f"  {title:14} {way:20} {middle:8.3f} ms {middle / plain - 1:+7.2%}   each {each}")
+    for way, line in said.items():
+        print(f"  {way}: {line}")
+
+
+def stages(options):
+    chosen = [way for way in STAGES if way in ("plain", *options.ways)]
+    times, said, failed = {way: [] for way in chosen}, {}, {}
+    begin, longest, done = time.monotonic(), 0.0, 0
+    while done < options.rounds and (not done or time.monotonic() - begin + longest <= options.seconds):
+        since = time.monotonic()
+        for way in chosen if done % 2 == 0 else chosen[::-1]:
+            if way in failed:
+                continue
+            try:
+                taken, line = one_stage(options, way)
+                times[way].append(taken)
+                said[way] = line
+            except (RuntimeError, subprocess.TimeoutExpired) as error:  # one way that fails must not hide the others
+                failed[way] = f"{error}"
+                traceback.print_exc()
+        longest = max(longest, time.monotonic() - since)
+        done += 1
+    print(f"stages: {done} processes of each, {options.steps} steps synchronised, as many pipelined, "
+          f"{time.monotonic() - begin:.0f} s")
+    show_stages(times, {way: line for way, line in said.items() if line})
+    for way, error in failed.items():
+        print(f"  {way} FAILED: {error}")
+    sys.stdout.flush()
+    return {"times": times, "failed": failed, "said": said}
+
+
 def main():
+    if sys.argv[1:2] == ["--profiled"]:
+        return profiled(sys.argv[2:])
     if sys.argv[1:2] == ["--inside"]:
         with open(sys.argv[2], encoding="utf-8") as file:
             return inside(json.load(file), sys.argv[3:])
@@ -270,7 +387,10 @@ def main():
     parser.add_argument("--turns", type=int, default=6, help="rounds of turns within a process")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--mode", default="fsdp2")
-    measurements = ["processes", "parts", "settings"]
+    parser.add_argument("--seconds", type=float, default=150, help="of the stages: no further round begins that would "
+                                                                   "end later")
+    parser.add_argument("--ways", nargs="+", choices=STAGES, default=list(STAGES), help="stages to measure; plain always")
+    measurements = ["processes", "stages", "parts", "settings"]
     parser.add_argument("--only", nargs="+", choices=measurements, default=measurements)
     parser.add_argument("--out", help="all samples as JSON")
     options = parser.parse_args()
@@ -278,6 +398,8 @@ def main():
     samples = {}
     if "processes" in options.only:
         samples["processes"] = processes(options)
+    if "stages" in options.only:
+        samples["stages"] = stages(options)
     if "parts" in options.only:
         samples["parts"] = parts(options, "parts", options.turns, PARTS, {}, {}, 0)
     if "settings" in options.only:
@@ -290,7 +412,7 @@ def main():
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(samples, file, indent=1)
-    return 0
+    return 1 if samples.get("stages", {}).get("failed") else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 enum {
-    AORTA_CUPTI_OLDEST = 19, /* cuptiGetVersion of CUDA 12.0 */
+    AORTA_CUPTI_OLDEST = 19,   /* cuptiGetVersion of CUDA 12.0 */
+    AORTA_CUPTI_DETACHES = 24, /* of CUDA 12.6: cuptiFinalize is safe beside graphs */
 
     AORTA_CUPTI_KIND_MEMCPY = 1,
     AORTA_CUPTI_KIND_MEMSET = 2,

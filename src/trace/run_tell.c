@@ -35,7 +35,10 @@ static bool still_runs(const struct aorta_spool_facts *facts) {
 }
 
 static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text *out) {
-    double until_s = seconds_before(facts->process.start_ns, facts->head.last_ns);
+    int64_t begun_ns = facts->head.begun_ns ? facts->head.begun_ns : facts->process.start_ns;
+    double until_s = seconds_before(begun_ns, facts->head.last_ns);
+    double delay_s = seconds_before(facts->process.start_ns, begun_ns);
+    if (delay_s >= 0.1) aorta_text_printf(out, "; recording began %.1f s after CUDA's start", delay_s);
     switch (facts->head.state) {
     case AORTA_SPOOL_RECORDING:
         if (still_runs(facts))
@@ -128,7 +131,8 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
         return;
     default:
         put_command(facts, out);
-        aorta_text_puts(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded\n");
+        aorta_text_printf(out, " initialised CUDA, but no kernel, copy or fill ended while it was recorded%s%s\n",
+                          facts->note[0] ? "; " : "", facts->note);
         return;
     }
 }

@@ -45,7 +45,8 @@ struct aorta_spool_head {
     uint64_t unfinished; /* records without times: work that was under way at the end */
     int64_t last_ns;     /* when records last arrived; 0: never */
     uint64_t written;    /* bytes of whole records */
-    uint64_t padding[2];
+    int64_t begun_ns;    /* when recording began; 0: not yet, or a file from before this was told */
+    uint64_t padding;
 };
 
 struct aorta_spool_record {

@@ -31,7 +31,10 @@ static struct {
     uint64_t (*clock)(void);
     uint8_t enabled[KIND_COUNT];
     uint8_t calls[2][CALL_COUNT]; /* [RUNTIME?][number]: enabled one by one */
-    int subscribers, lent, flushes, attribute;
+    int subscribers, lent, flushes, attribute, uses, finalized;
+    void (*event)(void *, uint32_t, uint32_t, const void *); /* of the subscriber */
+    void *event_user;
+    uint8_t domains[8];
     uint8_t *buffer; /* being filled */
     size_t size, used;
     int unfinished; /* records in it */
@@ -49,6 +52,8 @@ EXPORT uint32_t cuptiGetResultString(uint32_t result, const char **string);
 EXPORT uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint32_t, uint32_t, const void *),
                                void *user);
 EXPORT uint32_t cuptiUnsubscribe(void *subscriber);
+EXPORT uint32_t cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain);
+EXPORT uint32_t cuptiFinalize(void);
 EXPORT uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete);
 EXPORT uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void));
 EXPORT uint32_t cuptiActivityEnable(uint32_t kind);
@@ -75,12 +80,16 @@ uint32_t cuptiGetResultString(uint32_t result, const char **string) {
 }
 
 uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint32_t, uint32_t, const void *), void *user) {
-    (void)user;
     if (refusal_of(__func__)) return refusal_of(__func__);
     if (!callback) return INVALID_PARAMETER;
     pthread_mutex_lock(&cupti.lock);
     bool taken = cupti.subscribers > 0;
     cupti.subscribers += !taken;
+    cupti.uses |= FAKE_CUPTI_SUBSCRIBED;
+    if (!taken) {
+        cupti.event = callback;
+        cupti.event_user = user;
+    }
     pthread_mutex_unlock(&cupti.lock);
     if (taken) return MULTIPLE_SUBSCRIBERS;
     *subscriber = &cupti;
@@ -91,8 +100,33 @@ uint32_t cuptiUnsubscribe(void *subscriber) {
     pthread_mutex_lock(&cupti.lock);
     bool there = subscriber == &cupti && cupti.subscribers > 0;
     cupti.subscribers -= there;
+    memset(cupti.domains, 0, sizeof cupti.domains);
     pthread_mutex_unlock(&cupti.lock);
     return there ? SUCCESS : INVALID_PARAMETER;
+}
+
+uint32_t cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    if (subscriber != &cupti || !cupti.subscribers || domain >= sizeof cupti.domains) return INVALID_PARAMETER;
+    pthread_mutex_lock(&cupti.lock);
+    cupti.domains[domain] = on != 0;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+/* Another's subscription would go with it, so whoever does that is told. */
+uint32_t cuptiFinalize(void) {
+    if (cupti.subscribers) return MULTIPLE_SUBSCRIBERS;
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    pthread_mutex_lock(&cupti.lock);
+    memset(cupti.enabled, 0, sizeof cupti.enabled);
+    memset(cupti.calls, 0, sizeof cupti.calls);
+    cupti.request = NULL;
+    cupti.complete = NULL;
+    cupti.uses = 0;
+    cupti.finalized++;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
 }
 
 uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete) {
@@ -100,6 +134,7 @@ uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_func
     pthread_mutex_lock(&cupti.lock);
     cupti.request = request;
     cupti.complete = complete;
+    cupti.uses |= FAKE_CUPTI_REGISTERED;
     pthread_mutex_unlock(&cupti.lock);
     return SUCCESS;
 }
@@ -127,6 +162,7 @@ static uint32_t switch_kind(uint32_t kind, uint8_t on) {
     log_switch(kind, on);
     pthread_mutex_lock(&cupti.lock);
     cupti.enabled[kind] = on;
+    if (on) cupti.uses |= FAKE_CUPTI_ENABLED;
     if (kind == DRIVER || kind == RUNTIME) memset(cupti.calls[kind == RUNTIME], on, CALL_COUNT);
     pthread_mutex_unlock(&cupti.lock);
     return SUCCESS;
@@ -171,6 +207,7 @@ uint32_t cuptiActivityFlushAll(uint32_t flag) {
     if (refusal_of(__func__)) return refusal_of(__func__);
     pthread_mutex_lock(&cupti.lock);
     cupti.flushes++;
+    cupti.uses |= FAKE_CUPTI_FLUSHED;
     if (flag || !cupti.unfinished) give_back();
     pthread_mutex_unlock(&cupti.lock);
     return SUCCESS;
@@ -323,6 +360,20 @@ static void put_activity(uint8_t *record, const struct fake_activity *activity) 
     }
 }
 
+/* As the library does, on the thread that calls: at the beginning of a call of CUDA's, and at its end. */
+static void tell_of_call(const struct fake_activity *activity) {
+    bool runtime = activity->kind == RUNTIME;
+    if (!runtime && activity->kind != DRIVER) return;
+    for (uint32_t site = 0; site < 2; site++) {
+        pthread_mutex_lock(&cupti.lock);
+        uint32_t domain = runtime ? 2 : 1;
+        void (*event)(void *, uint32_t, uint32_t, const void *) = cupti.domains[domain] ? cupti.event : NULL;
+        void *user = cupti.event_user;
+        pthread_mutex_unlock(&cupti.lock);
+        if (event) event(user, domain, activity->call, &site);
+    }
+}
+
 static void record_activity(const struct fake_activity *activity) {
     pthread_mutex_lock(&cupti.lock);
     if (wanted(activity)) {
@@ -336,6 +387,7 @@ static void record_activity(const struct fake_activity *activity) {
         }
     }
     pthread_mutex_unlock(&cupti.lock);
+    tell_of_call(activity);
 }
 
 static void finish(void) {
@@ -372,12 +424,14 @@ static int lent(void) {
     return cupti.lent;
 }
 
-/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result. */
+/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
+ */
 static __attribute__((constructor)) void read_environment(void) {
     const char *wish = getenv("FAKE_CUPTI_REFUSE"), *colon = wish ? strchr(wish, ':') : NULL;
     if (!colon) return;
     snprintf(cupti.refused, sizeof cupti.refused, "%.*s", (int)(colon - wish), wish);
     cupti.refusal = (uint32_t)atoi(colon + 1);
+    if (strcmp(cupti.refused, "version") == 0) cupti.version = cupti.refusal;
 }
 
 static int flushes(void) {
@@ -391,6 +445,20 @@ static int attribute(void) {
     return cupti.attribute;
 }
 
+static int uses(void) {
+    pthread_mutex_lock(&cupti.lock);
+    int value = cupti.uses;
+    pthread_mutex_unlock(&cupti.lock);
+    return value;
+}
+
+static int finalized(void) {
+    pthread_mutex_lock(&cupti.lock);
+    int value = cupti.finalized;
+    pthread_mutex_unlock(&cupti.lock);
+    return value;
+}
+
 static void reset(void) {
     refuse(NULL, 0);
     finish();
@@ -399,7 +467,8 @@ static void reset(void) {
 }
 
 EXPORT const struct fake_cupti *fake_cupti(void) {
-    static const struct fake_cupti functions = {record_activity, finish, refuse,  set_version, now,  enabled,
-                                                subscribers,     lent,   flushes, attribute,   reset};
+    static const struct fake_cupti functions = {
+        record_activity, finish,    refuse, set_version, now,  enabled, subscribers, lent,
+        flushes,         attribute, uses,   finalized,   reset};
     return &functions;
 }

@@ -22,6 +22,13 @@ struct fake_activity {
     uint32_t marker, flags; /* CUpti_ActivityMarker2: id, CUpti_ActivityFlag */
 };
 
+enum fake_cupti_use {
+    FAKE_CUPTI_SUBSCRIBED = 1,
+    FAKE_CUPTI_REGISTERED = 2,
+    FAKE_CUPTI_ENABLED = 4,
+    FAKE_CUPTI_FLUSHED = 8
+};
+
 struct fake_cupti {
     void (*record)(const struct fake_activity *activity);  /* from any thread */
     void (*finish)(void);                                  /* ends the unfinished: times are taken from the records */
@@ -33,6 +40,8 @@ struct fake_cupti {
     int (*lent)(void);      /* buffers that the client gave and has not back */
     int (*flushes)(void);   /* calls of cuptiActivityFlushAll */
     int (*attribute)(void); /* what was set last, + 1, before callbacks were registered; 0: none */
+    int (*uses)(void);      /* enum fake_cupti_use, since the start or the last cuptiFinalize */
+    int (*finalized)(void); /* calls of cuptiFinalize */
     void (*reset)(void);
 };
 

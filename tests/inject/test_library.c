@@ -1,5 +1,6 @@
 /* The injected library in programs that end well, badly, fork, replace themselves, or profile themselves. */
 #include "check.h"
+#include "fake_cupti/fake_cupti.h"
 #include "recording.h"
 #include "trace/inject/settings.h"
 
@@ -397,6 +398,113 @@ static void a_delay_and_a_duration_are_kept(void **state) {
     recording_close(&r);
 }
 
+/* ---- what is touched when ---- */
+
+static void stages_go_as_far_as_they_say(void **state) {
+    (void)state;
+    static const struct {
+        const char *stage;
+        int uses;
+        bool opened;
+    } rows[] = {{"loaded", 0, false},
+                {"opened", 0, true},
+                {"subscribed", FAKE_CUPTI_SUBSCRIBED, true},
+                {"registered", FAKE_CUPTI_SUBSCRIBED | FAKE_CUPTI_REGISTERED, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct recording r;
+        const struct aorta_trace_run_variable stage[] = {{AORTA_INJECT_STAGE, rows[i].stage}, {0}};
+        recording_open(&r);
+        recording_run(&r, "used", 150, stage);
+        assert_int_equal(r.result.exit_code, rows[i].uses);
+        assert_int_equal(r.record.traces.count, 0);
+        const struct aorta_trace_run_process *process = only_process(&r, AORTA_SPOOL_ENDED);
+        assert_int_equal(process->facts.process.cupti, rows[i].opened ? 130001 : 0);
+        assert_int_equal(process->facts.head.begun_ns, 0);
+        expect_words(&r, "AORTA_TRACE_STAGE=");
+        expect_words(&r, rows[i].stage);
+        recording_close(&r);
+    }
+    struct recording r;
+    const struct aorta_trace_run_variable last[] = {{AORTA_INJECT_STAGE, "recording"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "normal", 0, last);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
+static void cupti_is_not_touched_before_its_time(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable late[] = {{AORTA_INJECT_DELAY, "60000"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "used", 200, late);
+    assert_int_equal(r.result.exit_code, 0);
+    recording_close(&r);
+}
+
+static void a_late_recording_says_when_it_began(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable late[] = {{AORTA_INJECT_DELAY, "200"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "windowed", 400, late); /* the first steps are too early */
+    only_process(&r, AORTA_SPOOL_ENDED);
+    struct recorded sums = recorded_of(r.record.traces.items[0]);
+    assert_int_equal(sums.kernels, STEPS);
+    int64_t delay_ns = r.record.processes[0].facts.head.begun_ns - r.record.processes[0].facts.process.start_ns;
+    assert_true(delay_ns >= 190000000 && delay_ns < 5000000000);
+    expect_words(&r, "recording began 0.");
+    recording_close(&r);
+}
+
+static void cupti_leaves_when_the_time_is_over(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable brief[] = {{AORTA_INJECT_DURATION, "150"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "windowed", 900, brief);
+    assert_int_equal(r.result.exit_code, 10); /* once, and nothing was called after it */
+    only_process(&r, AORTA_SPOOL_STOPPED);
+    check_steps(r.record.traces.items[0], STEPS);
+    expect_words(&r, "as --duration says");
+    recording_close(&r);
+}
+
+static void cupti_stays_where_it_cannot_leave_or_must_not(void **state) {
+    (void)state;
+    static const struct aorta_trace_run_variable reasons[] = {{"FAKE_CUPTI_REFUSE", "version:23"},
+                                                              {"FAKE_CUPTI_REFUSE", "cuptiEnableDomain:1"},
+                                                              {"FAKE_CUPTI_REFUSE", "cuptiSubscribe:1"},
+                                                              {"FAKE_CUPTI_REFUSE", "cuptiFinalize:1"},
+                                                              {AORTA_INJECT_DETACH, "0"}};
+    static const char *const words[] = {"until CUDA 12.6", "refused to tell of calls", "refused a subscription",
+                                        "cuptiFinalize (1)", "as --duration says"};
+    const int used = FAKE_CUPTI_REGISTERED | FAKE_CUPTI_ENABLED | FAKE_CUPTI_FLUSHED;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        struct recording r;
+        const struct aorta_trace_run_variable brief[] = {{AORTA_INJECT_DURATION, "150"}, reasons[i], {0}};
+        recording_open(&r);
+        recording_run(&r, "windowed", 900, brief);
+        assert_int_equal(r.result.exit_code & ~FAKE_CUPTI_SUBSCRIBED, used);
+        check_steps(r.record.traces.items[0], STEPS);
+        expect_words(&r, words[i]);
+        recording_close(&r);
+    }
+}
+
+static void cupti_is_not_taken_from_another_profiler(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable brief[] = {{AORTA_INJECT_DURATION, "600"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "profiled-windowed", 1200, brief);
+    assert_int_equal(r.result.exit_code, 0);
+    check_steps(r.record.traces.items[0], STEPS);
+    only_process(&r, AORTA_SPOOL_ASIDE);
+    expect_words(&r, "another profiler has CUPTI");
+    recording_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_recorded_whole),
@@ -424,6 +532,12 @@ int main(void) {
         cmocka_unit_test(what_comes_too_fast_is_counted),
         cmocka_unit_test(a_directory_that_cannot_be_written_is_no_harm),
         cmocka_unit_test(a_delay_and_a_duration_are_kept),
+        cmocka_unit_test(stages_go_as_far_as_they_say),
+        cmocka_unit_test(cupti_is_not_touched_before_its_time),
+        cmocka_unit_test(a_late_recording_says_when_it_began),
+        cmocka_unit_test(cupti_leaves_when_the_time_is_over),
+        cmocka_unit_test(cupti_stays_where_it_cannot_leave_or_must_not),
+        cmocka_unit_test(cupti_is_not_taken_from_another_profiler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,8 @@ static const struct {
     ROW(api.set_attribute, "cuptiActivitySetAttribute", false),
     ROW(enable_runtime, "cuptiActivityEnableRuntimeApi", false),
     ROW(enable_driver, "cuptiActivityEnableDriverApi", false),
+    ROW(enable_domain, "cuptiEnableDomain", false),
+    ROW(finalize, "cuptiFinalize", false),
 };
 #undef ROW
 

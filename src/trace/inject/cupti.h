@@ -10,6 +10,8 @@ struct aorta_inject_cupti {
     struct aorta_cupti_api api;                          /* register_clock is not used: see spool_format.h */
     uint32_t (*enable_runtime)(uint32_t id, uint8_t on); /* NULL before CUDA 12.5 */
     uint32_t (*enable_driver)(uint32_t id, uint8_t on);
+    uint32_t (*enable_domain)(uint32_t on, void *subscriber, uint32_t domain);
+    uint32_t (*finalize)(void);
     void *handle;
     char path[1024];
     char tried[1024];         /* what was tried, when nothing was found */

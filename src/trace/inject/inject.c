@@ -16,6 +16,7 @@
 #include "profile/cupti_buffers.h"
 #include "trace/inject/calls.h"
 #include "trace/inject/cupti.h"
+#include "trace/inject/detach.h"
 #include "trace/inject/records.h"
 #include "trace/inject/settings.h"
 
@@ -34,6 +35,7 @@
 
 enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
+enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
 
 /* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
  * killed loses those that are not full. */
@@ -43,7 +45,8 @@ enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
 enum state {
     OFF,     /* not begun, over, or in a child made by fork: buffers are not given out */
     RUNNING, /* the thread looks for records */
-    ASIDE    /* CUPTI is another's: never touched again */
+    ASIDE,   /* CUPTI is another's: never touched again */
+    GONE     /* recording is over and CUPTI has left the process */
 };
 
 /* CUPTI's callbacks, exit handlers and fork handlers carry no argument of ours, and a process has one of each. */
@@ -51,7 +54,12 @@ static struct {
     _Atomic int state;
     _Atomic int64_t lost;
     pid_t owner;
+    bool attached; /* CUPTI knows of us */
     bool enabled;
+    enum aorta_inject_stage stage;
+    struct aorta_inject_detach detach;
+    int64_t over_ns, over_time; /* when recording was over, on the monotonic clock and of day; 0: not yet */
+    bool settled;               /* the last records since then are written */
     struct aorta_inject_cupti cupti;
     struct aorta_cupti_buffers buffers;
     struct aorta_spool spool;
@@ -61,6 +69,7 @@ static struct {
     int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
     int64_t quiet_ns;   /* so long without records until the next look for another profiler */
+    bool threaded;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -96,7 +105,8 @@ static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) 
 
 static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
     (void)context, (void)stream, (void)size;
-    if (bytes && atomic_load(&inject.state) != OFF) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
+    int state = atomic_load(&inject.state);
+    if (bytes && (state == RUNNING || state == ASIDE)) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
 }
 
 /* ---- what is recorded ---- */
@@ -149,6 +159,8 @@ static void enable_calls(void) {
 static void disable_all(void) {
     if (!inject.enabled) return;
     inject.enabled = false;
+    inject.over_ns = aorta_clock_ns();
+    inject.over_time = time_of_day();
     for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
@@ -156,7 +168,9 @@ static void disable_all(void) {
 }
 
 static bool enable_all(void) {
+    if (inject.stage < AORTA_INJECT_RECORDING) return true;
     inject.enabled = true;
+    inject.spool.head.begun_ns = time_of_day();
     inject.arrived_ns = aorta_clock_ns();
     for (int i = 0; i < KIND_COUNT; i++) {
         if (enable_kind(kinds[i].kind, kinds[i].needed) || !kinds[i].needed) continue;
@@ -190,7 +204,7 @@ static bool drain(void) {
     inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
     inject.spool.head.unfinished = inject.records.unfinished;
     if (!any) return false;
-    inject.spool.head.last_ns = time_of_day();
+    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : time_of_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.quiet_ns = QUIET_NS;
     return true;
@@ -228,19 +242,85 @@ static void fetch_finished(void) {
     if (!came || many || aorta_clock_ns() - inject.flushed_ns >= FLUSH_AT_LATEST_NS) fetch(0);
 }
 
-static void keep_to_time(int64_t now_ns) {
-    if (!inject.enabled && now_ns >= inject.begin_ns && inject.spool.head.state == AORTA_SPOOL_RECORDING) enable_all();
-    if (!inject.enabled || !inject.end_ns || now_ns < inject.end_ns) return;
-    fetch(AORTA_CUPTI_FLUSH_FORCED);
+/* Threads that launch side by side then do not wait for each other. CUDA 13 does so by itself; older ones refuse, and
+ * nothing is lost. */
+static void give_each_thread_buffers(void) {
+    uint8_t on = 1;
+    size_t bytes = sizeof on;
+    if (inject.cupti.api.set_attribute)
+        inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
+}
+
+/* What is enabled may be another profiler's by now, which has noticed nothing yet: then it is not ours to disable. */
+static void stop_recording(enum aorta_spool_state state) {
+    char other[64];
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
+        step_aside(other);
+        return;
+    }
     disable_all();
-    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_STOPPED, 0);
+    aorta_spool_set_state(&inject.spool, state, 0);
+}
+
+/* Nothing of CUPTI is touched before its time, so that until then a program runs as fast as alone. */
+static bool attach(void) {
+    char other[64];
+    if (inject.stage < AORTA_INJECT_SUBSCRIBED) return true;
+    inject.attached = true;
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
+        step_aside(other);
+        return false;
+    }
+    if (inject.stage < AORTA_INJECT_REGISTERED) return true;
+    give_each_thread_buffers();
+    uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
+    if (result == AORTA_CUPTI_SUCCESS) return enable_all();
+    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
+                     result);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+    return false;
+}
+
+static void keep_to_time(int64_t now_ns) {
+    if (!inject.attached && now_ns >= inject.begin_ns) attach();
+    if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
+}
+
+static void settle(void) {
+    inject.settled = true;
+    inject.cupti.api.flush(AORTA_CUPTI_FLUSH_FORCED);
+    drain();
+}
+
+/* Work that was under way when recording was over is waited for, then CUPTI is let go. */
+static void let_go(int64_t now_ns) {
+    const char *wish = getenv(AORTA_INJECT_DETACH), *reason = NULL;
+    if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;
+    settle();
+    if (!wish || strcmp(wish, "0") != 0) reason = aorta_inject_detach_ask(&inject.detach, &inject.cupti);
+    if (reason) aorta_spool_note(&inject.spool, time_of_day(), "%s", reason);
+}
+
+static void note_departure(void) {
+    if (!aorta_inject_detach_done(&inject.detach)) return;
+    atomic_store(&inject.state, GONE);
+    uint32_t result = inject.detach.result; /* has no words: CUPTI is not to be called any more */
+    if (result)
+        aorta_spool_note(&inject.spool, time_of_day(), "CUPTI stays in the process: cuptiFinalize (%u)", result);
 }
 
 static void look(void) {
-    keep_to_time(aorta_clock_ns());
-    fetch_finished();
-    if (inject.spool.stopped) disable_all(); /* nobody takes the records any more */
-    look_for_others(inject.quiet_ns);
+    int64_t now_ns = aorta_clock_ns();
+    keep_to_time(now_ns);
+    if (inject.over_ns) {
+        let_go(now_ns);
+    } else if (inject.attached) {
+        fetch_finished();
+        /* Full or failed, as its state says already: nobody takes the records any more. */
+        if (inject.spool.stopped && inject.enabled) stop_recording(inject.spool.head.state);
+        look_for_others(inject.quiet_ns);
+    }
+    note_departure();
     aorta_spool_flush(&inject.spool);
 }
 
@@ -273,6 +353,7 @@ static void *run(void *unused) {
 
 static bool end_thread(void) {
     struct timespec until;
+    if (!inject.threaded) return true;
     pthread_mutex_lock(&inject.lock);
     inject.ending = true;
     pthread_cond_signal(&inject.wake);
@@ -285,11 +366,14 @@ static bool end_thread(void) {
 static void at_exit(void) {
     if (getpid() != inject.owner || atomic_load(&inject.state) == OFF) return;
     if (!end_thread()) return; /* it hangs in CUPTI; what is written stays valid */
-    if (atomic_load(&inject.state) == RUNNING) {
+    int state = atomic_load(&inject.state);
+    if (state == RUNNING) {
         look_for_others((int64_t)inject.flush_ns);
         if (inject.enabled) fetch(AORTA_CUPTI_FLUSH_FORCED);
+        if (inject.over_ns && !inject.settled) settle();
+        aorta_inject_detach_cancel(&inject.detach);
         aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
-    } else {
+    } else if (state == ASIDE) {
         drain();
     }
     atomic_store(&inject.state, OFF);
@@ -318,6 +402,13 @@ static uint32_t parts_wished(void) {
     for (int i = 0; wish && i < AORTA_INJECT_LEVELS; i++)
         if (strcmp(aorta_inject_levels[i].name, wish) == 0) return aorta_inject_levels[i].parts;
     return AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS;
+}
+
+static enum aorta_inject_stage stage_wished(void) {
+    const char *wish = getenv(AORTA_INJECT_STAGE);
+    for (int i = 0; wish && i < AORTA_INJECT_STAGES; i++)
+        if (strcmp(aorta_inject_stages[i], wish) == 0) return (enum aorta_inject_stage)i;
+    return AORTA_INJECT_RECORDING;
 }
 
 static int32_t number_of(const char *const *names) {
@@ -377,48 +468,35 @@ static bool start_thread(void) {
     pthread_sigmask(SIG_BLOCK, &all, &former); /* the thread inherits it: signals are for the program's threads */
     int error = pthread_create(&inject.thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
+    inject.threaded = error == 0;
     if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
     if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
     return error == 0;
 }
 
-/* Threads that launch side by side then do not wait for each other. CUDA 13 does so by itself; older ones refuse, and
- * nothing is lost. */
-static void give_each_thread_buffers(void) {
-    uint8_t on = 1;
-    size_t bytes = sizeof on;
-    if (inject.cupti.api.set_attribute)
-        inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
+/* False: the spool says why there will be no records. */
+static bool open_cupti(void) {
+    bool wanted = inject.stage >= AORTA_INJECT_OPENED;
+    bool found = wanted && aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI));
+    put_process();
+    if (inject.stage < AORTA_INJECT_RECORDING)
+        aorta_spool_note(&inject.spool, time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
+                         aorta_inject_stages[inject.stage]);
+    if (found || !wanted) return true;
+    aorta_spool_note(&inject.spool, time_of_day(), "%s", inject.cupti.tried);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
+    return false;
 }
 
-/* False: the spool says why there will be no records. */
 static bool begin(void) {
-    char other[64];
-    bool found = aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI));
-    put_process();
-    if (!found) {
-        aorta_spool_note(&inject.spool, time_of_day(), "%s", inject.cupti.tried);
-        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
-        return false;
-    }
-    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
-        step_aside(other);
-        return false;
-    }
-    give_each_thread_buffers();
-    uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
-    if (result != AORTA_CUPTI_SUCCESS) {
-        aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
-                         result);
-        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
-        return false;
-    }
+    if (!open_cupti()) return false;
     int64_t buffer_kb = setting(AORTA_INJECT_BUFFER, BUFFER_KB);
     bool sound = buffer_kb >= 1 && buffer_kb <= 16 << 10;
     aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
     /* Now, not on the thread: a graph made before would be recorded without its kernels. */
-    return (inject.begin_ns > aorta_clock_ns() || enable_all()) && start_thread();
+    if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
+    return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
 }
 
 static void start(const char *directory) {
@@ -431,6 +509,7 @@ static void start(const char *directory) {
     inject.arrived_ns = inject.flushed_ns = now_ns;
     inject.quiet_ns = QUIET_NS;
     inject.records.parts = parts_wished();
+    inject.stage = stage_wished();
     int error = aorta_spool_open(&inject.spool, directory, limit);
     if (error) {
         fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,

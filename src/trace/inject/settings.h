@@ -13,6 +13,21 @@
 #define AORTA_INJECT_RECORD "AORTA_TRACE_RECORD"        /* a row of aorta_inject_levels (all) */
 #define AORTA_INJECT_BUFFER "AORTA_TRACE_BUFFER_KB"     /* size of a buffer for CUPTI's records (256) */
 #define AORTA_INJECT_NVTX "AORTA_TRACE_NVTX"            /* 1: ranges of NVTX too */
+#define AORTA_INJECT_DETACH "AORTA_TRACE_DETACH"        /* 0: CUPTI stays when recording is over (1) */
+#define AORTA_INJECT_STAGE "AORTA_TRACE_STAGE"          /* for bench/trace_run_cost.py: enum aorta_inject_stage */
+
+/* How far to go, to see what each stage costs a program. Nothing is recorded before the last. */
+enum aorta_inject_stage {
+    AORTA_INJECT_LOADED,     /* this library, and a file */
+    AORTA_INJECT_OPENED,     /* libcupti is loaded and says its version */
+    AORTA_INJECT_SUBSCRIBED, /* the subscription was taken and given back, to see whether another has it */
+    AORTA_INJECT_REGISTERED, /* CUPTI knows where to get buffers, and the thread runs */
+    AORTA_INJECT_RECORDING,
+    AORTA_INJECT_STAGES
+};
+
+static const char *const aorta_inject_stages[AORTA_INJECT_STAGES] = {"loaded", "opened", "subscribed", "registered",
+                                                                     "recording"};
 
 /* What to record. Kernels, copies and fills always are; calls of the host add to what it costs. */
 enum { AORTA_INJECT_ALL, AORTA_INJECT_LAUNCHES, AORTA_INJECT_KERNELS, AORTA_INJECT_LEVELS };

@@ -384,6 +384,41 @@ static int paced(int number) {
     return while_busy < 88 ? while_busy : 88;
 }
 
+/* Its exit code: what of CUPTI has been used, enum fake_cupti_use. */
+static int used(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(number);
+    return cupti->uses();
+}
+
+/* Trains, naps for NUMBER ms, and trains on, while the time to record ends. Its exit code: 10 for each time that CUPTI
+ * was finalized, and what has been used of it since. */
+static int windowed(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(number);
+    for (int i = 0; i < 10; i++) {
+        train(STEPS + i, 1, 0);
+        nap(50);
+    }
+    if (cupti->subscribers()) return 88;
+    return 10 * cupti->finalized() + cupti->uses();
+}
+
+/* As windowed, but another profiler has come when the time is over. Its exit code: times that CUPTI was finalized; 86:
+ * it was disturbed. */
+static int profiled_windowed(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(number / 4);
+    if (profile()) return 87;
+    nap(number);
+    train(STEPS, STEPS, 0);
+    nap(200);
+    return cupti->subscribers() == 1 && cupti->enabled() ? cupti->finalized() : 86;
+}
+
 /* Its exit code: the attribute that was set before callbacks were registered, + 1. */
 static int attribute(int number) {
     start_all();
@@ -411,6 +446,9 @@ static const struct {
     {"limited", limited},
     {"paced", paced},
     {"attribute", attribute},
+    {"used", used},
+    {"windowed", windowed},
+    {"profiled-windowed", profiled_windowed},
     {"layers", layers},
     {"left-behind", left_behind},
 };
