@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAINS = 100, LINKS = 4, ELEMENTS = 256, ROUNDS = 9, ITERATIONS = 20, MOST = AORTA_HWQ_MAX_STREAMS };
+enum { CHAINS = 100, LINKS = 4, ELEMENTS = 256, ROUNDS = 9, MOST = AORTA_HWQ_MAX_STREAMS };
 
 /* ---- the plain side ---- */
 
@@ -148,10 +148,16 @@ static void *plain_capture(struct plain *plain, int streams) {
     return executable;
 }
 
+/* Enough of them that a side takes a tenth of a second or so. */
+static int iterations_on(int streams) {
+    return streams > 8 ? 10 : 20;
+}
+
 static double plain_rate(struct plain *plain, int streams, bool graph) {
+    const int iterations = iterations_on(streams);
     void *executable = graph ? plain_capture(plain, streams) : NULL;
     int64_t start = 0;
-    for (int i = -2; i < ITERATIONS; i++) {
+    for (int i = -2; i < iterations; i++) {
         if (i == 0) {
             for (int s = 0; s < streams; s++) need(plain->stream_synchronize(plain->streams[s]), "synchronize");
             start = aorta_clock_ns();
@@ -164,7 +170,7 @@ static double plain_rate(struct plain *plain, int streams, bool graph) {
     for (int s = 0; s < streams; s++) need(plain->stream_synchronize(plain->streams[s]), "synchronize");
     const double seconds = (double)(aorta_clock_ns() - start) * 1e-9;
     if (graph) need(plain->executable_destroy(executable), "cuGraphExecDestroy");
-    return (double)ITERATIONS * CHAINS * LINKS * streams / seconds;
+    return (double)iterations * CHAINS * LINKS * streams / seconds;
 }
 
 /* ---- ours ---- */
@@ -176,11 +182,11 @@ static aorta_status our_rate(struct aorta_hwq *hwq, void *state, bool graph, dou
     const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_END_ONLY,
                                         .graph = graph,
                                         .warmup = 2,
-                                        .iterations = ITERATIONS,
+                                        .iterations = iterations_on(hwq->stream_count),
                                         .iterate = workload->iterate,
                                         .state = state};
     AORTA_TRY(aorta_hwq_pass_time(hwq, &plan, &times));
-    *rate = (double)times.queued * ITERATIONS / (times.wall_ms * 1e-3);
+    *rate = (double)times.queued * (double)plan.iterations / (times.wall_ms * 1e-3);
     aorta_hwq_times_free(&times);
     return NULL;
 }

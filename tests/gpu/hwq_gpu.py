@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
-"""Everything about hardware queues that has to be shown on one GPU, in one visit of some six minutes.
+"""Everything about hardware queues that has to be shown on one GPU, in one visit of some eight minutes.
 
-    hwq_gpu.py DIRECTORY [--device cuda:0] [--parts rate,agreement,compare,map,workloads,optimizer] [--workloads NAME …]
+    hwq_gpu.py DIRECTORY [--parts rate,map] [--device cuda:0] [--seconds 540] [--output DIR]
 
-DIRECTORY is an unpacked `make dist`, or one whose bin/ holds aorta, libaorta_inject.so and bench_hwq_launch_rate.
-  rate        launches a second beside a plain loop on the driver, on 1, 8, 32 and 64 streams, eager and as a graph
-  agreement   stamped gaps behind a gate beside those of the recording of the same run, pair by pair
-  compare     neighbours among eleven runs of one thing are the same; ten that really do 10% more are found
-  map         who shares a queue, with 1, 2, 4, 8, 32 connections and unset, three times each
-  workloads   all at their default sizes on the fewest, 8 and 32 streams (within their range), verified
-  optimizer   the host's part of zero_offload with 1, 4, 8 and 16 threads
-Each part has its own limit of time and goes on after a failure. Results are packed into $OUT/hwq_gpu.tar.gz (default
-/tmp), and what is printed is in $OUT/hwq_gpu.txt, too. Exit status 1 when something is not as it has to be.
+DIRECTORY is an unpacked `make dist`, or one with bin/ (aorta, bench_hwq_launch_rate), lib/ (libaorta_inject.so, and
+libraries that the machine lacks).
+
+  part        about  what it shows
+  mistakes      6 s  bad input: exit code 2 and what stands in the message
+  rate         35 s  launches a second beside a plain loop on the driver: 1, 8, 32, 64 streams, eager and as a graph
+  agreement    35 s  gaps stamped behind a gate beside those of the recording of the same run, pair by pair: within 10%
+  map          50 s  who shares a queue with 1, 2, 4, 8, 32 connections and unset, three times each
+  compare     110 s  two runs of the same thing are the same, ten of ten; with 10% more work slower, ten of ten
+  workloads   230 s  all 15 at their default sizes on the fewest (1 where they may), 8 and 32 streams (or their most),
+                     verified; as a graph on 8; p50 beside the original's
+  optimizer    40 s  (only when named) the host's part of zero_offload with 1, 4, 8 and 16 threads
+
+A part goes on after a failure; what is left when the time is over is named. What is printed stays below 9000
+characters; DIR (default $OUT, else /tmp) gets all of it in hwq_gpu.txt and every result, message and recording in
+hwq_gpu.tar.gz. Exit status 1 when something is not as it has to be.
 """
 import argparse
 import json
@@ -22,22 +29,22 @@ import tarfile
 import tempfile
 import time
 
-LIMITS = {"rate": 120, "agreement": 100, "compare": 150, "map": 90, "workloads": 300, "optimizer": 60}
+PRINTED = 8200  # characters; the summary of failures comes on top
+LARGEST, PACKED = 24 << 20, 96 << 20  # bytes of a file that is packed, and of all
 AGREEMENT = ["tiny_kernel_stress", "hetero_kernels", "fsdp_tp", "graph_subgraphs", "grad_accum"]
 # name: what one run gets, and what a run that does 10% more gets beside it
 COMPARED = {
     "tiny_kernel_stress": (["--streams", "8", "--graph"], ["--chains", "110"]),
     "hetero_kernels": (["--streams", "8", "--gate"], ["--size", "4232"]),  # (4232 / 4096)³ = 1.103
 }
-LARGEST = 8 << 20  # bytes of a file that is packed: long recordings stay behind
-ITERATIONS = {"zero_offload": 6, "large_gemm_only": 10}
-# For a try of this script on the CPU device: --small.
-SMALL = {
-    "tiny_kernel_stress": ["--chains", "20"],
-    "hetero_kernels": ["--size", "128"],
-    "grad_accum": [],
-    "zero_offload": ["--width", "512"],
-}
+ITERATIONS = {"zero_offload": 5, "large_gemm_only": 8, "activation_ckpt": 12, "tiny_kernel_stress": 50,
+              "graph_subgraphs": 50, "grad_accum": 50, "rag_pipeline": 50}
+# p50 in ms on 8 streams of the original toolkit (Python), on an H100 on another day.
+ORIGINAL = {"hetero_kernels": 10.8, "moe": 6.4, "fsdp_tp": 9.1, "continuous_batch": 4.7, "speculative_decode": 12.2,
+            "grad_accum": 4.1, "graph_subgraphs": 1.18, "rag_pipeline": 2.99, "async_dataload": 6.0}
+# For a try of this script on the CPU device or a fake GPU: --small.
+SMALL = {"tiny_kernel_stress": ["--chains", "20"], "hetero_kernels": ["--size", "128"], "grad_accum": [],
+         "zero_offload": ["--width", "256"]}
 SMALL_MORE = {"tiny_kernel_stress": ["--chains", "24"], "hetero_kernels": ["--size", "144"]}
 
 
@@ -46,16 +53,21 @@ class Visit:
 
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
-        self.failed, self.until = [], 0.0
-        self.lines = []
+        self.failed, self.lines = [], []
+        self.printed, self.until = 0, 0.0
 
     def say(self, text):
-        print(text, flush=True)
         self.lines.append(text)
+        self.printed += len(text) + 1
+        if self.printed <= PRINTED:
+            print(text, flush=True)
+        elif self.printed - len(text) - 1 <= PRINTED:
+            print("… the rest is in hwq_gpu.txt", flush=True)
 
     def fail(self, text):
+        text = " ".join(text.split())[:300]
         self.failed.append(text)
-        self.say(f"FAILED  {text}"[:400])
+        self.say(f"FAILED  {text}")
 
     def program(self, name):
         for place in ("bin", "bench", "tests"):
@@ -68,23 +80,24 @@ class Visit:
         return os.path.join(self.folder, name)
 
     def run(self, name, command, environment=None, limit=60):
-        """Runs it with its output in the file `name`; its exit status, None when time was over."""
-        env = dict(os.environ, **(environment or {}))
-        for key in [k for k, value in (environment or {}).items() if value is None]:
+        """Runs it with its output in the file `name`; its exit status, None when it did not end."""
+        env = dict(os.environ, **{key: value for key, value in (environment or {}).items() if value is not None})
+        for key in [key for key, value in (environment or {}).items() if value is None]:
             env.pop(key, None)
         left = min(limit, self.until - time.time())
-        if left < 1:
-            self.fail(f"{name}: the part's time is over")
-            return None
         with open(self.file(name), "w", encoding="utf-8") as out, \
                 open(self.file(name + ".err"), "w", encoding="utf-8") as err:
+            print(" ".join(command), file=err, flush=True)
+            if left < 1:
+                print("not run: the time is over", file=err)
+                return None
             try:
                 return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, timeout=left,
                                       check=False).returncode
             except subprocess.TimeoutExpired:
-                self.fail(f"{name}: not over after {left:.0f} s")
+                print(f"not over after {left:.0f} s", file=err)
             except OSError as error:
-                self.fail(f"{name}: {error}")
+                print(error, file=err)
         return None
 
     def aorta(self, name, words, **more):
@@ -101,35 +114,82 @@ class Visit:
             return None
 
     def why(self, name):
-        return " ".join(self.text(name + ".err").split())[-240:]
+        """The end of what it said, without its command line."""
+        return " ".join(self.text(name + ".err").split("\n", 1)[1].split())[-240:]
+
+    def wrong(self, name, status):
+        self.fail(f"{name}: exit status {status}: {self.why(name)}")
 
     def words(self, workload, more=()):
         small = SMALL.get(workload, []) if self.options.small else []
         return [workload, "--device", self.options.device, *small, *more]
 
 
-def rate(visit):
-    status = visit.run("rate", [visit.program("bench_hwq_launch_rate")], limit=LIMITS["rate"])
-    if status is None:
-        return
-    visit.say(visit.text("rate").rstrip())
-    if status:
-        visit.fail(f"rate: exit status {status} {visit.why('rate')}")
-
-
-def micro(value):
-    return "null" if value is None else f"{value:.3f}"
+def number(value, digits=3):
+    return "null" if value is None else f"{value:.{digits}f}"
 
 
 def percent(value):
     return "null" if value is None else f"{100 * value:+.1f}%"
 
 
-def relative(value, reference):
-    return value / reference - 1 if value is not None and reference else None
+# ---- bad input ----
 
+def mistakes(visit):
+    device = visit.options.device
+    with open(visit.file("foreign.json"), "w", encoding="utf-8") as file:
+        file.write('{"traceEvents": []}')
+    with open(visit.file("cut.json"), "w", encoding="utf-8") as file:
+        file.write('{"workload_name": "moe", "iteration_times_ms": [1.0, 2')
+    absent = device.split(":")[0] + ":99" if device != "cpu" else "cuda:99"
+    cases = [  # the words, and what the message has to hold
+        (["run", "moe", "--device", absent], "99" if device != "cpu" else "cuda"),
+        (["map", "--device", absent], "99" if device != "cpu" else "cuda"),
+        (["run", "moee"], "moe"),
+        (["run", "moe", "--streams", "33"], "4 to 32"),
+        (["run", "fsdp_tp", "--streams", "3"], "4 to 16"),
+        (["run", "moe", "--streams", "x"], "--streams"),
+        (["run", "moe", "--device", "gpu7"], "gpu7"),
+        (["run", "comms_compute_overlap", "--process-groups", "[0,1"], "--process-groups"),
+        (["run", "comms_compute_overlap", "--process-groups", "[7]"], "no rank 7"),
+        (["run", "comms_compute_overlap", "--comm-size", "12Q"], "--comm-size"),
+        (["run", "comms_compute_overlap", "--mm-dim", "1,2"], "--mm-dim"),
+        (["run", "moe", "--gate", "--sync-mode", "none"], "--gate"),
+        (["run", "moe", "--output", "/dev/null/x.json"], "/dev/null"),
+        (["compare", "--baseline", visit.file("foreign.json"), "--test", visit.file("foreign.json")], "trace"),
+        (["compare", "--baseline", visit.file("cut.json"), "--test", visit.file("cut.json")], "cut"),
+        (["compare", "--baseline", "/nowhere.json", "--test", "/nowhere.json"], "/nowhere.json"),
+        (["profile", "--device", "cpu", "moe"], "no hardware queues"),
+    ]
+    right = 0
+    for i, (words, needed) in enumerate(cases):
+        status = visit.aorta(f"mistake_{i}", ["hwq", *words])
+        said = visit.why(f"mistake_{i}")
+        if status == 2 and needed in said:
+            right += 1
+        else:
+            visit.fail(f"hwq {' '.join(words)}: exit status {status}, \"{needed}\" expected in: {said}")
+    visit.say(f"{right} of {len(cases)} mistakes end with exit code 2 and a message that names them; a device that is not "
+              f"there: \"{visit.text('mistake_0.err').splitlines()[1][:150]}\"")
+
+
+# ---- launches a second ----
+
+def rate(visit):
+    status = visit.run("rate", [visit.program("bench_hwq_launch_rate")], limit=120)
+    for line in visit.text("rate").splitlines():
+        visit.say(line)
+    if status:
+        visit.wrong("rate", status)
+    elif status is None:
+        visit.fail(f"rate: {visit.why('rate')}")
+
+
+# ---- gaps stamped and recorded ----
 
 def agreement(visit):
+    visit.say(f"{'workload':<19}{'gap':<6}{'stamped':>9}{'corrected':>10}{'recorded':>9}{'off':>8}{'pairs':>7}"
+              f"{'p50 off':>8}{'p90 off':>8}  all: stamped recorded (us)")
     for workload in AGREEMENT:
         name = f"agreement_{workload}"
         status = visit.aorta(name, ["hwq", "profile", "--agreement", "--json", "--device", visit.options.device,
@@ -137,73 +197,79 @@ def agreement(visit):
                                     "--iterations", "20"])
         found = visit.load(name)
         if status is None or not found:
-            visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
+            visit.wrong(name, status)
             continue
         both = found["recordings"][0]["agreement"]
         same = both["same_pairs"]
         if not same:
             visit.fail(f"{name}: {both['same_pairs_reason']}")
         for kind in ("intra_stream", "inter_stream"):
-            every = both[kind]
-            visit.say(f"{workload:<19} {kind[:5]}  all: stamped {micro(every['stamped_us'])} recorded "
-                      f"{micro(every['recorded_us'])} us ({percent(relative(every['stamped_us'], every['recorded_us']))})")
-            if not same:
-                continue
-            one = same[kind]
-            visit.say(f"{'':26} same pairs: stamped {micro(one['stamped_us'])} ({percent(one['stamped_difference'])}), "
-                      f"without start and end {micro(one['corrected_us'])} ({percent(one['corrected_difference'])}), "
-                      f"recorded {micro(one['recorded_us'])} us; pairs off {micro(one['pair_difference_p50_us'])}, 90% "
-                      f"{micro(one['pair_difference_p90_us'])} us ({one['pairs']}): within 10%: {one['within']}")
+            every, one = both[kind], (same or {}).get(kind, {})
+            visit.say(f"{workload:<19}{kind[:5]:<6}{number(one.get('stamped_us')):>9}{number(one.get('corrected_us')):>10}"
+                      f"{number(one.get('recorded_us')):>9}{percent(one.get('corrected_difference')):>8}"
+                      f"{one.get('pairs', 0):7}{number(one.get('pair_difference_p50_us')):>8}"
+                      f"{number(one.get('pair_difference_p90_us')):>8}  {number(every['stamped_us'])} "
+                      f"{number(every['recorded_us'])}")
         if same:
             own, mark = same["offset_self"], same["offset_marked"]
-            visit.say(f"{'':26} start and end: {micro(((own['start_ns'] or 0) - (own['end_ns'] or 0)) / 1e3)} us stamping "
-                      f"itself, {micro(((mark['start_ns'] or 0) - (mark['end_ns'] or 0)) / 1e3)} us marking; tick "
-                      f"{same['tick_ns']} ns; WITHIN 10%: {'yes' if same['within'] else 'no'}")
+            taken = lambda offset: number(((offset["start_ns"] or 0) - (offset["end_ns"] or 0)) / 1e3)
+            visit.say(f"{'':19}start and end: {taken(own)} us stamping itself ({own['samples']}), {taken(mark)} marking "
+                      f"({mark['samples']}); tick {same['tick_ns']} ns; within 10%: {'yes' if same['within'] else 'NO'}")
             if not same["within"]:
                 visit.fail(f"{name}: not within 10%")
 
 
+# ---- the same and not the same ----
+
 def compare_two(visit, name, first, second):
+    """What it says of the change, when its exit code fits that."""
     status = visit.aorta(name, ["hwq", "compare", "--json", "--baseline", visit.file(first), "--test",
                                 visit.file(second)])
     found = visit.load(name)
     if status is None or not found:
-        visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
+        visit.wrong(name, status)
         return None
-    return found["pairs"][0]
+    pair = found["pairs"][0]
+    if status != (pair["change"] == "regression"):
+        visit.fail(f"{name}: exit status {status} for a change called {pair['change']}")
+    return pair
+
+
+def compare_runs(visit, workload, common, more):
+    """Eleven runs, and ten that do more, in turn."""
+    for i in range(11):
+        for side, extra in (("same", []), ("more", more)):
+            name = f"compare_{workload}_{side}{i}"
+            if name.endswith("more10"):
+                continue
+            status = visit.aorta(name, ["hwq", "run", *visit.words(workload, common), "--iterations", "100", "--quiet",
+                                        "--output", visit.file(name + ".json"), *extra])
+            if status != 0:
+                visit.wrong(name, status)
+                return False
+    return True
 
 
 def compare_workload(visit, workload, common, more):
-    runs = 11
-    if visit.options.small:
-        more = SMALL_MORE[workload]
-    for i in range(runs):
-        for side, extra in (("same", []), ("more", more)):
-            if side == "more" and i == runs - 1:
-                continue
-            name = f"compare_{workload}_{side}{i}"
-            words = ["hwq", "run", *visit.words(workload, common), "--iterations", "100", "--quiet", "--output",
-                     visit.file(name + ".json"), *extra]
-            if visit.aorta(name, words) != 0:
-                visit.fail(f"{name}: {visit.why(name)}")
+    more = SMALL_MORE[workload] if visit.options.small else more
+    if not compare_runs(visit, workload, common, more):
+        return
+    stem, pairs = f"compare_{workload}_", {"equal": [], "slower": []}
+    for i in range(10):
+        for side, other in (("equal", f"same{i + 1}"), ("slower", f"more{i}")):
+            pair = compare_two(visit, f"{stem}{side}{i}", f"{stem}same{i}.json", f"{stem}{other}.json")
+            if not pair:
                 return
-    silent, found, changes = 0, 0, []
-    for i in range(runs - 1):
-        stem = f"compare_{workload}_"
-        equal = compare_two(visit, f"{stem}equal{i}", f"{stem}same{i}.json", f"{stem}same{i + 1}.json")
-        slower = compare_two(visit, f"{stem}slower{i}", f"{stem}same{i}.json", f"{stem}more{i}.json")
-        if not equal or not slower:
-            return
-        silent += equal["change"] == "unchanged"
-        found += slower["change"] == "regression"
-        changes.append((equal, slower))
-    show = lambda pair: f"{pair['change_percent']:+.1f}% {pair['change']}"
-    visit.say(f"{workload} {' '.join(common)}: same thing unchanged {silent} of 10, with {' '.join(more)} a regression "
-              f"in {found} of 10")
-    visit.say("    same: " + "; ".join(show(equal) for equal, _ in changes))
-    visit.say("    more: " + "; ".join(show(slower) for _, slower in changes))
+            pairs[side].append(pair)
+    silent = sum(pair["change"] == "unchanged" for pair in pairs["equal"])
+    found = sum(pair["change"] == "regression" for pair in pairs["slower"])
+    mark = {"unchanged": "", "uncertain": "?", "regression": "!", "improvement": "*"}
+    show = lambda side: " ".join(f"{pair['change_percent']:+.2f}{mark[pair['change']]}" for pair in pairs[side])
+    visit.say(f"{workload} {' '.join(common)}: the same thing unchanged {silent} of 10, with {' '.join(more)} a regression "
+              f"{found} of 10")
+    visit.say(f"  % same: {show('equal')}\n  % more: {show('slower')}   (! regression, * improvement, ? uncertain)")
     if silent < 10 or found < 10:
-        visit.fail(f"compare {workload}")
+        visit.fail(f"compare {workload}: {silent} and {found} of 10")
 
 
 def compare(visit):
@@ -211,8 +277,10 @@ def compare(visit):
         compare_workload(visit, workload, common, more)
 
 
+# ---- who shares a queue ----
+
 def shared(found):
-    return "; ".join("+".join(group) for group in found["groups"] if len(group) > 1)[:200] or "none"
+    return "; ".join("+".join(group) for group in found["groups"] if len(group) > 1)[:120] or "none"
 
 
 def map_queues(visit):
@@ -224,7 +292,7 @@ def map_queues(visit):
                                  environment={"CUDA_DEVICE_MAX_CONNECTIONS": connections})
             found = visit.load(name)
             if status != 0 or not found:
-                visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
+                visit.wrong(name, status)
                 break
             maps.append(found)
         if len(maps) < 3:
@@ -237,50 +305,64 @@ def map_queues(visit):
                   f"{'' if stable else ', not stable'}; shared: {shared(maps[0])}")
         if not agree:
             visit.fail(f"maps with {connections} connections differ: " + " | ".join(shared(found) for found in maps))
-        if connections == "1" and compute["queues"] != 1 and visit.options.device != "cpu":
+        if connections == "1" and compute["queues"] != 1 and not visit.options.small:
             visit.fail("one connection must be one queue")
 
 
-def show_run(visit, found):
+# ---- all workloads ----
+
+def show_run(visit, found, replayed):
     switch, figures = found["switch_latency"], found["figures"]
-    us = lambda value: "null" if value is None else f"{1e3 * value:.3f}"
+    name, streams, p50 = found["workload_name"], found["stream_count"], found["latency_ms"]["p50"]
+    us = lambda value: number(None if value is None else 1e3 * value)
+    original = ORIGINAL.get(name) if streams == 8 else None
+    best = min(p50, replayed or p50)
+    ratio = f"{best / original:.2f}" if original else "-"
+    samples = lambda kind: f"{switch[kind + '_stream_samples']}{(switch[kind + '_source'] or '-')[0]}"
     host = switch["host_gaps"]
-    quick, slow = switch.get("probe_quickest_pair"), switch.get("probe_slowest_pair")
-    pairs = f"{us(quick['gap_ms'])}-{us(slow['gap_ms'])}" if quick and slow else "-"
-    visit.say(f"{found['workload_name']:<22}{found['stream_count']:3} {found['latency_ms']['p50']:10.4f} "
-              f"{found['throughput']:9.5g} {found['throughput_unit']:<10} {figures['launches_per_second']['value']:9.4g} "
-              f"{us(switch['inter_stream_gap_ms']):>8} {switch['inter_stream_samples']:6} "
-              f"{us(switch['intra_stream_gap_ms']):>8} {switch['intra_stream_samples']:6} "
-              f"{host['inter_stream_samples'] + host['intra_stream_samples']:6} "
-              f"{us(switch['estimated_switch_overhead_ms']):>7} {pairs:>15} {found['verified'] or '-'}")
-    if switch["estimated_switch_overhead_ms"] is None or not switch["inter_stream_samples"]:
-        visit.fail(f"{found['workload_name']} on {found['stream_count']} streams has no switch figure: {switch['reason']}")
+    visit.say(f"{name:<21}{streams:3}{p50:10.4f}{number(replayed) if replayed else '-':>9} {ratio:>4} "
+              f"{figures['launches_per_second']['value']:8.3g}{us(switch['inter_stream_gap_ms']):>9} {samples('inter'):<7}"
+              f"{us(switch['intra_stream_gap_ms']):>8} {samples('intra'):<7}"
+              f"{host['inter_stream_samples'] + host['intra_stream_samples']:5}"
+              f"{us(switch['estimated_switch_overhead_ms']):>7} {found['verified'] or '-'}")
+    if switch["estimated_switch_overhead_ms"] is None or not switch["inter_stream_samples"] or \
+            not switch["intra_stream_samples"]:
+        visit.fail(f"{name} on {streams} streams lacks a switch figure: {switch['reason']}")
+    if original and best > original and not visit.options.small:
+        visit.fail(f"{name} on 8 streams: p50 {best:.3f} ms, the original's {original} ms")
+
+
+def run_workload(visit, workload, streams, more):
+    name = f"run_{workload}_{streams}{''.join(more).replace('--', '_')}"
+    iterations = 3 if visit.options.small else ITERATIONS.get(workload, 20)
+    status = visit.aorta(name, ["hwq", "run", *visit.words(workload), "--streams", str(streams), "--iterations",
+                                str(iterations), "--warmup", "2", "--quiet", "--output", visit.file(name + ".json"), *more])
+    found = visit.load(name + ".json") if os.path.exists(visit.file(name + ".json")) else None
+    if status != 0 or not found:
+        visit.wrong(name, status)
+        return None
+    return found
 
 
 def workloads(visit):
-    if visit.aorta("list", ["hwq", "list", "--json"]) != 0:
-        visit.fail(f"hwq list: {visit.why('list')}")
+    status = visit.aorta("list", ["hwq", "list", "--json"])
+    if status != 0:
+        visit.wrong("list", status)
         return
-    visit.say(f"{'workload':<22}{'str':>3} {'p50 ms':>10} {'through':>9} {'put':<10} {'launch/s':>9} {'inter us':>8} "
-              f"{'n':>6} {'intra us':>8} {'n':>6} {'host n':>6} {'switch':>7} {'pairs':>15} verified")
+    visit.say("p50 as a graph, and the better of both over the original's, on 8 streams; gaps in us with their samples "
+              "(w: the workload's own, p: the probe's); host: gaps in which the device waited for the host, kept apart")
+    visit.say(f"{'workload':<21}str    p50 ms    graph orig launch/s    inter n          intra n        host switch")
     for one in visit.load("list"):
         workload = one["name"]
         if visit.options.workloads and workload not in visit.options.workloads:
             continue
         if visit.options.small and workload not in SMALL:
             continue
-        counts = sorted({min(max(count, one["min_streams"]), one["max_streams"]) for count in (1, 8, 32)})
-        for streams in counts:
-            name = f"run_{workload}_{streams}"
-            iterations = str(min(ITERATIONS.get(workload, 20), 3 if visit.options.small else 20))
-            status = visit.aorta(name, ["hwq", "run", *visit.words(workload), "--streams", str(streams), "--iterations",
-                                        iterations, "--warmup", "2", "--verify", "--quiet", "--output",
-                                        visit.file(name + ".json")])
-            found = visit.load(name + ".json") if os.path.exists(visit.file(name + ".json")) else None
-            if status != 0 or not found:
-                visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
-                continue
-            show_run(visit, found)
+        for streams in sorted({min(max(count, one["min_streams"]), one["max_streams"]) for count in (1, 8, 32)}):
+            found = run_workload(visit, workload, streams, ["--verify"])
+            replay = run_workload(visit, workload, streams, ["--graph"]) if found and streams == 8 else None
+            if found:
+                show_run(visit, found, replay["latency_ms"]["p50"] if replay else None)
 
 
 def optimizer(visit):
@@ -291,24 +373,28 @@ def optimizer(visit):
                                     "--threads", threads, "--quiet", "--output", visit.file(name + ".json")])
         found = visit.load(name + ".json") if status == 0 else None
         if not found:
-            visit.fail(f"{name}: exit status {status}: {visit.why(name)}")
+            visit.wrong(name, status)
             continue
         figures = found["figures"]
         visit.say(f"zero_offload, {threads:>2} threads: p50 {found['latency_ms']['p50']:.1f} ms, optimizer "
                   f"{figures['optimizer']['value']:.1f} ms, {figures['optimizer_memory_rate']['value']:.1f} GB/s")
 
 
-PARTS = {"rate": rate, "agreement": agreement, "compare": compare, "map": map_queues, "workloads": workloads,
-         "optimizer": optimizer}
+# name: what it does, the most seconds it may take, whether it is among those that are done unasked
+PARTS = {"mistakes": (mistakes, 30, True), "rate": (rate, 120, True), "agreement": (agreement, 100, True),
+         "map": (map_queues, 90, True), "compare": (compare, 180, True), "workloads": (workloads, 400, True),
+         "optimizer": (optimizer, 90, False)}
 
 
 def read_line():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory")
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--workloads", nargs="+")
-    parser.add_argument("--small", action="store_true", help="small sizes, for a try of this script on the CPU device")
+    parser.add_argument("--parts", default=",".join(name for name, (_, _, unasked) in PARTS.items() if unasked))
+    parser.add_argument("--workloads", nargs="+", metavar="NAME", help="only these in the part workloads")
+    parser.add_argument("--seconds", type=float, default=540, help="for all; what is left then is not run (540)")
+    parser.add_argument("--output", default=os.environ.get("OUT", "/tmp"), metavar="DIR")
+    parser.add_argument("--small", action="store_true", help="small sizes, for a try of this script without a GPU")
     options = parser.parse_args()
     options.parts = options.parts.split(",")
     unknown = [part for part in options.parts if part not in PARTS]
@@ -317,23 +403,47 @@ def read_line():
     return options
 
 
+def pack(visit, path):
+    room = PACKED
+    with tarfile.open(path, "w:gz") as archive:
+        for folder, _, names in os.walk(visit.folder):
+            for name in sorted(names):
+                file = os.path.join(folder, name)
+                size = os.path.getsize(file)
+                if size > min(LARGEST, room):
+                    visit.lines.append(f"not packed: {os.path.relpath(file, visit.folder)} of {size} bytes")
+                    continue
+                room -= size
+                archive.add(file, "hwq_gpu/" + os.path.relpath(file, visit.folder))
+
+
+def do_parts(visit):
+    ends = time.time() + visit.options.seconds
+    for part in visit.options.parts:
+        begun = time.time()
+        visit.until = min(begun + PARTS[part][1], ends)
+        visit.say(f"== {part}")
+        try:
+            PARTS[part][0](visit)
+        except (KeyError, IndexError, TypeError, ValueError, OSError) as error:  # the other parts go on
+            visit.fail(f"{part}: {type(error).__name__} {error}")
+        visit.say(f"   {part}: {time.time() - begun:.0f} s")
+
+
 def main():
     options = read_line()
-    out = os.environ.get("OUT", "/tmp")
     library = os.path.join(options.directory, "lib")
     os.environ["LD_LIBRARY_PATH"] = library + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+    os.makedirs(options.output, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         visit = Visit(options, folder)
-        for part in options.parts:
-            begun = time.time()
-            visit.until = begun + LIMITS[part]
-            visit.say(f"== {part}")
-            PARTS[part](visit)
-            visit.say(f"   {part}: {time.time() - begun:.0f} s")
-        visit.say("all well" if not visit.failed else f"{len(visit.failed)} FAILED: " + "; ".join(visit.failed)[:1500])
-        with tarfile.open(os.path.join(out, "hwq_gpu.tar.gz"), "w:gz") as archive:
-            archive.add(folder, "hwq_gpu", filter=lambda member: None if member.size > LARGEST else member)
-        with open(os.path.join(out, "hwq_gpu.txt"), "w", encoding="utf-8") as file:
+        do_parts(visit)
+        last = "all well" if not visit.failed else f"{len(visit.failed)} FAILED: " + "; ".join(
+            text[:60] for text in visit.failed)[:600]
+        visit.lines.append(last)
+        print(last, flush=True)
+        pack(visit, os.path.join(options.output, "hwq_gpu.tar.gz"))
+        with open(os.path.join(options.output, "hwq_gpu.txt"), "w", encoding="utf-8") as file:
             file.write("\n".join(visit.lines) + "\n")
     return 1 if visit.failed else 0
 
