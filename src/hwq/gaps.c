@@ -96,24 +96,46 @@ aorta_status aorta_hwq_pairs(const struct aorta_hwq_spans *spans, aorta_hwq_pair
 struct iteration {
     struct aorta_hwq_gaps *gaps;
     const struct aorta_hwq_spans *spans;
+    int64_t *calls; /* when calls of the host ended */
+    size_t call_count;
 };
 
-static bool is_hosts(const struct aorta_hwq_spans *spans, const struct aorta_hwq_span *before,
+/* The device waited for a launch, or, as far as stamps can tell, for a call of the host to return. */
+static bool is_hosts(const struct iteration *iteration, const struct aorta_hwq_span *before,
                      const struct aorta_hwq_span *span) {
-    return !spans->replayed && span->queued_ns - spans->origin > before->end_ns;
+    const struct aorta_hwq_spans *spans = iteration->spans;
+    if (!spans->replayed && span->queued_ns - spans->origin > before->end_ns) return true;
+    for (size_t i = 0; i < iteration->call_count; i++)
+        if (iteration->calls[i] > before->end_ns && iteration->calls[i] <= span->start_ns) return true;
+    return false;
 }
 
 static aorta_status add_gap(void *user, const struct aorta_hwq_span *before, const struct aorta_hwq_span *span) {
     const struct iteration *iteration = user;
     struct aorta_hwq_gaps *gaps = iteration->gaps;
-    const bool host = is_hosts(iteration->spans, before, span);
+    const bool host = is_hosts(iteration, before, span);
     struct aorta_hwq_samples *intra = host ? &gaps->host_intra : &gaps->intra;
     struct aorta_hwq_samples *inter = host ? &gaps->host_inter : &gaps->inter;
     return aorta_hwq_samples_add(before->stream == span->stream ? intra : inter,
                                  (double)(span->start_ns - before->end_ns));
 }
 
+static aorta_status find_calls(struct iteration *iteration) {
+    const struct aorta_hwq_spans *spans = iteration->spans;
+    size_t count = 0;
+    for (size_t i = 0; i < spans->count; i++) count += spans->items[i].kind == AORTA_HWQ_HOST;
+    if (!count) return NULL;
+    iteration->calls = malloc(count * sizeof *iteration->calls);
+    if (!iteration->calls) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu calls", count);
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->items[i].kind == AORTA_HWQ_HOST) iteration->calls[iteration->call_count++] = spans->items[i].end_ns;
+    return NULL;
+}
+
 aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {
-    struct iteration iteration = {gaps, spans};
-    return aorta_hwq_pairs(spans, add_gap, &iteration);
+    struct iteration iteration = {.gaps = gaps, .spans = spans};
+    AORTA_TRY(find_calls(&iteration));
+    aorta_status status = aorta_hwq_pairs(spans, add_gap, &iteration);
+    free(iteration.calls);
+    return status;
 }

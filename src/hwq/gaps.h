@@ -7,7 +7,8 @@
  * Both within one iteration. Host calls are no kernels and are left out.
  *
  * A gap whose second kernel the host began to launch only after the first had ended is the host's, whatever the device
- * would have taken for it: those are kept apart. Behind a gate and in a replay there are none. */
+ * would have taken for it, and so is one within which a call of the host returned (an optimizer on the CPU): those are
+ * kept apart. Behind a gate and in a replay there are none of the first kind. */
 #ifndef AORTA_HWQ_GAPS_H
 #define AORTA_HWQ_GAPS_H
 

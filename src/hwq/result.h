@@ -31,7 +31,7 @@ struct aorta_hwq_switch {
         int from, to; /* streams */
         double gap_ms;
     } quickest, slowest;         /* of the probe's hand-overs; gap_ms NaN: not measured */
-    struct aorta_hwq_host_gaps { /* gaps of the workload in which the host had not yet launched what came next */
+    struct aorta_hwq_host_gaps { /* gaps of the workload in which the device waited for the host (gaps.h) */
         size_t inter_samples, intra_samples;
         double inter_ms, intra_ms; /* medians; NaN: there are none */
     } host;

@@ -54,8 +54,8 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
     aorta_json_key_int(json, "inter_stream_samples", (int64_t)host->inter_samples);
     aorta_json_key_int(json, "intra_stream_samples", (int64_t)host->intra_samples);
     aorta_json_key_string(json, "reason",
-                          any ? "the host launched the second kernel after the first had ended: left out of the gaps "
-                                "above"
+                          any ? "the host launched the second kernel, or returned from a call, after the first had "
+                                "ended: left out of the gaps above"
                               : NULL);
     aorta_json_object_end(json);
 }

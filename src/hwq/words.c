@@ -49,13 +49,13 @@ static void say_switch(const struct aorta_hwq_switch *found, struct aorta_text *
 static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_host_gaps *host,
                           struct aorta_text *out) {
     if (!host->intra_samples && !host->inter_samples) return;
-    aorta_text_puts(out, "              without those in which the host had not launched what came next:");
+    aorta_text_puts(out, "              without those in which the device waited for the host:");
     if (host->intra_samples)
         aorta_text_printf(out, " %zu on one stream (%.3f us)", host->intra_samples, 1e3 * host->intra_ms);
     if (host->inter_samples)
         aorta_text_printf(out, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
                           1e3 * host->inter_ms);
-    aorta_text_puts(out, run->gate ? "\n" : "; --gate leaves none\n");
+    aorta_text_puts(out, run->gate || run->graph ? "\n" : "; --gate keeps launches out of it\n");
 }
 
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {

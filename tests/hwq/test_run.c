@@ -65,6 +65,28 @@ static void test_gaps_of_the_host_are_kept_apart(void **state) {
     aorta_hwq_spans_free(&spans);
 }
 
+/* A replay with a call of the host that returns at 45: the gap around that is its doing, the others are not. */
+static void test_gaps_around_calls_of_the_host(void **state) {
+    static const struct aorta_hwq_span items[] = {
+        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10},
+        {.stream = 2, .name = "adamw", .kind = AORTA_HWQ_HOST, .start_ns = 12, .end_ns = 45},
+        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20},
+        {.stream = 1, .name = "k", .start_ns = 50, .end_ns = 60},
+        {.stream = 1, .name = "k", .start_ns = 64, .end_ns = 70}};
+    struct aorta_hwq_spans spans = {.replayed = true};
+    struct aorta_hwq_gaps gaps = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
+    check_ok(aorta_hwq_gaps_add(&gaps, &spans));
+    assert_int_equal(gaps.intra.count, 2);
+    assert_true(gaps.intra.items[0] == 3 && gaps.intra.items[1] == 4);
+    assert_int_equal(gaps.inter.count, 0);
+    assert_int_equal(gaps.host_inter.count, 1);
+    assert_true(gaps.host_inter.items[0] == 30);
+    aorta_hwq_gaps_free(&gaps);
+    aorta_hwq_spans_free(&spans);
+}
+
 static void test_a_span_without_length_does_not_precede_itself(void **state) {
     struct aorta_hwq_spans spans = {0};
     struct aorta_hwq_gaps gaps = {0};
@@ -470,6 +492,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps_of_a_known_iteration),
         cmocka_unit_test(test_gaps_of_the_host_are_kept_apart),
+        cmocka_unit_test(test_gaps_around_calls_of_the_host),
         cmocka_unit_test(test_a_span_without_length_does_not_precede_itself),
         cmocka_unit_test(test_scaling_finds_peak_and_inflection),
         cmocka_unit_test(test_process_groups),
