@@ -2,17 +2,18 @@
 """What `aorta trace run` costs a PyTorch job, part by part.
 
     trace_run_cost.py --aorta BIN/aorta --script torch_fsdp2.py --config default.yaml [--gpus N] [--rounds R]
-                      [--only processes stages parts settings] [--out FILE.json]
+                      [--seconds S] [--ways WAY ...] [--only stages parts settings] [--out FILE.json]
 
-Four measurements, for four questions:
+Three measurements, for three questions:
 
-* processes: what does a user pay? The job as it is, with `--record kernels`, and with everything, by turns, each in a
-  process of its own; the figures are those that the script prints.
-* stages: what costs it, the recording or being there at all? Processes that take turns: the job as it is; the library
-  loaded and CUPTI never opened; opened; its subscription taken and given back; callbacks registered and nothing enabled;
-  kernels only; everything; the window to record over before the steps that are timed, with CUPTI finalized and with it
-  left in; the window still ahead; and PyTorch's own profiler around the steps, as the best known tool. As many rounds
-  as fit into --seconds (150), at least one, at most --rounds; --ways chooses some.
+* stages: what does a user pay, and is it the recording or that CUPTI is there at all? Processes that take turns, timed
+  by what the script prints: the job as it is; the library loaded and CUPTI never opened; opened; its subscription taken
+  and given back; callbacks registered and nothing enabled; kernels only; everything. And three processes that measure
+  themselves, once: "window" is recorded by `aorta trace run` for some seconds (--delay, --duration), its steps timed
+  before, while CUPTI is told by turns to record nothing, kernels and everything, and after CUPTI was let go; "ladder"
+  begins with nothing ever enabled, then calls, copies and kernels are recorded and not recorded, one after another;
+  "torch.profiler" is as "window", with PyTorch's own profiler, the best known tool. No process begins that would end
+  after --seconds (190) by what those before it took. --ways chooses some.
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
   calls torch.distributed.destroy_process_group), its step runs on, and CUPTI is told by turns to record nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
@@ -21,23 +22,26 @@ Four measurements, for four questions:
   (SETTINGS below), each in a process of its own, to be compared with the parts.
 
 Steps are measured twice: each one followed by a synchronisation (median), and in a row (mean). With default.yaml on one
-H100 about six minutes. Exit status 1 when a job fails; the aim (3%) is only reported.
+H100 about three minutes for the stages and as many for the others. Exit status 1 when a job fails; the aim (3%) is only
+reported.
 """
 import argparse
 import collections
 import ctypes
+import glob
 import json
+import math
 import os
 import re
 import runpy
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 AIM = 1.03
@@ -47,21 +51,28 @@ SETTLE_STEPS, SYNCHRONISED_STEPS, PIPELINED_STEPS = 2, 8, 8
 KERNEL, MEMCPY, MEMSET, MEMCPY_PEER = 10, 1, 2, 22
 HOST_PINNED = 8
 
-# name: arguments of `aorta trace run` (None: without it), environment of the library, words that must be printed
+# name: arguments of `aorta trace run` (None: without it), stage of the library, words that must be printed
 RECORDED = "aorta trace run: rank 0: process"
 STAGES = {
-    "plain": (None, {}, ""),
-    "loaded": ([], {"AORTA_TRACE_STAGE": "loaded"}, "AORTA_TRACE_STAGE=loaded"),
-    "opened": ([], {"AORTA_TRACE_STAGE": "opened"}, "AORTA_TRACE_STAGE=opened"),
-    "subscribed": ([], {"AORTA_TRACE_STAGE": "subscribed"}, "AORTA_TRACE_STAGE=subscribed"),
-    "registered": ([], {"AORTA_TRACE_STAGE": "registered"}, "AORTA_TRACE_STAGE=registered"),
-    "kernels": (["--record", "kernels"], {}, RECORDED),
-    "all": (["--record", "all"], {}, RECORDED),
-    "over": (["--duration", "0.3"], {}, "initialised CUDA|as --duration says"),
-    "over-attached": (["--duration", "0.3"], {"AORTA_TRACE_DETACH": "0"}, "initialised CUDA|as --duration says"),
-    "ahead": (["--delay", "600"], {}, "initialised CUDA"),
-    "torch.profiler": (None, {}, r"torch\.profiler recorded [1-9]"),
+    "plain": (None, "", ""),
+    "kernels": (["--record", "kernels"], "", RECORDED),
+    "all": (["--record", "all"], "", RECORDED),
+    "window": (["--delay", "12", "--duration", "12"], "", "as --duration says"),
+    "ladder": ([], "registered", RECORDED),
+    "torch.profiler": (None, "", ""),
+    "registered": ([], "registered", "AORTA_TRACE_STAGE=registered"),
+    "subscribed": ([], "subscribed", "AORTA_TRACE_STAGE=subscribed"),
+    "opened": ([], "opened", "AORTA_TRACE_STAGE=opened"),
+    "loaded": ([], "loaded", "AORTA_TRACE_STAGE=loaded"),
 }
+USUAL_STAGES = [way for way in STAGES if way not in ("subscribed", "opened", "loaded")]
+MEASURE_THEMSELVES = ("window", "ladder", "torch.profiler")
+WINDOW_TURNS = {"nothing": "nothing", "kernels": "kernels", "everything": "waits and memory"}  # up to this row of PARTS
+LADDER = [[], ["launches by the runtime", "launches by the driver", "waits and memory"], [], ["copies and fills"], [],
+          ["kernels"], []]
+LADDER_TURNS = 4
+MARGIN_SECONDS = 1.5  # CUPTI is left alone so long before the window ends
+QUIET_TURNS = 5       # before and after, where nothing is recorded
 
 # What is recorded in each turn; each has all of those before it.
 PARTS = ["nothing", "kernels", "copies and fills", "launches by the runtime", "launches by the driver",
@@ -100,8 +111,8 @@ def loaded_cupti():
 class Recording:
     """Switches what CUPTI records, behind the back of the library, which takes what comes."""
 
-    def __init__(self, cupti):
-        self.cupti, self.calls, self.on, self.flushing = cupti, calls_of_the_library(), set(PARTS[:-1]), None
+    def __init__(self, cupti, on):
+        self.cupti, self.calls, self.on, self.flushing = cupti, calls_of_the_library(), set(on), None
         self.stop = threading.Event()
 
     def flush_often(self):
@@ -117,7 +128,10 @@ class Recording:
 
     def record(self, last):
         """All parts up to `last`."""
-        wished = set(PARTS[:PARTS.index(last) + 1])
+        self.record_only(PARTS[:PARTS.index(last) + 1])
+
+    def record_only(self, wished):
+        wished = set(wished)
         for part in PARTS:
             if (part in wished) != (part in self.on):
                 self.switch(part, part in wished)
@@ -150,9 +164,8 @@ def one_turn(step, synchronize):
     return statistics.median(times) * 1e3, (time.perf_counter() - begin) / PIPELINED_STEPS * 1e3
 
 
-def inside(plan, words):
+def take_parts(plan, step):
     import torch
-    import torch.distributed as dist
 
     cupti = loaded_cupti()
     for attribute, value in plan["attributes"].items():
@@ -162,55 +175,131 @@ def inside(plan, words):
             raise RuntimeError(f"cuptiActivitySetAttribute({attribute}): CUPTI's error {result}")
     if plan["worker_ms"]:
         cupti.cuptiActivityFlushPeriod(ctypes.c_uint32(plan["worker_ms"]))
+    rounds, recording = [], Recording(cupti, PARTS[:-1])
+    for number in range(plan["rounds"]):
+        turns = plan["parts"] if number % 2 == 0 else plan["parts"][::-1]
+        taken = {}
+        for part in turns:
+            torch.cuda.synchronize()
+            recording.record(part)
+            taken[part] = one_turn(step, torch.cuda.synchronize)
+        rounds.append(taken)
+    recording.record(PARTS[-2])
+    return rounds
+
+
+def agreed(value):
+    """Rank 0's: all ranks must take the same steps."""
+    import torch.distributed as dist
+
+    if dist.get_world_size() == 1:
+        return value
+    values = [value]
+    dist.broadcast_object_list(values, src=0)
+    return values[0]
+
+
+def phase():
+    """Where this process's recording is: the head in src/trace/spool_format.h."""
+    recording, stopped = 0, 7
+    names = glob.glob(os.path.join(os.environ["AORTA_TRACE_SPOOL"], f"{os.getpid()}-*.spool"))
+    if not names:
+        raise RuntimeError("this process has no recording: is CUDA's driver real?")
+    with open(names[0], "rb") as file:
+        head = file.read(72)
+    state, begun_ns = struct.unpack_from("<I", head, 24)[0], struct.unpack_from("<q", head, 64)[0]
+    if state not in (recording, stopped):
+        raise RuntimeError(f"the recording ended in state {state}")
+    return "over" if state == stopped else "window" if begun_ns else "before"
+
+
+def take_window(plan, step):
+    """{turn: times}; the first turn of each phase is not counted, since something changed within or just before it."""
+    import torch
+
+    taken = collections.defaultdict(list)
+    one_turn(step, torch.cuda.synchronize)
+    while agreed(phase()) == "before":
+        times = one_turn(step, torch.cuda.synchronize)
+        if agreed(phase()) == "before":
+            taken["before"].append(times)
+    end = time.monotonic() + plan["window_seconds"] - MARGIN_SECONDS
+    recording = Recording(loaded_cupti(), PARTS[:-1])
+    one_turn(step, torch.cuda.synchronize)
+    turns = list(WINDOW_TURNS)
+    while agreed(time.monotonic() < end):
+        for part in turns:
+            if not agreed(time.monotonic() < end):
+                break
+            torch.cuda.synchronize()
+            recording.record(WINDOW_TURNS[part])
+            taken[part].append(one_turn(step, torch.cuda.synchronize))
+        turns = turns[::-1]
+    recording.record(WINDOW_TURNS["everything"])
+    while agreed(phase()) != "over":
+        time.sleep(0.1)
+    time.sleep(1)  # CUPTI is let go at the next call
+    one_turn(step, torch.cuda.synchronize)
+    for _ in range(QUIET_TURNS):
+        taken["after"].append(one_turn(step, torch.cuda.synchronize))
+    return taken
+
+
+def take_ladder(_plan, step):
+    """What of CUPTI, once it was on, costs even when it is off again: one after another, in a process without any."""
+    import torch
+
+    taken, recording = {}, Recording(loaded_cupti(), [])
+    for number, wished in enumerate(LADDER):
+        torch.cuda.synchronize()
+        recording.record_only(wished)
+        one_turn(step, torch.cuda.synchronize)
+        name = f"{number}: {wished[0] if len(wished) == 1 else 'calls' if wished else 'nothing'}" if number else "before"
+        taken[name] = [one_turn(step, torch.cuda.synchronize) for _ in range(LADDER_TURNS)]
+    return taken
+
+
+def take_profiler(plan, step):
+    """As above, with PyTorch's profiler: only the GPU's side, and as most use it, with the host's."""
+    import torch
+
+    cpu, cuda = torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA
+    taken = collections.defaultdict(list)
+    one_turn(step, torch.cuda.synchronize)
+    for _ in range(QUIET_TURNS):
+        taken["before"].append(one_turn(step, torch.cuda.synchronize))
+    for _ in range(plan["rounds"]):
+        for name, activities in (("CUDA", [cuda]), ("CPU and CUDA", [cpu, cuda])):
+            profiler = torch.profiler.profile(activities=activities)
+            profiler.start()
+            taken[name].append(one_turn(step, torch.cuda.synchronize))
+            profiler.stop()
+            results = getattr(profiler.profiler, "kineto_results", None)
+            count = len(results.events()) if results else len(profiler.events())
+            if not count:
+                raise RuntimeError("torch.profiler recorded nothing")
+            print(f"torch.profiler, {name}: {count} events", flush=True)
+        taken["after"].append(one_turn(step, torch.cuda.synchronize))
+    return taken
+
+
+TAKE = {"parts": take_parts, "window": take_window, "ladder": take_ladder, "torch.profiler": take_profiler}
+
+
+def inside(plan, words):
+    """Runs the script, and takes the measurement with its step when it is done."""
+    import torch.distributed as dist
+
     end = dist.destroy_process_group
 
     def measure_first(*arguments, **named):
-        step, rounds = sys._getframe(1).f_globals["step"], []
-        recording = Recording(cupti)
-        for number in range(plan["rounds"]):
-            turns = plan["parts"] if number % 2 == 0 else plan["parts"][::-1]
-            taken = {}
-            for part in turns:
-                torch.cuda.synchronize()
-                recording.record(part)
-                taken[part] = one_turn(step, torch.cuda.synchronize)
-            rounds.append(taken)
-        recording.record(PARTS[-2])
+        taken = TAKE[plan["measure"]](plan, sys._getframe(1).f_globals["step"])
         if int(os.environ.get("RANK", "0")) == 0:
             with open(plan["result"], "w", encoding="utf-8") as file:
-                json.dump(rounds, file)
+                json.dump(taken, file)
         end(*arguments, **named)
 
     dist.destroy_process_group = measure_first
-    sys.argv = words
-    sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
-    runpy.run_path(words[0], run_name="__main__")
-
-
-def profiled(words):
-    """The job with PyTorch's profiler, recording CUDA's side, from the end of its warm-up until all steps are timed."""
-    import torch
-    import torch.distributed as dist
-
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    profiler = torch.profiler.profile(activities=activities)
-    started = []
-    barrier, end = dist.barrier, dist.destroy_process_group
-
-    def start_at_first(*arguments, **named):
-        barrier(*arguments, **named)
-        if not started:
-            started.append(True)
-            profiler.start()
-
-    def stop_first(*arguments, **named):
-        profiler.stop()
-        results = getattr(profiler.profiler, "kineto_results", None)
-        count = len(results.events()) if results else len(profiler.events())
-        print(f"torch.profiler recorded {count} events", flush=True)
-        end(*arguments, **named)
-
-    dist.barrier, dist.destroy_process_group = start_at_first, stop_first
     sys.argv = words
     sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
     runpy.run_path(words[0], run_name="__main__")
@@ -251,25 +340,30 @@ def step_times(output):
     return float(found.group(1)), float(found.group(2))
 
 
-def check_recorded(output):
-    if "aorta trace run: rank 0: process" not in output:
-        raise RuntimeError(f"nothing was recorded, so nothing was paid: {output[-1000:]}")
-
-
-def parts(options, name, rounds, turns, environment, attributes, worker_ms):
+def run_inside(options, plan, recorder, environment, expected):
+    """What the job measured itself."""
     with tempfile.TemporaryDirectory() as folder:
-        plan = {"rounds": rounds, "parts": turns, "attributes": attributes, "worker_ms": worker_ms,
-                "result": os.path.join(folder, "result.json")}
+        plan = {**plan, "result": os.path.join(folder, "result.json")}
         plan_file = os.path.join(folder, "plan.json")
         with open(plan_file, "w", encoding="utf-8") as file:
             json.dump(plan, file)
         words = [os.path.abspath(__file__), "--inside", plan_file, options.script, options.config,
                  f"mode={options.mode}", "steps=5"]
         command, environment = job(options, words, environment)
-        output = run([options.aorta, "trace", "run", "--", *command], environment)
+        output = run([*recorder, *command], environment)
+        check_said(output, expected)
         with open(plan["result"], encoding="utf-8") as file:
-            taken = json.load(file)
-    check_recorded(output)
+            return json.load(file)
+
+
+def check_said(output, expected):
+    if expected not in output:
+        raise RuntimeError(f'"{expected}" was not said, so nothing was paid: {output[-1500:]}')
+
+
+def parts(options, name, rounds, turns, environment, attributes, worker_ms):
+    plan = {"measure": "parts", "rounds": rounds, "parts": turns, "attributes": attributes, "worker_ms": worker_ms}
+    taken = run_inside(options, plan, [options.aorta, "trace", "run", "--"], environment, RECORDED)
     print(f"{name}: {rounds} rounds of {SYNCHRONISED_STEPS} + {PIPELINED_STEPS} steps each; more than \"{turns[0]}\"")
     show_parts(taken, turns)
     return taken
@@ -287,94 +381,98 @@ def show_parts(taken, turns):
     sys.stdout.flush()
 
 
-def processes(options):
-    ways = {"plain": [], "kernels": ["--record", "kernels"], "all": ["--record", "all"]}
-    times = collections.defaultdict(list)
-    for number in range(options.rounds):
-        for way in list(ways) if number % 2 == 0 else list(ways)[::-1]:
-            command, environment = job(options, [options.script, options.config, f"mode={options.mode}",
-                                                 f"steps={options.steps}"], {})
-            if way != "plain":
-                command = [options.aorta, "trace", "run", *ways[way], "--", *command]
-            output = run(command, environment)
-            if way != "plain":
-                check_recorded(output)
-            times[way].append(step_times(output))
-    print(f"processes: {options.rounds} of each, {options.steps} steps synchronised, as many pipelined")
-    for which, title in enumerate(("synchronised", "pipelined")):
-        plain = statistics.median(taken[which] for taken in times["plain"])
-        for way, taken in times.items():
-            middle = statistics.median(one[which] for one in taken)
-            each = " ".join(f"{one[which]:.3f}" for one in taken)
-            print(f"  {title:14} {way:10} {middle:8.3f} ms {middle / plain - 1:+7.2%}   each {each}")
-        met = statistics.median(one[which] for one in times["all"]) <= AIM * plain
-        print(f"  {title:14} aim, at most {AIM - 1:.0%} for all: {'met' if met else 'NOT met'}")
-    sys.stdout.flush()
-    return times
-
-
 def one_stage(options, way):
-    """Times of one process and the line that `aorta trace run` said about it."""
-    arguments, variables, expected = STAGES[way]
-    words = [options.script, options.config, f"mode={options.mode}", f"steps={options.steps}"]
-    if way == "torch.profiler":
-        words = [os.path.abspath(__file__), "--profiled", *words]
-    command, environment = job(options, words, variables)
-    if arguments is not None:
-        command = [options.aorta, "trace", "run", *arguments, "--", *command]
-    output = run(command, environment)
-    if not re.search(expected, output):
-        raise RuntimeError(f'expected "{expected}" in: {output[-1500:]}')
-    said = re.search(rf".*({expected}).*", output) if expected else None
-    return step_times(output), said.group(0).strip() if said else ""
+    """A process's (synchronised, pipelined), or what it measured itself."""
+    arguments, stage, expected = STAGES[way]
+    environment = {"AORTA_TRACE_STAGE": stage} if stage else {}
+    recorder = [] if arguments is None else [options.aorta, "trace", "run", *arguments, "--"]
+    if way in MEASURE_THEMSELVES:
+        seconds = float(arguments[arguments.index("--duration") + 1]) if way == "window" else 0
+        plan = {"measure": way, "rounds": QUIET_TURNS, "window_seconds": seconds}
+        return run_inside(options, plan, recorder, environment, expected)
+    command, environment = job(options, [options.script, options.config, f"mode={options.mode}",
+                                         f"steps={options.steps}"], environment)
+    output = run([*recorder, *command], environment)
+    check_said(output, expected)
+    return step_times(output)
 
 
-def show_stages(times, said):
+class Budget:
+    """Whether a process still fits, by what those of its kind took, else the longest."""
+
+    def __init__(self, seconds):
+        self.begin, self.seconds, self.took = time.monotonic(), seconds, {}
+
+    def spent(self):
+        return time.monotonic() - self.begin
+
+    def has_room(self, way):
+        likely = self.took.get(way, max(self.took.values(), default=0))
+        return self.spent() + likely <= self.seconds
+
+    def use(self, way, work):
+        since = time.monotonic()
+        try:
+            return work()
+        finally:
+            self.took[way] = max(self.took.get(way, 0), time.monotonic() - since)
+
+
+def stages(options):
+    budget = Budget(options.seconds)
+    chosen = [way for way in STAGES if way in ("plain", *options.ways)]
+    times, inner, failed = {way: [] for way in chosen if way not in MEASURE_THEMSELVES}, {}, {}
+    for number in range(options.rounds):
+        for way in chosen if number % 2 == 0 else chosen[::-1]:
+            if way in failed or way in inner or not budget.has_room(way):
+                continue
+            try:
+                taken = budget.use(way, lambda: one_stage(options, way))
+                if way in times:
+                    times[way].append(taken)
+                else:
+                    inner[way] = taken
+            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:  # one that fails must not hide others
+                failed[way] = f"{error}"
+    took = ", ".join(f"{way} {seconds:.0f}" for way, seconds in budget.took.items())
+    print(f"stages: {options.steps} steps synchronised, as many pipelined; {budget.spent():.0f} s (a process of {took})")
+    show_stages(times)
+    for way, taken in inner.items():
+        show_inner(way, taken)
+    for way, error in failed.items():
+        print(f"  {way} FAILED: {error}")
+    sys.stdout.flush()
+    return {"times": times, "inner": inner, "failed": failed}
+
+
+def show_stages(times):
     if not times["plain"]:
         print("  nothing to compare with: the job alone did not run")
         return
     for which, title in enumerate(("synchronised", "pipelined")):
-        plain = statistics.median(one[which] for one in times["plain"])
-        for way, taken in times.items():
-            if not taken:
-                continue
-            middle = statistics.median(one[which] for one in taken)
-            each = " ".join(f"{one[which]:.3f}" for one in taken)
-            print(f"  {title:14} {way:20} {middle:8.3f} ms {middle / plain - 1:+7.2%}   each {each}")
-    for way, line in said.items():
-        print(f"  {way}: {line}")
+        middles = {way: statistics.median(one[which] for one in taken) for way, taken in times.items() if taken}
+        plain = middles["plain"]
+        for way, middle in middles.items():
+            each = " ".join(f"{one[which]:.3f}" for one in times[way])
+            print(f"  {title:14} {way:12} {middle:8.3f} ms {middle / plain - 1:+7.2%}   each {each}")
+        if "all" in middles:
+            met = middles["all"] <= AIM * plain
+            print(f"  {title:14} aim, at most {AIM - 1:.0%} for all: {'met' if met else 'NOT met'}")
 
 
-def stages(options):
-    chosen = [way for way in STAGES if way in ("plain", *options.ways)]
-    times, said, failed = {way: [] for way in chosen}, {}, {}
-    begin, longest, done = time.monotonic(), 0.0, 0
-    while done < options.rounds and (not done or time.monotonic() - begin + longest <= options.seconds):
-        since = time.monotonic()
-        for way in chosen if done % 2 == 0 else chosen[::-1]:
-            if way in failed:
-                continue
-            try:
-                taken, line = one_stage(options, way)
-                times[way].append(taken)
-                said[way] = line
-            except (RuntimeError, subprocess.TimeoutExpired) as error:  # one way that fails must not hide the others
-                failed[way] = f"{error}"
-                traceback.print_exc()
-        longest = max(longest, time.monotonic() - since)
-        done += 1
-    print(f"stages: {done} processes of each, {options.steps} steps synchronised, as many pipelined, "
-          f"{time.monotonic() - begin:.0f} s")
-    show_stages(times, {way: line for way, line in said.items() if line})
-    for way, error in failed.items():
-        print(f"  {way} FAILED: {error}")
-    sys.stdout.flush()
-    return {"times": times, "failed": failed, "said": said}
+def show_inner(way, taken):
+    """Against what the same process took before it was recorded."""
+    print(f"within one process, {way}: turns of {SYNCHRONISED_STEPS} + {PIPELINED_STEPS} steps")
+    for which, title in enumerate(("synchronised", "pipelined")):
+        before = statistics.median(turn[which] for turn in taken["before"]) if taken.get("before") else math.nan
+        for name, turns in taken.items():
+            each = [turn[which] for turn in turns]
+            middle = statistics.median(each)
+            print(f"  {title:14} {name:18} {middle:8.3f} ms {middle / before - 1:+7.2%}   "
+                  f"{len(each)} turns, {min(each):.3f} to {max(each):.3f}")
 
 
 def main():
-    if sys.argv[1:2] == ["--profiled"]:
-        return profiled(sys.argv[2:])
     if sys.argv[1:2] == ["--inside"]:
         with open(sys.argv[2], encoding="utf-8") as file:
             return inside(json.load(file), sys.argv[3:])
@@ -387,17 +485,15 @@ def main():
     parser.add_argument("--turns", type=int, default=6, help="rounds of turns within a process")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--mode", default="fsdp2")
-    parser.add_argument("--seconds", type=float, default=150, help="of the stages: no further round begins that would "
-                                                                   "end later")
-    parser.add_argument("--ways", nargs="+", choices=STAGES, default=list(STAGES), help="stages to measure; plain always")
-    measurements = ["processes", "stages", "parts", "settings"]
+    parser.add_argument("--seconds", type=float, default=190, help="for the stages")
+    parser.add_argument("--ways", nargs="+", choices=STAGES, default=USUAL_STAGES,
+                        help="stages to measure; the job alone always is")
+    measurements = ["stages", "parts", "settings"]
     parser.add_argument("--only", nargs="+", choices=measurements, default=measurements)
     parser.add_argument("--out", help="all samples as JSON")
     options = parser.parse_args()
     options.aorta, options.script = os.path.abspath(options.aorta), os.path.abspath(options.script)
     samples = {}
-    if "processes" in options.only:
-        samples["processes"] = processes(options)
     if "stages" in options.only:
         samples["stages"] = stages(options)
     if "parts" in options.only:
