@@ -158,12 +158,16 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
     struct aorta_hwq_result *results = calloc(count, sizeof *results);
     if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", count);
     aorta_status status = hwq_session_open(values, &session);
-    size_t done = 0;
+    size_t done = 0, good = 0;
+    session.brief = sweep;
     while (!status && done < count) {
         status = hwq_run_one(&session, values, w, counts[done], &results[done]);
         done++;
+        if (!status) good = done;
     }
-    if (!status && session.ranks.rank == 0) status = conclude(values, results, count, sweep);
+    /* Of a sweep what ran before a failure is kept. */
+    if (session.ranks.rank == 0 && (!status || (sweep && good)))
+        status = aorta_status_join(status, conclude(values, results, good, sweep));
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);

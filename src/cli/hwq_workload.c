@@ -376,7 +376,7 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     if (show) aorta_progress_end(&progress);
     if (!status && values->stamps && session->ranks.rank == 0) status = aorta_hwq_book_write(&book, values->stamps);
     aorta_hwq_book_free(&book);
-    if (!status && show) status = print_run(&run, result);
+    if (!status && show && !session->brief) status = print_run(&run, result);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     if (!result->worst_at)
         return AORTA_ERROR(AORTA_DEVICE, "%s: --verify failed: nothing was compared", workload->name);

@@ -22,6 +22,7 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
+    bool brief; /* runs do not explain themselves: a table of all follows */
 };
 
 /* Reads the words behind the workload's name; `workload` NULL: without options of its own. Free *line. */
@@ -38,8 +39,8 @@ AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, st
 /* Of several ranks the others may wait for this one in a collective: after a failure every rank is ended here, with the
  * failure's exit code, behind its message; then this does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
-/* Runs one workload on `streams` streams (0: recommended), and says on stdout what came out, unless quiet. Free *result
- * in any case. AORTA_DEVICE when a verification failed. */
+/* Runs one workload on `streams` streams (0: recommended), and says on stdout what came out, unless quiet or brief.
+ * Free *result in any case. AORTA_DEVICE when a verification failed. */
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);

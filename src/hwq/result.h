@@ -39,6 +39,24 @@ struct aorta_hwq_switch {
     const char *reason; /* why something above is NaN; NULL: nothing is */
 };
 
+/* What an iteration's time goes into (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
+enum aorta_hwq_limit_by {
+    AORTA_HWQ_LIMIT_UNKNOWN,
+    AORTA_HWQ_LIMIT_HOST_WORK, /* the device waits for calls of the host */
+    AORTA_HWQ_LIMIT_LAUNCHES,  /* the host queues for as long as an iteration lasts */
+    AORTA_HWQ_LIMIT_WAITING,   /* nothing runs for another reason */
+    AORTA_HWQ_LIMIT_GAPS,      /* gaps behind kernels are about as long as these */
+    AORTA_HWQ_LIMIT_KERNELS
+};
+struct aorta_hwq_limit {
+    enum aorta_hwq_limit_by by;
+    double busy_ms, host_ms, kernel_ms;           /* medians; kernel_ms: of one */
+    double busy_share, host_share, waiting_share; /* together 1 */
+    double queueing_share;
+    double at_once; /* streams that run something while any does */
+};
+const char *aorta_hwq_limit_name(enum aorta_hwq_limit_by by); /* "launches"; NULL for unknown */
+
 struct aorta_hwq_memory { /* bytes of device memory */
     uint64_t peak, allocated, reserved;
 };
@@ -70,6 +88,7 @@ struct aorta_hwq_result {
     size_t iteration_count;
     double *host_launch_ms; /* raw: what queueing each iteration took on the host; NULL: not measured */
     struct aorta_hwq_switch switch_latency;
+    struct aorta_hwq_limit limit;
     struct aorta_hwq_memory memory;
     const char *memory_reason;        /* not NULL: memory was not measured */
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */

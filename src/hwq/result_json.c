@@ -1,6 +1,6 @@
 /* A result as JSON: the original toolkit's keys, and ours beside them. */
 #include "base/files.h"
-#include "hwq/result.h"
+#include "hwq/limit.h"
 
 #include <math.h>
 #include <string.h>
@@ -158,6 +158,8 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     write_times("iteration_times_ms", result->iteration_times_ms, result->iteration_count, json);
     if (result->host_launch_ms) write_times("host_launch_ms", result->host_launch_ms, result->iteration_count, json);
     write_switch(&result->switch_latency, json);
+    aorta_json_key(json, "limit");
+    aorta_hwq_limit_json(&result->limit, result, json);
     write_memory(result, json);
     write_figures(result, json);
     aorta_json_key(json, "findings");

@@ -2,6 +2,7 @@
 #include "hwq/frame.h"
 #include "hwq/gaps.h"
 #include "hwq/kept.h"
+#include "hwq/limit.h"
 #include "hwq/probe.h"
 #include "ops/ops.h"
 
@@ -139,6 +140,7 @@ static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq 
 struct seen {
     struct aorta_hwq_book *book;
     struct aorta_hwq_gaps gaps;
+    struct aorta_hwq_busy busy;
     size_t unstamped;
 };
 
@@ -146,6 +148,7 @@ static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct seen *seen = user;
     seen->unstamped += spans->unstamped;
     if (seen->book) AORTA_TRY(aorta_hwq_book_add(seen->book, AORTA_HWQ_PASS_WORKLOAD, spans));
+    AORTA_TRY(aorta_hwq_busy_add(&seen->busy, spans));
     return aorta_hwq_gaps_add(&seen->gaps, spans);
 }
 
@@ -208,7 +211,9 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
     found->host = host_gaps(&seen.gaps);
     found->clock = "kernel";
     if (seen.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
+    result->limit = aorta_hwq_limit_find(&seen.busy, result, run->gate);
     aorta_hwq_gaps_free(&seen.gaps);
+    aorta_hwq_busy_free(&seen.busy);
     return status;
 }
 

@@ -1,10 +1,11 @@
 #include "hwq/sweep.h"
+#include "hwq/limit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR = 40 };
+enum { BAR = 30 };
 static const double inflection = 0.8;
 
 aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
@@ -41,20 +42,33 @@ static double peak_of(const struct aorta_hwq_result *results, size_t count) {
 
 static void say_row(const struct aorta_hwq_result *result, double efficiency, double peak, struct aorta_text *out) {
     char bar[BAR + 1];
+    const char *limit = aorta_hwq_limit_name(result->limit.by);
     const double share = result->throughput / peak;
     const int filled = share > 0.0 ? (int)lround(share * BAR) : 0;
     memset(bar, '#', (size_t)filled);
     bar[filled] = '\0';
-    aorta_text_printf(out, "%7d %12.5g %10.4f %10.4f %9.0f%% %11.3f  %s\n", result->stream_count, result->throughput,
-                      result->latency_ms.p50, result->latency_ms.p99, 100 * efficiency,
-                      1e3 * result->switch_latency.overhead_ms, bar);
+    aorta_text_printf(out, "%7d %12.5g %10.4f %10.4f %9.0f%% %11.3f  %-9s  %s\n", result->stream_count,
+                      result->throughput, result->latency_ms.p50, result->latency_ms.p99, 100 * efficiency,
+                      1e3 * result->switch_latency.overhead_ms, limit ? limit : "-", bar);
+}
+
+/* Why, with the best count and the largest one. */
+static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].stream_count != peak_streams && i + 1 < count) continue;
+        aorta_text_printf(out, "What limits on %d: ", results[i].stream_count);
+        aorta_hwq_limit_text(&results[i].limit, &results[i], out);
+        aorta_text_puts(out, ".\n");
+    }
+    aorta_text_printf(out, "aorta hwq run %s --streams N has the gaps and figures of one count.\n",
+                      results[0].workload_name);
 }
 
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_text *out) {
     const double peak = peak_of(results, count);
-    aorta_text_printf(out, "%7s %12s %10s %10s %10s %11s  throughput\n", "streams", results[0].throughput_unit,
-                      "p50 ms", "p99 ms", "efficiency", "switch us");
+    aorta_text_printf(out, "%s\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", results[0].workload_name, "streams",
+                      results[0].throughput_unit, "p50 ms", "p99 ms", "efficiency", "switch us", "limit");
     for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
     aorta_text_printf(out, "Highest throughput with %d stream%s. ", scaling->peak_streams,
                       scaling->peak_streams == 1 ? "" : "s");
@@ -63,6 +77,9 @@ void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, 
                           scaling->inflection_point);
     else
         aorta_text_puts(out, "No count where a stream is suddenly worth a fifth less.\n");
+    say_limits(results, count, scaling->peak_streams, out);
+    if (results[0].simulated)
+        aorta_text_puts(out, "Simulated: collectives were copies on one rank; their times say nothing of a link.\n");
 }
 
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,

@@ -1,6 +1,8 @@
 /* A run explains itself: ten lines or so for a terminal. */
+#include "hwq/limit.h"
 #include "hwq/run.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,14 +14,14 @@ static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
     return texts[sensitivity];
 }
 
-/* What follows a label, broken before column 120 and set in under itself. */
+/* What follows a label, broken before column 120, but not between a number and its unit, and set in under itself. */
 static void say_sentence(const char *label, const char *sentence, struct aorta_text *out) {
     enum { WIDTH = 104 };
     while (*sentence) {
         size_t length = strlen(sentence);
         if (length > WIDTH) {
             length = WIDTH;
-            while (length > 1 && sentence[length] != ' ') length--;
+            while (length > 1 && (sentence[length] != ' ' || isdigit((unsigned char)sentence[length - 1]))) length--;
         }
         aorta_text_printf(out, "  %-11s %.*s\n", label, (int)length, sentence);
         sentence += length;
@@ -45,17 +47,20 @@ static void say_switch(const struct aorta_hwq_switch *found, struct aorta_text *
                       quick->from, quick->to, 1e3 * quick->gap_ms, slow->from, slow->to, 1e3 * slow->gap_ms);
 }
 
-/* Those in which the device waited for a launch. */
+/* Those in which the device waited for a launch, or for the host's own work. */
 static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_host_gaps *host,
                           struct aorta_text *out) {
+    struct aorta_text text = {0};
     if (!host->intra_samples && !host->inter_samples) return;
-    aorta_text_puts(out, "              without those in which the device waited for the host:");
+    aorta_text_puts(&text, "without those in which the device waited for the host:");
     if (host->intra_samples)
-        aorta_text_printf(out, " %zu on one stream (%.3f us)", host->intra_samples, 1e3 * host->intra_ms);
+        aorta_text_printf(&text, " %zu on one stream (%.3f us)", host->intra_samples, 1e3 * host->intra_ms);
     if (host->inter_samples)
-        aorta_text_printf(out, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
+        aorta_text_printf(&text, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
                           1e3 * host->inter_ms);
-    aorta_text_puts(out, run->gate || run->graph ? "\n" : "; --gate keeps launches out of it\n");
+    if (!run->gate && !run->graph) aorta_text_puts(&text, "; --gate keeps launches out of it");
+    if (text.data) say_sentence("", text.data, out);
+    aorta_text_free(&text);
 }
 
 static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_switch *found, struct aorta_text *out) {
@@ -75,20 +80,21 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
     say_switch(found, out);
 }
 
-/* What the time goes into: the host's launches, or the device's work and its gaps. */
-static void say_meaning(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
-                        struct aorta_text *out) {
-    const struct aorta_summary host = aorta_summarise(result->host_launch_ms, result->iteration_count);
-    const double share = host.p50 / result->latency_ms.p50;
-    aorta_text_printf(out, "  meaning     sensitivity %s\n", meaning_of(run->workload->sensitivity));
-    if (run->gate) return;
-    if (share >= 0.9)
-        aorta_text_printf(out,
-                          "              the host queues for %.0f%% of the time: what you see is its launch rate%s\n",
-                          100 * fmin(share, 1.0), run->graph ? "" : "; --graph or --gate show the device's own");
-    else
-        aorta_text_printf(out, "              the host queues for %.0f%% of the time: the device has the last word\n",
-                          100 * share);
+/* What limits, and by how much. */
+static void say_limit(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    aorta_hwq_limit_text(&result->limit, result, &text);
+    if (text.data) say_sentence("limit", text.data, out);
+    aorta_text_free(&text);
+    aorta_text_printf(out, "  sensitivity %s\n", meaning_of(run->workload->sensitivity));
+}
+
+static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    aorta_hwq_limit_try(&result->limit, run->graph, &text);
+    aorta_text_puts(&text, run->workload->try_next ? run->workload->try_next : "aorta hwq sweep shows how it scales");
+    if (text.data) say_sentence("try", text.data, out);
+    aorta_text_free(&text);
 }
 
 static bool is_common(const struct aorta_hwq_figure *figure) {
@@ -100,20 +106,38 @@ static bool is_common(const struct aorta_hwq_figure *figure) {
     return false;
 }
 
-/* Figures that came with a group stand below its name. */
+static void say_figure(const struct aorta_hwq_figure *figure, struct aorta_text *out) {
+    if (isnan(figure->value))
+        aorta_text_printf(out, "%s not known (%s)", figure->name, figure->reason);
+    else
+        aorta_text_printf(out, "%s %.4g %s", figure->name, figure->value, figure->unit);
+}
+
+static bool is_same_group(const struct aorta_hwq_figure *a, const struct aorta_hwq_figure *b) {
+    return a->group == b->group || (a->group && b->group && !strcmp(a->group, b->group));
+}
+
+/* Figures of one group stand behind its name. */
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
-    const char *group = NULL;
-    for (size_t i = 0; i < result->figure_count; i++) {
-        const struct aorta_hwq_figure *figure = &result->figures[i];
-        if (is_common(figure)) continue;
-        if (figure->group && (!group || strcmp(group, figure->group) != 0))
-            aorta_text_printf(out, "  %s\n", figure->group);
-        group = figure->group;
-        aorta_text_printf(out, "  %s%-*s ", group ? "  " : "", group ? 26 : 28, figure->name);
-        if (isnan(figure->value))
-            aorta_text_printf(out, "not known: %s\n", figure->reason);
-        else
-            aorta_text_printf(out, "%.4g %s\n", figure->value, figure->unit);
+    struct aorta_text line = {0};
+    const struct aorta_hwq_figure *before = NULL;
+    const char *label = "figures";
+    for (size_t i = 0; i <= result->figure_count; i++) {
+        const struct aorta_hwq_figure *figure = i < result->figure_count ? &result->figures[i] : NULL;
+        if (figure && is_common(figure)) continue;
+        if (before && (!figure || !is_same_group(before, figure))) {
+            if (line.data) say_sentence(label, line.data, out);
+            aorta_text_free(&line);
+            label = "";
+            before = NULL;
+        }
+        if (!figure) break;
+        if (before)
+            aorta_text_puts(&line, ", ");
+        else if (figure->group)
+            aorta_text_printf(&line, "%s: ", figure->group);
+        say_figure(figure, &line);
+        before = figure;
     }
     for (size_t i = 0; i < result->finding_count; i++) say_sentence(i ? "" : "found", result->findings[i], out);
 }
@@ -145,12 +169,12 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
                       result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99, result->iteration_count);
     aorta_text_printf(out, "  throughput  %.5g %s; %.4g launches/s\n", result->throughput, result->throughput_unit,
                       rate ? rate->value : NAN);
+    say_limit(run, result, out);
     say_gaps(run, &result->switch_latency, out);
-    say_meaning(run, result, out);
     say_figures(result, out);
     say_verification(result, out);
     if (result->simulated)
         aorta_text_puts(out,
-                        "  simulated: the collectives were copies on one rank; their times say nothing of a link\n");
-    aorta_text_printf(out, "  try: %s\n", w->try_next ? w->try_next : "aorta hwq sweep shows how it scales");
+                        "  simulated   the collectives were copies on one rank; their times say nothing of a link\n");
+    say_try(run, result, out);
 }

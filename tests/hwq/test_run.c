@@ -352,7 +352,7 @@ static void test_overlap_says_who_pays(void **state) {
     assert_int_equal(result.finding_count, 2);
     assert_non_null(strstr(result.findings[0], "one after the other"));
     check_text(&rig.run, &result, "  found       together ");
-    check_text(&rig.run, &result, "\n  collectives, from the first start to the last end\n    comms_alone ");
+    check_text(&rig.run, &result, " collectives, from the first start to the last end: comms_alone ");
     aorta_hwq_result_free(&result);
     close_rig(&rig);
 }

@@ -1,0 +1,209 @@
+#include "hwq/limit.h"
+
+#include "base/interval.h"
+
+#include <math.h>
+
+/* Shares of an iteration from which on queueing, or what runs, is what limits. */
+static const double by_queueing = 0.9, by_kernels = 0.7;
+/* A gap of this part of a kernel's time is no small thing beside it. */
+static const double by_gaps = 0.5;
+
+/* ---- what ran ---- */
+
+static aorta_status sort_spans(const struct aorta_hwq_spans *spans, struct aorta_intervals *kernels,
+                               struct aorta_intervals *calls, struct aorta_hwq_busy *busy, int64_t *sum) {
+    *sum = 0;
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct aorta_hwq_span *span = &spans->items[i];
+        const bool host = span->kind == AORTA_HWQ_HOST;
+        AORTA_TRY(aorta_intervals_add(host ? calls : kernels, span->start_ns, span->end_ns));
+        if (host) continue;
+        *sum += span->end_ns - span->start_ns;
+        AORTA_TRY(aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns)));
+    }
+    return NULL;
+}
+
+static int64_t last_end(const struct aorta_intervals *set) {
+    return set->count ? set->items[set->count - 1].end_ns : 0;
+}
+
+/* Times count from the first start of the iteration. */
+static aorta_status add_times(struct aorta_hwq_busy *busy, struct aorta_intervals *kernels,
+                              struct aorta_intervals *calls, int64_t sum) {
+    struct aorta_intervals alone = {0};
+    aorta_status status = aorta_intervals_subtract(calls, kernels, &alone);
+    const int64_t ran = aorta_intervals_length(kernels), called = aorta_intervals_length(&alone);
+    const int64_t end = last_end(kernels) > last_end(calls) ? last_end(kernels) : last_end(calls);
+    aorta_intervals_free(&alone);
+    if (!status && end > 0) status = aorta_hwq_samples_add(&busy->idle, (double)(end - ran - called) / (double)end);
+    if (!status) status = aorta_hwq_samples_add(&busy->busy, (double)ran);
+    if (!status) status = aorta_hwq_samples_add(&busy->host, (double)called);
+    return status ? status : aorta_hwq_samples_add(&busy->sum, (double)sum);
+}
+
+aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans) {
+    struct aorta_intervals kernels = {0}, calls = {0};
+    int64_t sum;
+    if (spans->unstamped || !spans->count) return NULL;
+    aorta_status status = sort_spans(spans, &kernels, &calls, busy, &sum);
+    if (!status) status = add_times(busy, &kernels, &calls, sum);
+    aorta_intervals_free(&kernels);
+    aorta_intervals_free(&calls);
+    return status;
+}
+
+void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
+    aorta_hwq_samples_free(&busy->busy);
+    aorta_hwq_samples_free(&busy->host);
+    aorta_hwq_samples_free(&busy->sum);
+    aorta_hwq_samples_free(&busy->idle);
+    aorta_hwq_samples_free(&busy->kernel);
+}
+
+/* ---- what limits ---- */
+
+static enum aorta_hwq_limit_by judge(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                                     bool gate) {
+    const struct aorta_hwq_switch *gaps = &result->switch_latency;
+    if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNKNOWN;
+    const bool idle = limit->busy_share<by_kernels, host = limit->host_share> limit->waiting_share;
+    if (idle && host) return AORTA_HWQ_LIMIT_HOST_WORK;
+    if (!gate && limit->queueing_share >= by_queueing) return AORTA_HWQ_LIMIT_LAUNCHES;
+    if (idle) return AORTA_HWQ_LIMIT_WAITING;
+    if (gaps->intra_samples && gaps->intra_source && gaps->intra_source[0] == 'w' &&
+        gaps->intra_gap_ms >= by_gaps * limit->kernel_ms)
+        return AORTA_HWQ_LIMIT_GAPS;
+    return AORTA_HWQ_LIMIT_KERNELS;
+}
+
+struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, const struct aorta_hwq_result *result,
+                                            bool gate) {
+    const struct aorta_summary host = aorta_summarise(result->host_launch_ms, result->iteration_count);
+    const double p50 = result->latency_ms.p50, ran = aorta_hwq_samples_median(&busy->busy);
+    struct aorta_hwq_limit limit = {.busy_ms = 1e-6 * ran,
+                                    .host_ms = 1e-6 * aorta_hwq_samples_median(&busy->host),
+                                    .queueing_share = fmin(host.p50 / p50, 1.0),
+                                    .at_once = aorta_hwq_samples_median(&busy->sum) / ran,
+                                    .kernel_ms = 1e-6 * aorta_hwq_samples_median(&busy->kernel)};
+    /* Of two passes: what only one of them shows is the stamps' doing, or chance. */
+    limit.waiting_share =
+        fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
+    limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
+    limit.busy_share = 1.0 - limit.waiting_share - limit.host_share;
+    limit.by = judge(&limit, result, gate);
+    return limit;
+}
+
+/* ---- words ---- */
+
+static double launch_us(const struct aorta_hwq_result *result) {
+    const struct aorta_hwq_figure *figure = aorta_hwq_result_find(result, "host_us_per_launch");
+    return figure ? figure->value : NAN;
+}
+
+static void say_waiting(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                        struct aorta_text *out) {
+    const struct aorta_hwq_switch *gaps = &result->switch_latency;
+    const size_t host = gaps->host.intra_samples + gaps->host.inter_samples;
+    const size_t own = (gaps->intra_source && gaps->intra_source[0] == 'w' ? gaps->intra_samples : 0) +
+                       (gaps->inter_source && gaps->inter_source[0] == 'w' ? gaps->inter_samples : 0);
+    const double share = limit->waiting_share;
+    aorta_text_printf(out,
+                      "waiting: for %.0f%% of an iteration (%.4g ms) nothing runs on any stream; without that it would "
+                      "be %.1f times as fast",
+                      100 * share, share * result->latency_ms.p50, 1.0 / (1.0 - share));
+    if (host && host + own)
+        aorta_text_printf(out, "; in %.0f%% of the gaps the device waits for the host",
+                          100.0 * (double)host / (double)(host + own));
+    else
+        aorta_text_puts(out,
+                        "; what comes next is queued already: events between streams, launches and copies take it");
+}
+
+static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                        struct aorta_text *out) {
+    aorta_text_printf(out, "the kernels: something runs for %.0f%% of an iteration", 100 * limit->busy_share);
+    if (result->stream_count > 1)
+        aorta_text_printf(out, ", on %.1f of %d streams at a time", limit->at_once, result->stream_count);
+    if (limit->host_share >= 0.01) aorta_text_printf(out, "; for %.0f%% only the host works", 100 * limit->host_share);
+    if (limit->waiting_share < 0.005)
+        aorta_text_puts(out, "; launches and hand-overs cost nothing beside it");
+    else
+        aorta_text_printf(out, "; launches and hand-overs cost at most %.1f%%", 100 * limit->waiting_share);
+}
+
+void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                          struct aorta_text *out) {
+    switch (limit->by) {
+    case AORTA_HWQ_LIMIT_HOST_WORK:
+        aorta_text_printf(out,
+                          "the host's own work: for %.0f%% of an iteration (%.4g ms) it computes and the device has "
+                          "nothing to do; hidden, an iteration would be %.1f times as fast",
+                          100 * limit->host_share, limit->host_ms, 1.0 / (1.0 - limit->host_share));
+        return;
+    case AORTA_HWQ_LIMIT_LAUNCHES:
+        aorta_text_printf(out,
+                          "the host's launches: queueing takes %.0f%% of an iteration (%.2f us a launch), the device "
+                          "runs something in %.0f%% of it",
+                          100 * limit->queueing_share, launch_us(result), 100 * limit->busy_share);
+        return;
+    case AORTA_HWQ_LIMIT_WAITING:
+        say_waiting(limit, result, out);
+        return;
+    case AORTA_HWQ_LIMIT_GAPS:
+        aorta_text_printf(
+            out,
+            "gaps within streams: %.3f us behind each kernel of %.3f us (medians); %.1f of %d streams run "
+            "at a time",
+            1e3 * result->switch_latency.intra_gap_ms, 1e3 * limit->kernel_ms, limit->at_once, result->stream_count);
+        return;
+    case AORTA_HWQ_LIMIT_KERNELS:
+        say_kernels(limit, result, out);
+        return;
+    case AORTA_HWQ_LIMIT_UNKNOWN:
+    default:
+        aorta_text_puts(out, "not known: no kernel was stamped");
+        return;
+    }
+}
+
+void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct aorta_text *out) {
+    if (limit->by == AORTA_HWQ_LIMIT_LAUNCHES && !graph)
+        aorta_text_puts(out, "--graph queues an iteration with one launch, --gate shows the device without the host; ");
+    if (limit->by == AORTA_HWQ_LIMIT_WAITING && !graph)
+        aorta_text_puts(out, "--graph makes launches and waits between streams cheaper; ");
+    if (limit->by == AORTA_HWQ_LIMIT_GAPS)
+        aorta_text_puts(out, "fewer and longer kernels (fusing them), or more streams while there are free queues "
+                             "(aorta hwq map); ");
+}
+
+static const char *const names[] = {[AORTA_HWQ_LIMIT_HOST_WORK] = "host_work",
+                                    [AORTA_HWQ_LIMIT_LAUNCHES] = "launches",
+                                    [AORTA_HWQ_LIMIT_WAITING] = "waiting",
+                                    [AORTA_HWQ_LIMIT_GAPS] = "gaps",
+                                    [AORTA_HWQ_LIMIT_KERNELS] = "kernels"};
+
+const char *aorta_hwq_limit_name(enum aorta_hwq_limit_by by) {
+    return names[by];
+}
+
+void aorta_hwq_limit_json(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                          struct aorta_json *json) {
+    struct aorta_text text = {0};
+    aorta_hwq_limit_text(limit, result, &text);
+    aorta_json_object(json);
+    aorta_json_key_string(json, "by", names[limit->by]);
+    aorta_json_key_string(json, "text", text.data);
+    aorta_json_key_double(json, "busy_ms", limit->busy_ms);
+    aorta_json_key_double(json, "busy_share", limit->busy_share);
+    aorta_json_key_double(json, "host_work_ms", limit->host_ms);
+    aorta_json_key_double(json, "host_work_share", limit->host_share);
+    aorta_json_key_double(json, "waiting_share", limit->waiting_share);
+    aorta_json_key_double(json, "host_queueing_share", limit->queueing_share);
+    aorta_json_key_double(json, "streams_at_once", limit->at_once);
+    aorta_json_key_double(json, "kernel_p50_ms", limit->kernel_ms);
+    aorta_json_object_end(json);
+    aorta_text_free(&text);
+}

@@ -1,0 +1,150 @@
+/* What limits an iteration, from planted stamps and times of both passes. */
+#include "check.h"
+#include "hwq/limit.h"
+#include "hwq/run.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { US = 1000 };
+
+struct plant {
+    struct aorta_hwq_busy busy;
+    struct aorta_hwq_result result;
+    double time_ms, queueing_ms;
+};
+
+static void open_plant(struct plant *plant, double time_ms, double queueing_ms, int streams) {
+    *plant = (struct plant){.time_ms = time_ms, .queueing_ms = queueing_ms};
+    plant->result.iteration_times_ms = &plant->time_ms;
+    plant->result.host_launch_ms = &plant->queueing_ms;
+    plant->result.iteration_count = 1;
+    plant->result.stream_count = streams;
+    plant->result.latency_ms = aorta_summarise(&plant->time_ms, 1);
+}
+
+static void add(struct plant *plant, const struct aorta_hwq_span *items, size_t count) {
+    struct aorta_hwq_spans spans = {0};
+    for (size_t i = 0; i < count; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
+    check_ok(aorta_hwq_busy_add(&plant->busy, &spans));
+    aorta_hwq_spans_free(&spans);
+}
+
+static void check_limit(struct plant *plant, bool gate, enum aorta_hwq_limit_by by, const char *part) {
+    struct aorta_text text = {0};
+    plant->result.limit = aorta_hwq_limit_find(&plant->busy, &plant->result, gate);
+    assert_int_equal(plant->result.limit.by, by);
+    aorta_hwq_limit_text(&plant->result.limit, &plant->result, &text);
+    check_ok(aorta_text_check(&text));
+    if (!strstr(text.data, part)) fail_msg("\"%s\" is not in: %s", part, text.data);
+    aorta_text_free(&text);
+}
+
+static void close_plant(struct plant *plant) {
+    aorta_hwq_busy_free(&plant->busy);
+    aorta_hwq_result_free(&plant->result);
+}
+
+/* 0–60 and 20–80 side by side, 80–95: 95 of 100 us are busy, on 135 / 95 streams. */
+static void test_kernels(void **state) {
+    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 60 * US},
+                                                  {.stream = 1, .start_ns = 20 * US, .end_ns = 80 * US},
+                                                  {.stream = 0, .start_ns = 85 * US, .end_ns = 100 * US}};
+    struct plant plant;
+    (void)state;
+    open_plant(&plant, 0.100, 0.010, 2);
+    add(&plant, items, 3);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "something runs for 95% of an iteration, on 1.4 of 2 streams");
+    assert_true(fabs(plant.result.limit.busy_ms - 0.095) < 1e-12);
+    assert_true(fabs(plant.result.limit.waiting_share - 0.05) < 1e-12);
+    close_plant(&plant);
+}
+
+/* The stamped pass is slower, as stamps are launched as well: the other pass has no such gap. */
+static void test_gaps_of_one_pass_alone_do_not_count(void **state) {
+    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
+                                                  {.stream = 0, .start_ns = 100 * US, .end_ns = 150 * US}};
+    struct plant plant;
+    (void)state;
+    open_plant(&plant, 0.101, 0.010, 1);
+    add(&plant, items, 2);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "something runs for 99% of an iteration; ");
+    close_plant(&plant);
+}
+
+static void test_waiting(void **state) {
+    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
+                                                  {.stream = 1, .start_ns = 150 * US, .end_ns = 200 * US}};
+    struct plant plant;
+    (void)state;
+    open_plant(&plant, 0.200, 0.010, 2);
+    add(&plant, items, 2);
+    plant.result.switch_latency.inter_source = "workload";
+    plant.result.switch_latency.inter_samples = 1;
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING,
+                "for 50% of an iteration (0.1 ms) nothing runs on any stream; without that it would be 2.0 times");
+    plant.result.switch_latency.host.inter_samples = 3;
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "in 75% of the gaps the device waits for the host");
+    close_plant(&plant);
+}
+
+static void test_the_host(void **state) {
+    static const struct aorta_hwq_span items[] = {
+        {.stream = 0, .start_ns = 0, .end_ns = 20 * US},
+        {.stream = 1, .kind = AORTA_HWQ_HOST, .start_ns = 15 * US, .end_ns = 95 * US}, /* 75 of them alone */
+        {.stream = 0, .start_ns = 96 * US, .end_ns = 100 * US}};
+    struct plant plant;
+    (void)state;
+    open_plant(&plant, 0.100, 0.099, 2);
+    add(&plant, items, 3);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_HOST_WORK, "for 75% of an iteration (0.075 ms) it computes");
+    close_plant(&plant);
+
+    open_plant(&plant, 0.100, 0.099, 2);
+    check_ok(aorta_hwq_result_figure(&plant.result, "host_us_per_launch", "us", 2.5, NULL));
+    add(&plant, items, 1);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_LAUNCHES, "queueing takes 99% of an iteration (2.50 us a launch)");
+    check_limit(&plant, true, AORTA_HWQ_LIMIT_KERNELS, "the kernels"); /* one kernel has no gap */
+    close_plant(&plant);
+}
+
+static void test_gaps(void **state) {
+    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 10 * US},
+                                                  {.stream = 1, .start_ns = 8 * US, .end_ns = 18 * US},
+                                                  {.stream = 0, .start_ns = 17 * US, .end_ns = 27 * US},
+                                                  {.stream = 1, .start_ns = 25 * US, .end_ns = 35 * US}};
+    struct plant plant;
+    (void)state;
+    open_plant(&plant, 0.035, 0.001, 2);
+    add(&plant, items, 4);
+    plant.result.switch_latency =
+        (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 2, .intra_source = "workload"};
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us behind each kernel of 10.000 us (medians); 1.1 of 2");
+    plant.result.switch_latency.intra_source = "probe";
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "100% of an iteration");
+    close_plant(&plant);
+}
+
+static void test_nothing_was_stamped(void **state) {
+    struct plant plant;
+    struct aorta_json json;
+    struct aorta_text text = {0};
+    (void)state;
+    open_plant(&plant, 0.1, 0.01, 2);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "no kernel was stamped");
+    aorta_json_begin(&json, &text, 0);
+    aorta_hwq_limit_json(&plant.result.limit, &plant.result, &json);
+    assert_non_null(strstr(text.data, "\"by\": null"));
+    assert_non_null(strstr(text.data, "\"busy_ms\": null"));
+    aorta_text_free(&text);
+    close_plant(&plant);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels), cmocka_unit_test(test_gaps_of_one_pass_alone_do_not_count),
+        cmocka_unit_test(test_waiting), cmocka_unit_test(test_the_host),
+        cmocka_unit_test(test_gaps),    cmocka_unit_test(test_nothing_was_stamped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
