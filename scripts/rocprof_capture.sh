@@ -41,6 +41,8 @@ aorta=${AORTA:-$(find_program)}
 output=${ROCPROF_OUTPUT_DIR:-artifacts/rocprof}
 arguments=${ROCPROF_ARGS:---kernel-trace --memory-copy-trace --rccl-trace --hip-runtime-trace --marker-trace --output-format json}
 tool=$(command -v rocprofv3 || echo /opt/rocm/bin/rocprofv3)
+[ -z "$(ls -A "$output" 2>/dev/null)" ] ||
+    fail "$output holds the recording of another run, and both would be analysed as one: remove it, or name another place (ROCPROF_OUTPUT_DIR)"
 [ -x "$tool" ] || fail "rocprofv3 is neither in PATH nor in /opt/rocm/bin; it is part of ROCm 6.2 and later (package rocprofiler-sdk)"
 mkdir -p "$output"
 

@@ -55,6 +55,10 @@ static void json_has_standard_output_to_itself(void **state) {
     shell_run(shell, "$A trace run --json -- $P ranks 2");
     shell_expect(shell, 0, "{", "trained 10 steps");
     check_figures(shell->output, 2);
+    shell_run(shell,
+              "$A trace run --json -- $P devices 2"); /* one process; work of one GPU hides none of the other's */
+    shell_expect(shell, 0, "{", "");
+    check_figures(shell->output, 2);
 }
 
 /* Of `idle_causes_ms`: which are null, each with its reason. */

@@ -99,6 +99,37 @@ static void a_forked_child_leaves_the_file_alone(void **state) {
     recording_close(&r);
 }
 
+static void workers_made_by_fork_are_recorded(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "workers", 3, NULL);
+    assert_int_equal(r.result.exit_code, 0);
+    assert_int_equal(r.record.traces.count, 3);
+    for (int i = 0; i < 3; i++) {
+        const struct aorta_trace *trace = r.record.traces.items[i];
+        assert_int_equal(trace->rank, i);
+        assert_int_equal(trace->work[0].device, i);
+        assert_int_equal(r.record.processes[i].facts.head.state, AORTA_SPOOL_ENDED);
+        check_steps(trace, STEPS);
+    }
+    recording_close(&r);
+}
+
+static void a_process_with_several_gpus_is_recorded_whole(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "devices", 2, NULL);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    const struct aorta_trace *trace = r.record.traces.items[0];
+    check_steps(trace, 2 * STEPS);
+    int64_t busy[2] = {0};
+    for (size_t i = 0; i < trace->work_count; i++) busy[trace->work[i].device != 0]++;
+    assert_true(busy[0] == busy[1]);
+    recording_close(&r);
+}
+
 static void a_process_that_replaces_itself_has_two_files(void **state) {
     (void)state;
     struct recording r;
@@ -470,6 +501,17 @@ static void cupti_leaves_when_the_time_is_over(void **state) {
     recording_close(&r);
 }
 
+static void a_forked_child_does_not_let_cupti_go(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable brief[] = {{AORTA_INJECT_DURATION, "150"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "forked-late", 900, brief);
+    assert_int_equal(r.result.exit_code, 10);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
 static void cupti_stays_where_it_cannot_leave_or_must_not(void **state) {
     (void)state;
     static const struct aorta_trace_run_variable reasons[] = {{"FAKE_CUPTI_REFUSE", "version:23"},
@@ -511,6 +553,8 @@ int main(void) {
         cmocka_unit_test(ranges_of_nvtx_are_steps),
         cmocka_unit_test(the_exit_code_is_the_programs),
         cmocka_unit_test(a_forked_child_leaves_the_file_alone),
+        cmocka_unit_test(workers_made_by_fork_are_recorded),
+        cmocka_unit_test(a_process_with_several_gpus_is_recorded_whole),
         cmocka_unit_test(a_process_that_replaces_itself_has_two_files),
         cmocka_unit_test(ranks_are_those_of_the_environment),
         cmocka_unit_test(two_processes_of_one_rank_are_kept_apart),
@@ -536,6 +580,7 @@ int main(void) {
         cmocka_unit_test(cupti_is_not_touched_before_its_time),
         cmocka_unit_test(a_late_recording_says_when_it_began),
         cmocka_unit_test(cupti_leaves_when_the_time_is_over),
+        cmocka_unit_test(a_forked_child_does_not_let_cupti_go),
         cmocka_unit_test(cupti_stays_where_it_cannot_leave_or_must_not),
         cmocka_unit_test(cupti_is_not_taken_from_another_profiler),
     };

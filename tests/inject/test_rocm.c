@@ -92,6 +92,13 @@ static void the_format_can_be_chosen(void **state) {
     assert_false(shell_has(shell, "arguments"));
 }
 
+static void an_end_by_signal_is_kept(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
+                          "$A trace run --tool rocm -- sh -c 'kill -TERM $$'");
+    shell_expect(shell, 143, "", "Verdict: ");
+}
+
 static void nothing_recorded_is_said(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "$A trace run --tool rocm -- sh -c 'exit 5'");
@@ -120,20 +127,30 @@ static void the_script_records_training(void **state) {
     shell_expect(shell, 0, "aorta trace analyze out\n", "");
     shell_expect(shell, 0, "Verdict: ", "");
     expect_arguments(shell, "--kernel-trace --output-format json -d out -- ");
+    shell_run(shell, TOOL "touch c.yaml; AORTA=$A ROCPROF_OUTPUT_DIR=out " SCRIPTS "/rocprof_capture.sh c.yaml 1");
+    shell_expect(shell, 2, "", "out holds the recording of another run");
     shell_run(shell, SCRIPTS "/rocprof_capture.sh nowhere.yaml");
     shell_expect(shell, 2, "", "nowhere.yaml: no such configuration");
     shell_run(shell, SCRIPTS "/rocprof_capture.sh c.yaml 0");
     shell_expect(shell, 2, "", "RANKS is \"0\"");
 }
 
+static void the_script_records_every_rank(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, TOOL "cat >aorta <<'END'\n#!/bin/sh\n[ $1 = launch ] || exit 0\necho \"aorta $*\"; shift 4\n"
+                          "\"$@\" && \"$@\"\nEND\nchmod +x aorta; touch c.yaml\n"
+                          "AORTA=$PWD/aorta " SCRIPTS "/rocprof_capture.sh c.yaml 2");
+    shell_expect(shell, 0, "aorta launch -n 2 -- ", "");
+    expect_arguments(shell, "-d artifacts/rocprof -- ");
+    expect_arguments(shell, "aorta train --config c.yaml\n--kernel-trace");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SHELL_TEST(an_older_tool_writes_json),
-        SHELL_TEST(a_newer_tool_writes_rocpd),
-        SHELL_TEST(the_format_can_be_chosen),
-        SHELL_TEST(nothing_recorded_is_said),
-        SHELL_TEST(a_missing_tool_and_unfit_options_are_errors),
-        SHELL_TEST(the_script_records_training),
+        SHELL_TEST(an_older_tool_writes_json),   SHELL_TEST(a_newer_tool_writes_rocpd),
+        SHELL_TEST(the_format_can_be_chosen),    SHELL_TEST(an_end_by_signal_is_kept),
+        SHELL_TEST(nothing_recorded_is_said),    SHELL_TEST(a_missing_tool_and_unfit_options_are_errors),
+        SHELL_TEST(the_script_records_training), SHELL_TEST(the_script_records_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,10 @@ bool aorta_inject_detach_done(const struct aorta_inject_detach *detach) {
     return atomic_load(&detach->phase) == GONE;
 }
 
+void aorta_inject_detach_forget(struct aorta_inject_detach *detach) {
+    atomic_store(&detach->phase, CANCELLED);
+}
+
 void aorta_inject_detach_cancel(struct aorta_inject_detach *detach) {
     if (move_on(detach, ASKED, CANCELLED)) detach->cupti->api.unsubscribe(detach->subscriber);
 }

@@ -27,5 +27,7 @@ const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const st
 bool aorta_inject_detach_done(const struct aorta_inject_detach *detach);
 /* The program ends: if none of its calls has come by, it need not. */
 void aorta_inject_detach_cancel(struct aorta_inject_detach *detach);
+/* In a child made by fork, which has no CUDA: without a call of CUPTI's. */
+void aorta_inject_detach_forget(struct aorta_inject_detach *detach);
 
 #endif

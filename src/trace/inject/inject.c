@@ -384,6 +384,7 @@ static void at_exit(void) {
 /* A child has no CUDA, none of the threads, and no business with the parent's file. */
 static void in_child(void) {
     atomic_store(&inject.state, OFF);
+    aorta_inject_detach_forget(&inject.detach);
     aorta_spool_forget(&inject.spool);
 }
 

@@ -222,6 +222,47 @@ static int ranks(int number) {
     return failed;
 }
 
+/* One process, as many GPUs as NUMBER says. */
+static int devices(int number) {
+    start_all();
+    for (int i = 0; i < number; i++) train(0, STEPS, (uint32_t)i);
+    return 0;
+}
+
+/* Ranks made by fork alone, as Python's multiprocessing does: CUDA starts in them, and they end by exit. */
+static int workers(int number) {
+    int failed = 0;
+    for (int i = 0; i < number; i++) {
+        if (fork() != 0) continue;
+        char rank[16];
+        snprintf(rank, sizeof rank, "%d", i);
+        setenv("RANK", rank, 1);
+        start_all();
+        train(0, STEPS, (uint32_t)i);
+        exit(0);
+    }
+    for (int i = 0, status = 0; i < number; i++) failed |= wait(&status) < 0 || status != 0;
+    return failed;
+}
+
+/* Forks when the time to record is over and CUPTI waits for a call to leave at: the child's must not be the one. Its
+ * exit code: 10 for each time that CUPTI was finalized here, and 1 for each time there. */
+static int forked_late(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    nap(number);
+    pid_t child = fork();
+    if (child == 0) {
+        step(1000, 0);
+        _exit(cupti->finalized());
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    step(1001, 0);
+    nap(100);
+    return 10 * cupti->finalized() + WEXITSTATUS(status);
+}
+
 static int die_of(int number) {
     start_all();
     train(0, STEPS, 0);
@@ -449,6 +490,9 @@ static const struct {
     {"used", used},
     {"windowed", windowed},
     {"profiled-windowed", profiled_windowed},
+    {"devices", devices},
+    {"workers", workers},
+    {"forked-late", forked_late},
     {"layers", layers},
     {"left-behind", left_behind},
 };
