@@ -3,15 +3,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 struct reader {
     const char *text, *at;
-    int rank, world_size;
-    int taken[AORTA_HWQ_MOST_RANKS]; /* 0: not yet; else by which group, from 1 */
+    int world_size;
     struct aorta_hwq_group_list *list;
 };
 
@@ -32,53 +30,57 @@ static bool take(struct reader *reader, char wanted) {
     return true;
 }
 
-static aorta_status read_rank(struct reader *reader, int *rank) {
+/* Adds one to the group that is being read, the last of the list. */
+static aorta_status read_rank(struct reader *reader) {
+    struct aorta_hwq_group_list *list = reader->list;
+    int *end_of_group = &list->first[list->groups + 1];
     char *end;
     skip_spaces(reader);
     if (!isdigit((unsigned char)*reader->at)) return wrong(reader, "a rank is missing");
     errno = 0;
     const long value = strtol(reader->at, &end, 10);
-    if (errno || value >= reader->world_size || value >= AORTA_HWQ_MOST_RANKS)
+    if (errno || value >= reader->world_size)
         return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": there is no rank %ld; this job has ranks 0 to %d",
                            reader->text, value, reader->world_size - 1);
-    const int group = reader->list->groups + 1;
-    if (reader->taken[value] == group)
-        return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld stands twice in one group", reader->text,
-                           value);
-    if (reader->taken[value])
-        return AORTA_ERROR(AORTA_USAGE,
-                           "--process-groups \"%s\": rank %ld is in two groups; groups that overlap cannot be run yet: "
-                           "give each rank to one",
-                           reader->text, value);
-    reader->taken[value] = group;
+    for (int i = list->first[list->groups]; i < *end_of_group; i++)
+        if (list->ranks[i] == value)
+            return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld stands twice in one group", reader->text,
+                               value);
+    if (*end_of_group == AORTA_HWQ_MOST_MEMBERS) return wrong(reader, "more than 4096 ranks are listed");
+    list->ranks[(*end_of_group)++] = (int)value;
     reader->at = end;
-    *rank = (int)value;
     return NULL;
 }
 
 static aorta_status read_group(struct reader *reader) {
-    int ranks[AORTA_HWQ_MOST_RANKS], count = 0;
-    bool mine = false;
+    struct aorta_hwq_group_list *list = reader->list;
+    if (list->groups == AORTA_HWQ_MOST_GROUPS) return wrong(reader, "a 65th group begins");
     if (!take(reader, '[')) return wrong(reader, "\"[\" is missing");
-    do {
-        AORTA_TRY(read_rank(reader, &ranks[count]));
-        mine |= ranks[count++] == reader->rank;
-    } while (take(reader, ','));
+    list->first[list->groups + 1] = list->first[list->groups];
+    do AORTA_TRY(read_rank(reader));
+    while (take(reader, ','));
     if (!take(reader, ']')) return wrong(reader, "\",\" or \"]\" is missing");
-    reader->list->groups++;
-    if (!mine) return NULL;
-    memcpy(reader->list->ranks, ranks, (size_t)count * sizeof *ranks);
-    reader->list->count = count;
+    list->groups++;
     return NULL;
 }
 
-aorta_status aorta_hwq_groups_parse(const char *text, int rank, int world_size, struct aorta_hwq_group_list *list) {
-    struct reader reader = {.text = text, .at = text, .rank = rank, .world_size = world_size, .list = list};
-    list->count = list->groups = 0;
+aorta_status aorta_hwq_groups_parse(const char *text, int world_size, struct aorta_hwq_group_list *list) {
+    struct reader reader = {.text = text, .at = text, .world_size = world_size, .list = list};
+    list->groups = list->first[0] = 0;
     do AORTA_TRY(read_group(&reader));
     while (take(&reader, ','));
     skip_spaces(&reader);
     return *reader.at ? wrong(&reader, "\",\" or the end is missing") : NULL;
+}
+
+int aorta_hwq_group_size(const struct aorta_hwq_group_list *list, int group) {
+    return list->first[group + 1] - list->first[group];
+}
+
+bool aorta_hwq_group_has(const struct aorta_hwq_group_list *list, int group, int rank) {
+    for (int i = list->first[group]; i < list->first[group + 1]; i++)
+        if (list->ranks[i] == rank) return true;
+    return false;
 }
 
 aorta_status aorta_hwq_size_parse(const char *option, const char *text, int64_t *bytes) {

@@ -4,18 +4,23 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum { AORTA_HWQ_MOST_RANKS = 1024 };
+enum { AORTA_HWQ_MOST_GROUPS = 64, AORTA_HWQ_MOST_MEMBERS = 4096 };
 
+/* Groups in the order written; they may overlap. The members of group g are ranks[first[g]] … ranks[first[g + 1] - 1].
+ */
 struct aorta_hwq_group_list {
-    int ranks[AORTA_HWQ_MOST_RANKS]; /* of the group that has `rank` in it, in the order written */
-    int count;                       /* 0: it is in none */
-    int groups;                      /* that were written */
+    int groups;
+    int first[AORTA_HWQ_MOST_GROUPS + 1];
+    int ranks[AORTA_HWQ_MOST_MEMBERS];
 };
-/* "[0,1],[2,3]". AORTA_USAGE says what is wrong and at which place: a rank beyond world_size, or in two groups, too. */
-AORTA_MUST_USE aorta_status aorta_hwq_groups_parse(const char *text, int rank, int world_size,
-                                                   struct aorta_hwq_group_list *list);
+/* "[0,1],[1,2]". AORTA_USAGE says what is wrong and at which place: a rank beyond world_size, or twice in a group, too.
+ */
+AORTA_MUST_USE aorta_status aorta_hwq_groups_parse(const char *text, int world_size, struct aorta_hwq_group_list *list);
+int aorta_hwq_group_size(const struct aorta_hwq_group_list *list, int group);
+bool aorta_hwq_group_has(const struct aorta_hwq_group_list *list, int group, int rank);
 /* "128M": K, M, G are powers of 1024; also "128MB", "128MiB". `option` is named in the message. */
 AORTA_MUST_USE aorta_status aorta_hwq_size_parse(const char *option, const char *text, int64_t *bytes);
 /* "1024", "1024,2048,512": M, N, K; one value stands for all three. */

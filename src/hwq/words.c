@@ -148,8 +148,11 @@ static void say_verification(const struct aorta_hwq_result *result, struct aorta
     if (!result->verified) return;
     aorta_text_printf(out, "  verified    %s", result->verified);
     if (values && values->value > 0.0) aorta_text_printf(out, ", %.0f values", values->value);
-    if (!result->worst_at)
-        aorta_text_puts(out, values && values->value > 0.0 ? ", none off" : ": nothing was compared");
+    const bool none = !values || !(values->value > 0.0);
+    if (none && strcmp(result->verified, "passed") == 0)
+        aorta_text_puts(out, ": this rank has no part in it");
+    else if (!result->worst_at)
+        aorta_text_puts(out, none ? ": nothing was compared" : ", none off");
     else if (worst && isfinite(worst->value))
         aorta_text_printf(out, ", the worst off by %.3g of what is allowed", worst->value);
     if (result->worst_at && strcmp(result->verified, "passed") != 0)
@@ -167,8 +170,11 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
                       run->graph ? ", as a graph" : "", run->gate ? ", behind a gate" : "", w->summary);
     aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%zu iterations, device timestamps)\n",
                       result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99, result->iteration_count);
-    aorta_text_printf(out, "  throughput  %.5g %s; %.4g launches/s\n", result->throughput, result->throughput_unit,
-                      rate ? rate->value : NAN);
+    if (isnan(result->throughput))
+        aorta_text_puts(out, "  throughput  not known");
+    else
+        aorta_text_printf(out, "  throughput  %.5g %s", result->throughput, result->throughput_unit);
+    aorta_text_printf(out, "; %.4g launches/s\n", rate ? rate->value : NAN);
     say_limit(run, result, out);
     say_gaps(run, &result->switch_latency, out);
     say_figures(result, out);

@@ -85,6 +85,7 @@ struct aorta_hwq_check {
     double worst;     /* largest |got − expected| / allowed; above 1 the workload is wrong */
     char what[96];    /* where the worst was: "y of stream 3, element 17" */
     double got, expected;
+    bool no_part; /* this rank has nothing to do in the workload: there is nothing to compare */
 };
 
 struct aorta_hwq_workload {

@@ -48,6 +48,25 @@ static void test_ranks_really_communicate(void **state) {
            0, "busbw_alone");
 }
 
+/* Every rank is in two of the three groups. */
+static void test_groups_may_overlap(void **state) {
+    static const char *const kinds[] = {"all_reduce", "all_to_all"};
+    char words[1024];
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        snprintf(words, sizeof words,
+                 "launch -n 3 -- " AORTA_PROGRAM
+                 " hwq run comms_compute_overlap --mm-dim 16 --comm-size 4K --iterations 3 --device cpu --verify "
+                 "--real-collectives --num-coll 2 --collective %s --process-groups [0,1],[1,2],[2,0]",
+                 kinds[i]);
+        expect(words, 0, "busbw_alone_2_0 ");
+        expect(words, 0, "verified    passed");
+    }
+    expect("launch -n 3 -- " AORTA_PROGRAM " hwq run comms_compute_overlap --mm-dim 16 --comm-size 4K --iterations 3 "
+           "--device cpu --verify --mode comms_only --process-groups [1,2]",
+           0, "verified    passed: this rank has no part in it");
+}
+
 #define SMALL_P0 "--set hetero_kernels.size=32 large_gemm_only.size=32 tiny_kernel_stress.chains=3"
 
 static double result_of(const char *folder, const char *name) {
@@ -143,6 +162,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
         cmocka_unit_test(test_a_sweep_shows_scaling),
         cmocka_unit_test(test_ranks_really_communicate),
+        cmocka_unit_test(test_groups_may_overlap),
         cmocka_unit_test(test_a_group_runs),
         cmocka_unit_test(test_a_group_goes_on_after_a_failure),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_others),

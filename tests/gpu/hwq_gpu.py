@@ -319,12 +319,13 @@ def show_run(visit, found, replayed):
     best = min(p50, replayed or p50)
     ratio = f"{best / original:.2f}" if original else "-"
     samples = lambda kind: f"{switch[kind + '_stream_samples']}{(switch[kind + '_source'] or '-')[0]}"
-    host = switch["host_gaps"]
+    host, limit = switch["host_gaps"], found["limit"]
     visit.say(f"{name:<21}{streams:3}{p50:10.4f}{number(replayed) if replayed else '-':>9} {ratio:>4} "
               f"{figures['launches_per_second']['value']:8.3g}{us(switch['inter_stream_gap_ms']):>9} {samples('inter'):<7}"
               f"{us(switch['intra_stream_gap_ms']):>8} {samples('intra'):<7}"
               f"{host['inter_stream_samples'] + host['intra_stream_samples']:5}"
-              f"{us(switch['estimated_switch_overhead_ms']):>7} {found['verified'] or '-'}")
+              f"{us(switch['estimated_switch_overhead_ms']):>7} {limit['by'] or '-':<9}{number(limit['busy_share'], 2)} "
+              f"{number(limit['streams_at_once'], 1):>4} {found['verified'] or '-'}")
     if switch["estimated_switch_overhead_ms"] is None or not switch["inter_stream_samples"] or \
             not switch["intra_stream_samples"]:
         visit.fail(f"{name} on {streams} streams lacks a switch figure: {switch['reason']}")
@@ -351,7 +352,7 @@ def workloads(visit):
         return
     visit.say("p50 as a graph, and the better of both over the original's, on 8 streams; gaps in us with their samples "
               "(w: the workload's own, p: the probe's); host: gaps in which the device waited for the host, kept apart")
-    visit.say(f"{'workload':<21}str    p50 ms    graph orig launch/s    inter n          intra n        host switch")
+    visit.say(f"{'workload':<21}str    p50 ms    graph orig launch/s    inter n          intra n        host switch limit   busy at once")
     for one in visit.load("list"):
         workload = one["name"]
         if visit.options.workloads and workload not in visit.options.workloads:

@@ -126,20 +126,25 @@ static void test_scaling_finds_peak_and_inflection(void **state) {
 static void test_process_groups(void **state) {
     struct aorta_hwq_group_list list;
     (void)state;
-    check_ok(aorta_hwq_groups_parse(" [0,1], [3 ,2]", 2, 4, &list));
+    check_ok(aorta_hwq_groups_parse(" [0,1], [3 ,1,2]", 4, &list)); /* rank 1 is in both */
     assert_int_equal(list.groups, 2);
-    assert_int_equal(list.count, 2);
-    assert_int_equal(list.ranks[0], 3);
-    check_ok(aorta_hwq_groups_parse("[0,1]", 3, 4, &list));
-    assert_int_equal(list.count, 0);
-    check_fails(aorta_hwq_groups_parse("[0,1", 0, 4, &list), AORTA_USAGE, "\"]\" is missing at character 5");
-    check_fails(aorta_hwq_groups_parse("0,1", 0, 4, &list), AORTA_USAGE, "\"[\" is missing");
-    check_fails(aorta_hwq_groups_parse("[0,,1]", 0, 4, &list), AORTA_USAGE, "a rank is missing at character 4");
-    check_fails(aorta_hwq_groups_parse("[]", 0, 4, &list), AORTA_USAGE, "a rank is missing");
-    check_fails(aorta_hwq_groups_parse("[0,4]", 0, 4, &list), AORTA_USAGE, "there is no rank 4");
-    check_fails(aorta_hwq_groups_parse("[0,1],[1,2]", 0, 4, &list), AORTA_USAGE, "rank 1 is in two groups");
-    check_fails(aorta_hwq_groups_parse("[0,1,1]", 0, 4, &list), AORTA_USAGE, "rank 1 stands twice in one group");
-    check_fails(aorta_hwq_groups_parse("[0] x", 0, 4, &list), AORTA_USAGE, "or the end is missing");
+    assert_int_equal(aorta_hwq_group_size(&list, 0), 2);
+    assert_int_equal(aorta_hwq_group_size(&list, 1), 3);
+    assert_int_equal(list.ranks[list.first[1]], 3);
+    assert_true(aorta_hwq_group_has(&list, 0, 1) && aorta_hwq_group_has(&list, 1, 1));
+    assert_false(aorta_hwq_group_has(&list, 0, 3));
+    check_fails(aorta_hwq_groups_parse("[0,1", 4, &list), AORTA_USAGE, "\"]\" is missing at character 5");
+    check_fails(aorta_hwq_groups_parse("0,1", 4, &list), AORTA_USAGE, "\"[\" is missing");
+    check_fails(aorta_hwq_groups_parse("[0,,1]", 4, &list), AORTA_USAGE, "a rank is missing at character 4");
+    check_fails(aorta_hwq_groups_parse("[]", 4, &list), AORTA_USAGE, "a rank is missing");
+    check_fails(aorta_hwq_groups_parse("[0,4]", 4, &list), AORTA_USAGE, "there is no rank 4");
+    char many[5 * AORTA_HWQ_MOST_GROUPS] = "";
+    for (int g = 0; g < AORTA_HWQ_MOST_GROUPS; g++) strcat(many, g ? ",[0]" : "[0]");
+    check_ok(aorta_hwq_groups_parse(many, 4, &list));
+    strcat(many, ",[1]");
+    check_fails(aorta_hwq_groups_parse(many, 4, &list), AORTA_USAGE, "a 65th group begins at character 257");
+    check_fails(aorta_hwq_groups_parse("[0,1,1]", 4, &list), AORTA_USAGE, "rank 1 stands twice in one group");
+    check_fails(aorta_hwq_groups_parse("[0] x", 4, &list), AORTA_USAGE, "or the end is missing");
 }
 
 static void test_sizes_and_shapes(void **state) {

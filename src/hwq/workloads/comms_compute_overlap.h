@@ -1,0 +1,48 @@
+/* What the files of comms_compute_overlap share. */
+#ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
+#define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
+
+#include "hwq/groups.h"
+#include "hwq/proof.h"
+
+enum overlap_mode { OVERLAP_BOTH, OVERLAP_COMPUTE_ONLY, OVERLAP_COMMS_ONLY };
+enum { OVERLAP_INPUT = 500 }; /* id of what rank 0 sends; the other ranks' follow */
+
+struct overlap_options {
+    int mode, comp_dtype, comm_dtype, collective;
+    const char *mm_dim, *comm_size, *process_groups;
+    int64_t num_compute, num_coll, compute_streams;
+    bool real_collectives, async_op;
+};
+
+/* A group that this rank is in. */
+struct overlap_group {
+    struct aorta_comm *comm;
+    const int *ranks;
+    int size;
+    int64_t bytes; /* of the larger buffer of a rank, as nccl-tests count */
+    size_t count;  /* elements as the collective takes them */
+    void *receive;
+};
+
+struct overlap_state {
+    int64_t shape[3];   /* M, N, K */
+    int64_t bytes;      /* as asked for */
+    int first, streams; /* that compute */
+    struct aorta_hwq_group_list list;
+    struct overlap_group groups[AORTA_HWQ_MOST_GROUPS]; /* in the order written, the same on all ranks */
+    int group_count;                                    /* 0: this rank is in none */
+    bool split;                                         /* the groups' communicators are owned; else: the world's */
+    void *x[AORTA_HWQ_MAX_STREAMS], *weight[AORTA_HWQ_MAX_STREAMS], *y[AORTA_HWQ_MAX_STREAMS];
+    void *send;
+    bool compute, comms; /* which side is queued now */
+};
+
+AORTA_MUST_USE aorta_status aorta_hwq_overlap_iterate(struct aorta_hwq *hwq, void *state);
+/* Both sides alone and together. (comms_compute_overlap_report.c) */
+AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *state,
+                                                     struct aorta_hwq_result *result);
+/* (comms_compute_overlap_proof.c) */
+AORTA_MUST_USE aorta_status aorta_hwq_overlap_verify(struct aorta_hwq *hwq, void *state, struct aorta_hwq_check *check);
+
+#endif
