@@ -6,6 +6,7 @@
 
 /* Shares of an iteration from which on queueing, or what runs, is what limits. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
+static const size_t fewest_gaps = 10;
 /* A gap of this part of a kernel's time is no small thing beside it. */
 static const double by_gaps = 0.5;
 
@@ -70,9 +71,10 @@ static enum aorta_hwq_limit_by judge(const struct aorta_hwq_limit *limit, const 
     if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNKNOWN;
     const bool idle = limit->busy_share<by_kernels, host = limit->host_share> limit->waiting_share;
     if (idle && host) return AORTA_HWQ_LIMIT_HOST_WORK;
-    if (!gate && limit->queueing_share >= by_queueing) return AORTA_HWQ_LIMIT_LAUNCHES;
+    if (!gate && limit->queueing_share >= by_queueing && limit->busy_share < by_queueing)
+        return AORTA_HWQ_LIMIT_LAUNCHES;
     if (idle) return AORTA_HWQ_LIMIT_WAITING;
-    if (gaps->intra_samples && gaps->intra_source && gaps->intra_source[0] == 'w' &&
+    if (gaps->intra_samples >= fewest_gaps && gaps->intra_source && gaps->intra_source[0] == 'w' &&
         gaps->intra_gap_ms >= by_gaps * limit->kernel_ms)
         return AORTA_HWQ_LIMIT_GAPS;
     return AORTA_HWQ_LIMIT_KERNELS;
@@ -177,6 +179,20 @@ void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct
     if (limit->by == AORTA_HWQ_LIMIT_GAPS)
         aorta_text_puts(out, "fewer and longer kernels (fusing them), or more streams while there are free queues "
                              "(aorta hwq map); ");
+}
+
+aorta_status aorta_hwq_say_drift(struct aorta_hwq_result *result) {
+    enum { FEWEST = 20 };
+    const size_t quarter = result->iteration_count / 4;
+    if (result->iteration_count < FEWEST) return NULL;
+    const double first = aorta_summarise(result->iteration_times_ms, quarter).p50;
+    const double last = aorta_summarise(result->iteration_times_ms + result->iteration_count - quarter, quarter).p50;
+    if (fabs(last / first - 1.0) < 0.05) return NULL;
+    return aorta_hwq_result_say(
+        result, "iterations become %s: the last quarter takes %.4g ms, the first %.4g ms (%+.0f%%): %s",
+        last > first ? "slower" : "faster", last, first, 100 * (last / first - 1.0),
+        last > first ? "clocks that fall under power or heat limits, or other work on the machine"
+                     : "more --warmup would leave that out");
 }
 
 static const char *const names[] = {[AORTA_HWQ_LIMIT_HOST_WORK] = "host_work",

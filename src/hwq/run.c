@@ -282,6 +282,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .user = run->user};
     AORTA_TRY(time_pass(run, hwq, &plan, result));
     AORTA_TRY(stamp_pass(run, hwq, &plan, result));
+    AORTA_TRY(aorta_hwq_say_drift(result));
     if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
     return aorta_hwq_facts(run, hwq, result);

@@ -102,10 +102,33 @@ static void test_the_host(void **state) {
 
     open_plant(&plant, 0.100, 0.099, 2);
     check_ok(aorta_hwq_result_figure(&plant.result, "host_us_per_launch", "us", 2.5, NULL));
-    add(&plant, items, 1);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_LAUNCHES, "queueing takes 99% of an iteration (2.50 us a launch)");
-    check_limit(&plant, true, AORTA_HWQ_LIMIT_KERNELS, "the kernels"); /* one kernel has no gap */
+    const struct aorta_hwq_span late[] = {items[0], items[2]};
+    add(&plant, late, 2);
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
+                "queueing takes 99% of an iteration (2.50 us a launch), the device runs something in 24% of it");
+    check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* behind a gate */
     close_plant(&plant);
+}
+
+static void test_drift(void **state) {
+    double times[40];
+    struct aorta_hwq_result result = {.iteration_times_ms = times, .iteration_count = 40};
+    (void)state;
+    for (int i = 0; i < 40; i++) times[i] = i < 30 ? 10.0 : 10.4;
+    check_ok(aorta_hwq_say_drift(&result));
+    assert_int_equal(result.finding_count, 0);
+    for (int i = 25; i < 40; i++) times[i] = 11.5;
+    check_ok(aorta_hwq_say_drift(&result));
+    assert_int_equal(result.finding_count, 1);
+    assert_non_null(strstr(result.findings[0], "slower: the last quarter takes 11.5 ms, the first 10 ms (+15%)"));
+    result.iteration_count = 19; /* too few to tell */
+    check_ok(aorta_hwq_say_drift(&result));
+    for (int i = 0; i < 10; i++) times[i] = 20.0;
+    result.iteration_count = 20;
+    check_ok(aorta_hwq_say_drift(&result));
+    assert_int_equal(result.finding_count, 2);
+    assert_non_null(strstr(result.findings[1], "faster"));
+    aorta_hwq_result_free(&result);
 }
 
 static void test_gaps(void **state) {
@@ -118,7 +141,7 @@ static void test_gaps(void **state) {
     open_plant(&plant, 0.035, 0.001, 2);
     add(&plant, items, 4);
     plant.result.switch_latency =
-        (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 2, .intra_source = "workload"};
+        (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
     check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us behind each kernel of 10.000 us (medians); 1.1 of 2");
     plant.result.switch_latency.intra_source = "probe";
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "100% of an iteration");
@@ -145,6 +168,7 @@ int main(void) {
         cmocka_unit_test(test_kernels), cmocka_unit_test(test_gaps_of_one_pass_alone_do_not_count),
         cmocka_unit_test(test_waiting), cmocka_unit_test(test_the_host),
         cmocka_unit_test(test_gaps),    cmocka_unit_test(test_nothing_was_stamped),
+        cmocka_unit_test(test_drift),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

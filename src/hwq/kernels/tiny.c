@@ -37,14 +37,14 @@ static aorta_status cpu_chain(const void *args) {
 
 static aorta_status gpu_multiply_add(struct aorta_stream *stream, const void *args) {
     const struct aorta_hwq_multiply_add *a = args;
-    return aorta_gpu_launch(stream, &aorta_hwq_entries[AORTA_HWQ_ENTRY_multiply_add], aorta_hwq_grid(a->count, 256), a,
-                            sizeof *a);
+    const int entry = a->stamp ? AORTA_HWQ_ENTRY_multiply_add_stamped : AORTA_HWQ_ENTRY_multiply_add;
+    return aorta_gpu_launch(stream, &aorta_hwq_entries[entry], aorta_hwq_grid(a->count, 256), a, sizeof *a);
 }
 
 static aorta_status gpu_chain(struct aorta_stream *stream, const void *args) {
     const struct aorta_hwq_chain *a = args;
-    return aorta_gpu_launch(stream, &aorta_hwq_entries[AORTA_HWQ_ENTRY_chain], aorta_hwq_grid(a->count, 256), a,
-                            sizeof *a);
+    const int entry = a->stamp ? AORTA_HWQ_ENTRY_chain_stamped : AORTA_HWQ_ENTRY_chain;
+    return aorta_gpu_launch(stream, &aorta_hwq_entries[entry], aorta_hwq_grid(a->count, 256), a, sizeof *a);
 }
 
 const struct aorta_kernel aorta_hwq_kernel_multiply_add = {"hwq_multiply_add", cpu_multiply_add, gpu_multiply_add};
