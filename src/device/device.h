@@ -159,11 +159,25 @@ struct aorta_footprint {
     uint32_t registers;    /* of a thread */
     uint32_t shared_bytes; /* of a block */
     uint32_t cluster;      /* blocks that start together, on neighbouring multiprocessors; 0 as 1 */
+    uint32_t blocks;       /* of the kernel in all */
 };
 /* The same time, but not before there was room for blocks of such a kernel: a kernel of the same footprint writes it, a
  * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. */
 AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                                  int64_t *slot);
+
+/* How the host and a kernel that holds room hear of each other; in pinned memory, zeros at first; both read and
+ * write it atomically. */
+enum { AORTA_HOLD_BLOCKS = 256 };
+struct aorta_hold {
+    int32_t release;                  /* the host: the kernel is to end */
+    int32_t begun[AORTA_HOLD_BLOCKS]; /* each block: it has found room */
+};
+/* Queues a kernel of this footprint, with as many blocks (a whole number of clusters, at most AORTA_HOLD_BLOCKS), that
+ * does nothing but keep others off the room it takes: until `release`, and each block for limit_ns at most, so that
+ * nothing waits for ever. Not inside a capture. AORTA_UNSUPPORTED where the device does not tell footprints. */
+AORTA_MUST_USE aorta_status aorta_hold_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
+                                            struct aorta_hold *hold, int64_t limit_ns);
 
 /* ---- events ---- */
 

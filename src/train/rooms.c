@@ -18,11 +18,13 @@ struct known { /* a collective, and what its kernel needs */
     enum aorta_dtype dtype;
     int64_t bytes;
     int piece_count;
+    bool of_layer;
     struct aorta_footprint footprint;
 };
 
 struct aorta_rooms {
     const struct aorta_train_context *context;
+    bool stamps; /* ranges begin with room */
     struct side sides[AORTA_ROLE_COUNT];
     int side_count;
     struct known known[COLLECTIVES];
@@ -61,11 +63,13 @@ static aorta_status build(struct aorta_rooms *rooms) {
 
 aorta_status aorta_rooms_create(const struct aorta_train_context *context, struct aorta_rooms **out) {
     *out = NULL;
-    bool wanted = context->options->profiling.collective_start != AORTA_START_STREAM;
+    bool stamps = context->options->profiling.collective_start != AORTA_START_STREAM;
+    bool wanted = stamps || context->options->fsdp.products_beside > 0;
     if (!wanted || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
     struct aorta_rooms *rooms = calloc(1, sizeof *rooms);
     if (!rooms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of collectives");
     rooms->context = context;
+    rooms->stamps = stamps;
     aorta_status status = build(rooms);
     if (status)
         aorta_rooms_destroy(rooms);
@@ -95,7 +99,7 @@ static aorta_status ask(struct aorta_rooms *rooms, struct aorta_stream *stream,
     aorta_status status = aorta_status_join(called, ended);
     if (!status) return NULL;
     if (aorta_status_code(status) == AORTA_TIMEOUT || aorta_status_code(status) == AORTA_COMM) return status;
-    aorta_log(rooms->context->log, AORTA_LOG_DEBUG, "profiling: what %s needs is not known: %s",
+    aorta_log(rooms->context->log, AORTA_LOG_DEBUG, "what the kernel of %s needs is not known: %s",
               aorta_collective_name(collective->kind), aorta_status_message(status));
     aorta_status_free(status);
     *footprint = (struct aorta_footprint){0};
@@ -115,8 +119,9 @@ static const struct known *look_up(const struct aorta_rooms *rooms, const struct
 bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stream,
                       const struct aorta_train_collective *collective, struct aorta_room *room) {
     *room = (struct aorta_room){.stream = stream};
-    if (!rooms || !aorta_recorder_enabled(rooms->context->recorder)) return true;
+    if (!rooms) return true;
     const struct known *known = look_up(rooms, collective);
+    if (!rooms->stamps || !aorta_recorder_enabled(rooms->context->recorder)) return known != NULL;
     if (known) room->footprint = known->footprint;
     for (int i = 0; i < rooms->side_count; i++) {
         if (rooms->sides[i].of != stream) continue;
@@ -132,15 +137,27 @@ aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *s
                           .kind = c->kind,
                           .dtype = c->dtype,
                           .bytes = aorta_train_bytes(c),
-                          .piece_count = c->piece_count};
+                          .piece_count = c->piece_count,
+                          .of_layer = c->layer >= 0};
     if (rooms->known_count == COLLECTIVES || aorta_stream_capturing(stream)) return NULL;
     AORTA_TRY(ask(rooms, stream, c, &known.footprint));
     aorta_log(rooms->context->log, AORTA_LOG_DEBUG,
-              "profiling: the kernel of %s '%s' takes %u threads of %u registers, %u bytes, %u blocks at once",
-              aorta_collective_name(c->kind), c->tag, known.footprint.threads, known.footprint.registers,
-              known.footprint.shared_bytes, known.footprint.cluster);
+              "the kernel of %s '%s' has %u blocks, %u at once, of %u threads of %u registers and %u bytes",
+              aorta_collective_name(c->kind), c->tag, known.footprint.blocks, known.footprint.cluster,
+              known.footprint.threads, known.footprint.registers, known.footprint.shared_bytes);
     rooms->known[rooms->known_count++] = known;
     return NULL;
+}
+
+bool aorta_rooms_tell(const struct aorta_rooms *rooms, const struct aorta_comm *comm, enum aorta_collective kind,
+                      struct aorta_footprint *footprint) {
+    for (int i = 0; rooms && i < rooms->known_count; i++) {
+        const struct known *known = &rooms->known[i];
+        if (known->comm != comm || known->kind != kind || !known->of_layer) continue;
+        *footprint = known->footprint;
+        return footprint->threads > 0;
+    }
+    return false;
 }
 
 /* ---- the step ---- */

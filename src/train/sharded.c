@@ -269,6 +269,7 @@ static const struct aorta_strategy_table sharded_table = {
     .acquire = aorta_sharded_acquire,
     .release = aorta_sharded_release,
     .gradient_ready = NULL,
+    .beside = aorta_sharded_beside,
     .reduce = aorta_sharded_reduce,
     .finish_layers = aorta_sharded_finish_layers,
     .finish = aorta_sharded_finish,

@@ -390,11 +390,17 @@ static int count_green_contexts(void) {
     return count;
 }
 
+static _Atomic int held_blocks;
+
+static int count_held(void) {
+    return atomic_load(&held_blocks);
+}
+
 static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
 
 EXPORT extern const struct fake_gpu_control fake_gpu_control;
-const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls,          last_failed,     set_devices,
-                                                  set_version, count_green_contexts, launch_as_kernel};
+const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls,          last_failed, set_devices,
+                                                  set_version, count_green_contexts, count_held,  launch_as_kernel};
 
 EXPORT int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority);
 int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
@@ -598,10 +604,31 @@ static aorta_status run_clock_ping(const void *args) {
 }
 
 /* Its arguments begin with those of a plain stamp. */
+static aorta_status run_room(const void *args) {
+    return run_stamp(args);
+}
+
+/* The same kernel, told to stay. All blocks find room at once, whatever else is there. */
+struct stay {
+    struct gpu_room_args room;
+    int blocks;
+};
+static aorta_status run_stay(const void *args) {
+    const struct stay *a = args;
+    struct aorta_hold *hold = a->room.hold;
+    int64_t begin = read_timer();
+    atomic_fetch_add(&held_blocks, a->blocks);
+    for (int i = 0; i < a->blocks; i++) __atomic_store_n(&hold->begun[i], 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&hold->release, __ATOMIC_ACQUIRE) && read_timer() - begin < a->room.hold_ticks)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    atomic_fetch_sub(&held_blocks, a->blocks);
+    return NULL;
+}
+
 #define ROOM_STAMP(registers)                                                                                          \
     {                                                                                                                  \
         "aorta_stamp_room_" #registers, {                                                                              \
-            run_stamp, sizeof(struct gpu_room_args)                                                                    \
+            run_room, sizeof(struct gpu_room_args)                                                                     \
         }                                                                                                              \
     }
 static const struct {
@@ -757,16 +784,16 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
 struct node {
     struct node *next;
     struct function *function;
-    unsigned block[3], shared_bytes, cluster;
+    unsigned blocks, block[3], shared_bytes, cluster;
 };
 static _Thread_local struct node *captured_nodes;
 static struct node other_node; /* copies, host calls and the like */
 
-static void note_launch(void *stream, struct function *function, const unsigned *block, unsigned shared_bytes,
-                        unsigned cluster) {
+static void note_launch(void *stream, struct function *function, unsigned blocks, const unsigned *block,
+                        unsigned shared_bytes, unsigned cluster) {
     if (!aorta_stream_capturing(stream)) return;
     struct node *node = calloc(1, sizeof *node);
-    *node = (struct node){captured_nodes, function, {block[0], block[1], block[2]}, shared_bytes, cluster};
+    *node = (struct node){captured_nodes, function, blocks, {block[0], block[1], block[2]}, shared_bytes, cluster};
     captured_nodes = node;
 }
 
@@ -799,7 +826,7 @@ int cuGraphKernelNodeGetParams_v2(void *node, struct kernel_parameters *paramete
     const struct node *of = node;
     if (of == &other_node) return INVALID_VALUE;
     *parameters = (struct kernel_parameters){.function = of->function,
-                                             .grid = {1, 1, 1},
+                                             .grid = {of->blocks, 1, 1},
                                              .block = {of->block[0], of->block[1], of->block[2]},
                                              .shared_bytes = of->shared_bytes};
     return 0;
@@ -833,9 +860,19 @@ static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (
     made->next = call_functions;
     call_functions = made;
     pthread_mutex_unlock(&lock);
-    note_launch(stream, made, (const unsigned[]){(unsigned)shape->threads, 1, 1}, (unsigned)shape->dynamic_bytes,
+    note_launch(stream, made, shape->blocks ? (unsigned)shape->blocks : 1,
+                (const unsigned[]){(unsigned)shape->threads, 1, 1}, (unsigned)shape->dynamic_bytes,
                 (unsigned)shape->cluster);
     return cuLaunchHostFunc(stream, function, user);
+}
+
+static aorta_status launch(struct aorta_stream *stream, const struct function *function, unsigned blocks,
+                           const void *args) {
+    static const struct aorta_kernel staying = {.name = "stay", .cpu = run_stay};
+    const struct gpu_room_args *room = args;
+    if (function->kernel.cpu != run_room || !room->hold)
+        return aorta_launch(stream, &function->kernel, args, function->bytes);
+    return aorta_launch(stream, &staying, &(struct stay){*room, (int)blocks}, sizeof(struct stay));
 }
 
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -846,10 +883,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     (void)extra;
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct function *known = function;
-    note_launch(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
+    note_launch(stream, known, gx * gy * gz, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     atomic_store(&host_cpu, sched_getcpu());
     fake_queues_enter(stream);
-    int result = translate(aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
+    int result = translate(launch(stream, known, gx * gy * gz, parameters[0]));
     fake_queues_leave(stream);
     return result;
 }

@@ -11,8 +11,9 @@
 
 enum {
     WANTED = 24, /* candidates with a workspace, and as many without */
-    CANDIDATES = 2 * WANTED,
-    FAVOURED = 6, /* the library's first of either kind are tried to the end */
+    KINDS = 4,   /* with and without workspace, beside others also for fewer multiprocessors */
+    CANDIDATES = KINDS * WANTED,
+    FAVOURED = 6, /* the library's first of each kind are tried to the end */
     OPERANDS = 4,
 };
 
@@ -23,6 +24,7 @@ struct key {
     struct aorta_blas_product product;
     uint32_t alignment[OPERANDS];
     bool tf32;
+    int held; /* multiprocessors that others hold meanwhile; 0: the product runs alone */
 };
 
 struct plan {
@@ -30,10 +32,19 @@ struct plan {
     struct key key;
     bool possible; /* the library offers this product */
     void *description, *a, *b, *c;
-    int without;              /* from this one on candidates were asked for without workspace */
     int found, place;         /* candidates that differ, and which of them was taken */
+    int32_t target;           /* multiprocessors that it is launched for; 0: all */
     struct aorta_trial trial; /* how that did; time 0: there was no trial */
+    char alone[128];          /* why the trial was made alone, where it was to be beside others */
     unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* a whole candidate, with the algorithm at its beginning */
+};
+
+/* A stream whose next products run beside others. */
+struct company {
+    struct company *next;
+    const struct aorta_stream *stream;
+    struct aorta_beside beside;
+    int products;
 };
 
 struct blas {
@@ -44,6 +55,15 @@ struct blas {
     struct aorta_blas_api api;
     void *handle; /* NULL: not opened yet */
     struct plan *plans;
+    struct company *companies;
+};
+
+/* What can be had for a product. */
+struct choices {
+    int count;
+    bool favoured[CANDIDATES];
+    int32_t targets[CANDIDATES]; /* multiprocessors, as plan.target */
+    unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES];
 };
 
 /* ---- one for each device ---- */
@@ -73,6 +93,11 @@ static void blas_destroy(void *state) {
         struct plan *plan = blas->plans;
         blas->plans = plan->next;
         plan_destroy(blas, plan);
+    }
+    while (blas->companies) {
+        struct company *company = blas->companies;
+        blas->companies = company->next;
+        free(company);
     }
     if (blas->handle) {
         aorta_status_free(aorta_gpu_make_current(blas->device));
@@ -140,6 +165,13 @@ static int describe(struct blas *blas, struct plan *plan, const void *bias) {
     return code;
 }
 
+/* How many multiprocessors the product is made for: the library's guesses go by that, and some kernels' grids. */
+static int aim(const struct blas *blas, const struct plan *plan, int32_t multiprocessors) {
+    if (!plan->key.held || blas->vendor->multiprocessors < 0) return 0;
+    return blas->api.description_set(plan->description, blas->vendor->multiprocessors, &multiprocessors,
+                                     sizeof multiprocessors);
+}
+
 /* Says that a layout is one of several matrices. */
 static int repeat(struct blas *blas, void *layout, int32_t count, int64_t apart) {
     int code = blas->api.layout_set(layout, blas->vendor->batch_count, &count, sizeof count);
@@ -191,10 +223,9 @@ static int ask(struct blas *blas, struct plan *plan, uint64_t workspace, unsigne
     return code;
 }
 
-static size_t workspace_of(const struct blas *blas, const unsigned char *candidates, int place) {
+static size_t workspace_of(const struct blas *blas, const unsigned char *candidate) {
     size_t bytes;
-    memcpy(&bytes, candidates + (size_t)place * blas->vendor->candidate_bytes + blas->vendor->workspace_offset,
-           sizeof bytes);
+    memcpy(&bytes, candidate + blas->vendor->workspace_offset, sizeof bytes);
     return bytes;
 }
 
@@ -204,7 +235,7 @@ static size_t workspace_of(const struct blas *blas, const unsigned char *candida
 static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream *stream,
                  const struct aorta_blas_operands *operands, const unsigned char *candidate, void *workspace) {
     const float one = 1.0f, zero = 0.0f;
-    const size_t bytes = workspace_of(blas, candidate, 0);
+    const size_t bytes = workspace_of(blas, candidate);
     return blas->api.multiply(blas->handle, plan->description, &one, operands->a, plan->a, operands->b, plan->b,
                               plan->key.product.accumulate ? &one : &zero, operands->c, plan->c, operands->c, plan->c,
                               candidate, bytes ? workspace : NULL, bytes, aorta_gpu_stream_handle(stream));
@@ -217,19 +248,40 @@ struct contest {
     const struct plan *plan;
     struct aorta_stream *stream;
     struct aorta_blas_operands operands;
-    const unsigned char *candidates;
+    const struct choices *choices;
     void *workspace;
 };
 
+static const unsigned char *candidate_at(const struct blas *blas, const struct choices *choices, int place) {
+    return choices->candidates + (size_t)place * blas->vendor->candidate_bytes;
+}
+
 static int queue_candidate(void *context, int which) {
     const struct contest *c = context;
-    return queue(c->blas, c->plan, c->stream, &c->operands,
-                 c->candidates + (size_t)which * c->blas->vendor->candidate_bytes, c->workspace);
+    int code = aim(c->blas, c->plan, c->choices->targets[which]);
+    if (code) return code;
+    return queue(c->blas, c->plan, c->stream, &c->operands, candidate_at(c->blas, c->choices, which), c->workspace);
+}
+
+/* Beside others, and alone where that is not possible: the reason is kept for whoever wants to know. */
+static aorta_status run_trials(struct plan *plan, struct aorta_trials *trials, struct aorta_trial *ways, int *best) {
+    if (trials->beside) {
+        aorta_status status = aorta_trials_run(trials, ways);
+        *best = status ? -1 : aorta_trials_best(ways, trials->count);
+        if (*best >= 0) return NULL;
+        snprintf(plan->alone, sizeof plan->alone, "%s", status ? aorta_status_message(status) : "nothing runs there");
+        aorta_status_free(status);
+        trials->beside = NULL;
+    }
+    AORTA_TRY(aorta_trials_run(trials, ways));
+    *best = aorta_trials_best(ways, trials->count);
+    return NULL;
 }
 
 /* A product that adds to c is tried on memory of its own; without room for that, the library's first guess it is. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                           const struct aorta_blas_operands *operands, const unsigned char *candidates) {
+                           const struct aorta_blas_operands *operands, const struct choices *choices,
+                           const struct aorta_beside *beside) {
     const struct aorta_blas_product *p = &plan->key.product;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
@@ -237,12 +289,12 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
                               .plan = plan,
                               .stream = stream,
                               .operands = *operands,
-                              .candidates = candidates,
+                              .choices = choices,
                               .workspace = workspace.memory};
     struct aorta_trial trials[CANDIDATES];
-    for (int i = 0; i < plan->found; i++)
-        trials[i] = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidates, i),
-                                         .favoured = (i < plan->without ? i : i - plan->without) < FAVOURED};
+    for (int i = 0; i < choices->count; i++)
+        trials[i] = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidate_at(blas, choices, i)),
+                                         .favoured = choices->favoured[i]};
     void *own = NULL;
     if (p->accumulate) {
         const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
@@ -252,12 +304,14 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
         if (!own) return NULL;
         contest.operands.c = own;
     }
-    aorta_status status = aorta_trials_run(
-        &(struct aorta_trials){.stream = stream, .queue = queue_candidate, .context = &contest, .count = plan->found},
-        trials);
+    int best;
+    aorta_status status = run_trials(
+        plan,
+        &(struct aorta_trials){
+            .stream = stream, .queue = queue_candidate, .context = &contest, .count = choices->count, .beside = beside},
+        trials, &best);
     aorta_device_free(blas->device, own);
     if (status) return status;
-    const int best = aorta_trials_best(trials, plan->found);
     if (best < 0) return NULL; /* none runs: the first says why when it is queued */
     plan->place = best;
     plan->trial = trials[best];
@@ -274,46 +328,62 @@ static uint32_t alignment_of(const void *pointer) {
 static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
     int state;
     memcpy(&state, candidate + blas->vendor->state_offset, sizeof state);
-    return state == 0 && workspace_of(blas, candidate, 0) <= AORTA_WORKSPACE_BYTES;
+    return state == 0 && workspace_of(blas, candidate) <= AORTA_WORKSPACE_BYTES;
 }
 
-/* Appends those of `from` that are usable and not among them yet: the same algorithm with the same workspace. */
-static void append(const struct blas *blas, unsigned char *candidates, int *count, const unsigned char *from,
-                   int found) {
-    const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
-    for (int i = 0; i < found; i++, from += size) {
-        bool known = !is_usable(blas, from);
-        for (int j = 0; j < *count && !known; j++) known = !memcmp(candidates + (size_t)j * size, from, telling);
-        if (!known) memcpy(candidates + (size_t)(*count)++ * size, from, size);
-    }
-}
-
-/* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
-static int collect(struct blas *blas, struct plan *plan, unsigned char *candidates) {
+/* Asks for one kind, and appends those that are usable and not among them yet: the same algorithm with the same
+ * workspace for as many multiprocessors. */
+static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, int32_t target,
+                        struct choices *choices) {
     unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
-    int found = 0;
-    int code = ask(blas, plan, AORTA_WORKSPACE_BYTES, answer, &found);
-    append(blas, candidates, &plan->found, answer, found);
-    plan->without = plan->found;
-    if (code || !plan->found || !blas->settings.tune_products) return code;
-    code = ask(blas, plan, 0, answer, &found);
-    append(blas, candidates, &plan->found, answer, found);
+    const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
+    int found = 0, taken = 0;
+    int code = ask(blas, plan, workspace, answer, &found);
+    for (int i = 0; i < found && !code; i++) {
+        const unsigned char *one = answer + (size_t)i * size;
+        bool known = !is_usable(blas, one);
+        for (int j = 0; j < choices->count && !known; j++)
+            known = choices->targets[j] == target && !memcmp(candidate_at(blas, choices, j), one, telling);
+        if (known) continue;
+        choices->favoured[choices->count] = taken++ < FAVOURED;
+        choices->targets[choices->count] = target;
+        memcpy(choices->candidates + (size_t)choices->count++ * size, one, size);
+    }
     return code;
 }
 
+/* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
+static int collect(struct blas *blas, struct plan *plan, int32_t target, struct choices *choices) {
+    const int before = choices->count;
+    int code = aim(blas, plan, target);
+    if (!code) code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, target, choices);
+    if (code || choices->count == before || !blas->settings.tune_products) return code;
+    return collect_kind(blas, plan, 0, target, choices);
+}
+
+/* Beside others those for what they leave come first. */
+static int collect_all(struct blas *blas, struct plan *plan, struct choices *choices) {
+    const int all = aorta_gpu_get_properties(blas->device)->multiprocessors, held = plan->key.held;
+    int code = held && blas->vendor->multiprocessors >= 0 ? collect(blas, plan, all - held, choices) : 0;
+    return code ? code : collect(blas, plan, 0, choices);
+}
+
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                              const struct aorta_blas_operands *operands) {
-    unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES] = {0};
+                              const struct aorta_blas_operands *operands, const struct aorta_beside *beside) {
+    struct choices choices = {0};
     int code = describe(blas, plan, operands->bias);
     if (!code) code = lay_out(blas, plan);
-    if (!code) code = collect(blas, plan, candidates);
+    if (!code) code = collect_all(blas, plan, &choices);
     if (code) return failure(blas, plan, "its description", code);
+    plan->found = choices.count;
     plan->possible = plan->found > 0;
-    plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidates, 0)};
+    plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, choices.candidates)};
     if (plan->found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
-        AORTA_TRY(choose(blas, plan, stream, operands, candidates));
-    memcpy(plan->algorithm, candidates + (size_t)plan->place * blas->vendor->candidate_bytes,
-           blas->vendor->candidate_bytes);
+        AORTA_TRY(choose(blas, plan, stream, operands, &choices, beside));
+    plan->target = choices.targets[plan->place];
+    code = aim(blas, plan, plan->target);
+    if (code) return failure(blas, plan, "its number of multiprocessors", code);
+    memcpy(plan->algorithm, candidate_at(blas, &choices, plan->place), blas->vendor->candidate_bytes);
     return NULL;
 }
 
@@ -323,25 +393,40 @@ static bool same_key(const struct key *x, const struct key *y) {
            p->n == q->n && p->k == q->k && p->a_stride == q->a_stride && p->b_stride == q->b_stride &&
            p->c_stride == q->c_stride && p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b &&
            p->accumulate == q->accumulate && p->batch == q->batch && p->a_batch == q->a_batch &&
-           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 &&
+           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 && x->held == y->held &&
            memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
 }
 
+static struct plan *look_up(const struct blas *blas, const struct key *key) {
+    struct plan *plan = blas->plans;
+    while (plan && !same_key(&plan->key, key)) plan = plan->next;
+    return plan;
+}
+
+static int count_held(const struct aorta_beside *beside) {
+    int held = 0;
+    for (int i = 0; beside && i < beside->count; i++) held += (int)beside->kernels[i].blocks;
+    return held;
+}
+
 static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
-                              const struct aorta_blas_operands *operands, struct plan **found) {
-    const struct key key = {.product = *product,
-                            .alignment = {alignment_of(operands->a), alignment_of(operands->b),
-                                          alignment_of(operands->c), alignment_of(operands->bias)},
-                            .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32};
-    for (struct plan *plan = blas->plans; plan; plan = plan->next) {
-        if (!same_key(&plan->key, &key)) continue;
-        *found = plan;
-        return NULL;
+                              const struct aorta_blas_operands *operands, const struct aorta_beside *beside,
+                              struct plan **found) {
+    struct key key = {.product = *product,
+                      .alignment = {alignment_of(operands->a), alignment_of(operands->b), alignment_of(operands->c),
+                                    alignment_of(operands->bias)},
+                      .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32,
+                      .held = count_held(beside)};
+    *found = look_up(blas, &key);
+    if (!*found && key.held && aorta_stream_capturing(stream)) {
+        key.held = 0;
+        *found = look_up(blas, &key);
     }
+    if (*found) return NULL;
     struct plan *plan = calloc(1, sizeof *plan);
     if (!plan) return AORTA_ERROR(AORTA_MEMORY, "no memory for the plan of a matrix product");
     plan->key = key;
-    aorta_status status = fill_plan(blas, plan, stream, operands);
+    aorta_status status = fill_plan(blas, plan, stream, operands, key.held ? beside : NULL);
     if (status) {
         plan_destroy(blas, plan);
         return status;
@@ -351,13 +436,22 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
     return NULL;
 }
 
+/* Who the stream's next product runs beside; NULL: it runs alone. */
+static struct company *company_of(struct blas *blas, const struct aorta_stream *stream) {
+    struct company *company = blas->companies;
+    while (company && (company->stream != stream || !company->products)) company = company->next;
+    return company;
+}
+
 static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands, bool *done) {
     *done = false;
     AORTA_TRY(blas_open(blas));
     struct plan *plan;
-    AORTA_TRY(find_plan(blas, stream, product, operands, &plan));
+    struct company *company = company_of(blas, stream);
+    AORTA_TRY(find_plan(blas, stream, product, operands, company ? &company->beside : NULL, &plan));
     if (!plan->possible) return NULL;
+    if (company) company->products--;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     int code = 0;
@@ -402,6 +496,47 @@ aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta
     return NULL;
 }
 
+/* The stream's entry; made where there is none. */
+static aorta_status take_company(struct blas *blas, const struct aorta_stream *stream, struct company **found) {
+    struct company *company = blas->companies;
+    while (company && company->stream != stream) company = company->next;
+    *found = company;
+    if (company) return NULL;
+    company = calloc(1, sizeof *company);
+    if (!company) return AORTA_ERROR(AORTA_MEMORY, "no memory for what products run beside");
+    company->stream = stream;
+    company->next = blas->companies;
+    blas->companies = *found = company;
+    return NULL;
+}
+
+/* Something is left of the device, and all that holds the rest can be imitated. */
+static bool can_run_beside(struct aorta_device *device, const struct aorta_beside *beside) {
+    for (int i = 0; i < beside->count; i++)
+        if (!beside->kernels[i].threads || beside->kernels[i].blocks > AORTA_HOLD_BLOCKS) return false;
+    return aorta_device_tells_footprints(device) &&
+           count_held(beside) < aorta_gpu_get_properties(device)->multiprocessors;
+}
+
+aorta_status aorta_ops_beside(struct aorta_stream *stream, const struct aorta_beside *beside, int products) {
+    struct aorta_device *device = aorta_stream_device(stream);
+    if (!aorta_device_is_gpu(device)) return NULL;
+    if (beside->count < 0 || beside->count > AORTA_BESIDE_MOST || products < 0)
+        return AORTA_ERROR(AORTA_INTERNAL, "%d products beside %d kernels; there can be %d", products, beside->count,
+                           AORTA_BESIDE_MOST);
+    struct blas *blas;
+    AORTA_TRY(find_blas(device, &blas));
+    pthread_mutex_lock(&blas->lock);
+    struct company *company;
+    aorta_status status = take_company(blas, stream, &company);
+    if (!status) {
+        company->beside = *beside;
+        company->products = beside->count && can_run_beside(device, beside) ? products : 0;
+    }
+    pthread_mutex_unlock(&blas->lock);
+    return status;
+}
+
 aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     struct aorta_device *device = aorta_stream_device(stream);
     if (!aorta_device_is_gpu(device)) return NULL;
@@ -416,20 +551,30 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     return status;
 }
 
+static void tell_beside(const struct plan *plan, char *text, size_t size) {
+    if (plan->alone[0]) {
+        snprintf(text, size, ", to run beside %d held multiprocessors, tried alone: %s", plan->key.held, plan->alone);
+        return;
+    }
+    const int length = snprintf(text, size, " beside %d held multiprocessors", plan->key.held);
+    if (plan->target) snprintf(text + length, size - (size_t)length, ", launched for %d", plan->target);
+}
+
 static void tell(const struct plan *plan, void (*say)(void *user, const char *line), void *user) {
     const struct aorta_blas_product *p = &plan->key.product;
     const struct aorta_trial *t = &plan->trial;
-    char line[256], batch[32] = "", how[96] = "not tried";
+    char line[512], batch[32] = "", how[96] = "not tried", beside[256] = "";
     if (p->batch > 1) snprintf(batch, sizeof batch, "%d x ", p->batch);
     if (t->time_ns && !t->nodes) snprintf(how, sizeof how, "%.1f us as launched", (double)t->time_ns * 1e-3);
     if (t->time_ns && t->nodes)
         snprintf(how, sizeof how, "%.1f us as %d %s of a graph", (double)t->time_ns * 1e-3, t->nodes,
                  t->nodes > 1 ? "nodes" : "node");
+    if (plan->key.held) tell_beside(plan, beside, sizeof beside);
     snprintf(line, sizeof line,
-             "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s", batch,
+             "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s%s", batch,
              (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N',
              aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), p->accumulate ? ", added" : "", plan->place + 1,
-             plan->found, t->workspace_bytes, how);
+             plan->found, t->workspace_bytes, how, beside);
     say(user, line);
 }
 
