@@ -12,12 +12,14 @@
     "    return (long long)__builtin_amdgcn_s_memrealtime();\n"                                                        \
     "#endif\n"                                                                                                         \
     "}\n"                                                                                                              \
+    "static __device__ void block_barrier() { __builtin_amdgcn_s_barrier(); }\n"                                       \
     "#else\n"                                                                                                          \
     "static __device__ long long device_timer() {\n"                                                                   \
     "    long long ns;\n"                                                                                              \
     "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(ns));\n"                                                 \
     "    return ns;\n"                                                                                                 \
     "}\n"                                                                                                              \
+    "static __device__ void block_barrier() { __syncthreads(); }\n"                                                    \
     "#endif\n"                                                                                                         \
     "\n"                                                                                                               \
     "struct line { long long timer, host_ns; double ns_per_tick, slew_ns, slew_ticks; };\n"                            \
@@ -118,7 +120,7 @@ static const struct aorta_gpu_source room_source = {
     "        a.hold->begun[blockIdx.x] = 1;\n"
     "        while (!a.hold->release && device_timer() - begin < a.hold_ticks) {}\n"
     "    }\n"
-    "    __syncthreads();\n"
+    "    block_barrier();\n"
     "}\n"
     "\n"
     "/* A kernel takes its registers from the start, also for what it never does. */\n"
