@@ -896,20 +896,15 @@ static void test_untimed_events_have_no_time(void **state) {
 }
 
 /* The fake's timer runs 40 in a million too fast: after a while device time is the host's all the same. */
-static void test_the_clocks_stay_together(void **state) {
-    (void)state;
-    struct aorta_device *device = open_gpu();
-    struct aorta_stream *stream = open_stream(device, "clock");
-    void *memory;
+/* Stamps for a second; then what the device's clock is off by at least, the best of many looks. */
+static int64_t run_the_clock(struct aorta_device *device, struct aorta_stream *stream, int64_t *stamp) {
     int64_t best = INT64_MAX;
-    check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "stamp", &memory));
-    int64_t *stamp = memory;
     for (int i = 0; i < 200; i++) {
         check_ok(aorta_timestamp(stream, stamp));
         check_ok(aorta_stream_synchronize(stream));
         usleep(5000);
     }
-    for (int i = 0; i < 200; i++) { /* without the clock's care it would be off by 40 us now */
+    for (int i = 0; i < 200; i++) {
         int64_t before = aorta_device_now_ns(device);
         check_ok(aorta_timestamp(stream, stamp));
         check_ok(aorta_stream_synchronize(stream));
@@ -917,10 +912,22 @@ static void test_the_clocks_stay_together(void **state) {
                 off = before - *stamp > *stamp - after ? before - *stamp : *stamp - after;
         if (off < best) best = off;
     }
-    /* On a busy machine no measurement of the clock is good; then the device says so itself. */
-    assert_true(best < 15000 || best <= aorta_gpu_clock_error_ns(device));
+    return best;
+}
+
+/* Without care it would be off by 40 us after the first round and by more after each. On a busy machine no measurement
+ * of a round may be good; a later one is. */
+static void test_the_clocks_stay_together(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "clock");
+    void *stamp;
+    int64_t off = INT64_MAX;
+    check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "stamp", &stamp));
+    for (int round = 0; round < 20 && off >= 15000; round++) off = run_the_clock(device, stream, stamp);
+    assert_true(off < 15000);
     aorta_stream_destroy(stream);
-    aorta_pinned_free(device, memory);
+    aorta_pinned_free(device, stamp);
     aorta_device_close(device);
 }
 

@@ -1,10 +1,10 @@
 /* Threads of a block as fibers: each runs until it waits or ends; when all have, those whose wait is over go on. */
 #include "emulator.h"
 #include "run.h"
+#include "stacks.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <ucontext.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -18,16 +18,17 @@ enum { MOST_THREADS = 1024, GROUP = 32, STACK_BYTES = 256 * 1024 };
 enum state { READY, WAITS_FOR_GROUP, WAITS_FOR_BLOCK, DONE };
 
 struct fiber {
-    ucontext_t context;
+    place at;
     state now;
+    bool second; // which of the two rows of `shuffled` is next
     emulated_index index;
     char *stack;
 };
 
 fiber fibers[MOST_THREADS];
-uint32_t shuffled[MOST_THREADS], fragments[MOST_THREADS][6];
+uint32_t shuffled[2][MOST_THREADS], fragments[MOST_THREADS][6];
 const void *addresses[MOST_THREADS];
-ucontext_t scheduler;
+place scheduler;
 int count, current;
 void (*entry)(const void *args);
 const void *entry_args;
@@ -61,7 +62,7 @@ void fiber_main() {
     entry(entry_args);
     fibers[current].now = DONE;
     leave(nullptr, scheduler_stack, scheduler_bytes);
-    swapcontext(&fibers[current].context, &scheduler);
+    place_swap(fibers[current].at, scheduler);
 }
 
 void wait_for(state what) {
@@ -69,7 +70,7 @@ void wait_for(state what) {
     self.now = what;
     void *fake = nullptr;
     leave(&fake, scheduler_stack, scheduler_bytes);
-    swapcontext(&self.context, &scheduler);
+    place_swap(self.at, scheduler);
     enter(fake, &scheduler_stack, &scheduler_bytes);
 }
 
@@ -79,7 +80,7 @@ void run_ready() {
         current = i;
         threadIdx = fibers[i].index;
         leave(&scheduler_fake, fibers[i].stack, STACK_BYTES);
-        swapcontext(&scheduler, &fibers[i].context);
+        place_swap(scheduler, fibers[i].at);
         enter(scheduler_fake, nullptr, nullptr);
     }
 }
@@ -103,14 +104,13 @@ bool all_done() {
     return true;
 }
 
-void begin(fiber &self, unsigned place) {
+void begin(fiber &self, unsigned number) {
     if (!self.stack) self.stack = static_cast<char *>(std::malloc(STACK_BYTES));
-    if (!self.stack || getcontext(&self.context) != 0) fail("no memory for stacks");
-    self.context.uc_stack.ss_sp = self.stack;
-    self.context.uc_stack.ss_size = STACK_BYTES;
-    self.context.uc_link = nullptr;
-    makecontext(&self.context, fiber_main, 0);
-    self.index = emulated_index{place % blockDim.x, place / blockDim.x % blockDim.y, place / blockDim.x / blockDim.y};
+    if (!self.stack) fail("no memory for stacks");
+    place_begin(self.at, self.stack, STACK_BYTES, fiber_main);
+    self.second = false;
+    self.index =
+        emulated_index{number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
     self.now = READY;
 }
 
@@ -137,13 +137,14 @@ void emulated_group_barrier(void) {
     wait_for(WAITS_FOR_GROUP);
 }
 
+/* Who comes to the next shuffle may find others still reading in this one, so two rows take turns. */
 uint32_t emulated_shuffle(uint32_t value, int mask) {
     const int self = current;
-    shuffled[self] = value;
+    uint32_t *row = shuffled[fibers[self].second];
+    fibers[self].second = !fibers[self].second;
+    row[self] = value;
     wait_for(WAITS_FOR_GROUP);
-    const uint32_t other = shuffled[self ^ mask];
-    wait_for(WAITS_FOR_GROUP);
-    return other;
+    return row[self ^ mask];
 }
 
 void emulated_load_pieces(uint32_t piece[4], const void *address, int transposed) {
