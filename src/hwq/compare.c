@@ -179,6 +179,27 @@ static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, si
     return NULL;
 }
 
+/* What goes on for longer than a run lasts (other work on the machine, clocks) is in no interval of its iterations. */
+static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, size_t capacity,
+                                       const struct aorta_hwq_compared *pair) {
+    static const double enough_ms = 500.0;
+    double shortest = INFINITY;
+    const struct aorta_hwq_reading *sides[2] = {pair->baseline, pair->test};
+    if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) return NULL;
+    for (int i = 0; i < 2; i++) {
+        double sum = 0.0;
+        for (size_t k = 0; k < sides[i]->count; k++) sum += sides[i]->times_ms[k];
+        if (sides[i]->runs == 1) shortest = fmin(shortest, sum);
+    }
+    if (shortest >= enough_ms) return NULL;
+    return warn(
+        comparison, capacity,
+        aorta_arena_printf(&comparison->arena,
+                           "%s on %lld streams: a side is one run of %.2g s; what disturbs a machine for longer "
+                           "than that looks like a change: repeat the runs, or raise --iterations",
+                           pair->baseline->workload, (long long)pair->baseline->streams, shortest * 1e-3));
+}
+
 static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
                                    const struct aorta_hwq_readings *one, const struct aorta_hwq_readings *other,
                                    const char *where) {
@@ -196,11 +217,13 @@ static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
     size_t capacity = comparison->baseline->count + comparison->test->count + comparison->baseline->note_count +
                       comparison->test->note_count;
     for (size_t i = 0; i < comparison->pair_count; i++)
-        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 1;
+        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 2;
     comparison->warnings = aorta_arena_alloc(&comparison->arena, (capacity + 1) * sizeof *comparison->warnings);
     if (!comparison->warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
-    for (size_t i = 0; i < comparison->pair_count; i++)
+    for (size_t i = 0; i < comparison->pair_count; i++) {
         AORTA_TRY(warn_of_settings(comparison, capacity, &comparison->pairs[i]));
+        AORTA_TRY(warn_of_short_runs(comparison, capacity, &comparison->pairs[i]));
+    }
     AORTA_TRY(warn_of_single(comparison, capacity, comparison->baseline, comparison->test, "baseline"));
     return warn_of_single(comparison, capacity, comparison->test, comparison->baseline, "test");
 }

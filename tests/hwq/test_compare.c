@@ -320,7 +320,8 @@ static void runs_and_settings(void **state) {
     assert_true(says(&sides, "REGRESSION"));
     assert_true(says(&sides, "warning: device_info.name differs: H100 in the baseline, H200 in the test"));
     assert_true(says(&sides, "environment.CUDA_DEVICE_MAX_CONNECTIONS differs: null in the baseline, 1 in the test"));
-    assert_int_equal(sides.comparison.warning_count, 2);
+    assert_true(says(&sides, "moe on 8 streams: a side is one run of 0.2 s; what disturbs a machine for longer"));
+    assert_int_equal(sides.comparison.warning_count, 3);
     finish(&sides);
 }
 
@@ -333,7 +334,7 @@ static void sweeps_are_paired_by_streams(void **state) {
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCHANGED], 2);
     assert_int_equal(sides.comparison.pairs[2].baseline->streams, 16);
     assert_int_equal(sides.comparison.pairs[2].change, AORTA_HWQ_REGRESSION);
-    assert_int_equal(sides.comparison.warning_count, 0);
+    assert_int_equal(sides.comparison.warning_count, 1); /* 16 streams: short runs */
     finish(&sides);
 }
 
