@@ -14,7 +14,7 @@ static aorta_status no_memory(size_t count) {
 
 enum { SELF, MARKED, OPERATIONS };
 
-/* Medians of single iterations of the probe: clocks of device and recording drift apart, but not within one. */
+/* Means of single iterations: clocks of device and recording drift apart, but not within one. */
 struct offsets {
     struct {
         struct aorta_hwq_samples starts, ends;
@@ -22,26 +22,49 @@ struct offsets {
     } of[OPERATIONS];
 };
 
-static aorta_status add_medians(struct offsets *offsets, const struct aorta_hwq_spans *spans,
-                                const struct aorta_hwq_interval *found, double *scratch) {
+static int by_value(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Of all but the twentieth at either end: stamps tick, so that a median would be off by half of that. Sorts them. */
+static double middle_mean(double *values, size_t count) {
+    const size_t cut = count / 20;
+    double sum = 0.0;
+    qsort(values, count, sizeof *values, by_value);
+    for (size_t i = cut; i < count - cut; i++) sum += values[i];
+    return count ? sum / (double)(count - 2 * cut) : NAN;
+}
+
+/* `stream`: only operations of this one; negative: all. */
+static aorta_status add_means(struct offsets *offsets, const struct aorta_hwq_spans *spans, int stream,
+                              const struct aorta_hwq_interval *found, double *scratch) {
     double starts[OPERATIONS], ends[OPERATIONS];
     for (int kind = 0; kind < OPERATIONS; kind++) {
         size_t count = 0;
         double *behind = scratch + spans->count;
         for (size_t i = 0; i < spans->count; i++) {
             const struct aorta_hwq_span *span = &spans->items[i];
-            if (span->marked != (kind == MARKED)) continue;
+            if (span->marked != (kind == MARKED) || (stream >= 0 && span->stream != stream)) continue;
             scratch[count] = (double)(span->start_ns - (found[i].start_ns - found[0].start_ns));
             behind[count++] = (double)(span->end_ns - (found[i].end_ns - found[0].start_ns));
         }
-        starts[kind] = aorta_summarise(scratch, count).p50;
-        ends[kind] = aorta_summarise(behind, count).p50;
+        starts[kind] = middle_mean(scratch, count);
+        ends[kind] = middle_mean(behind, count);
         offsets->of[kind].samples += count;
         if (!count || isnan(starts[SELF])) continue;
         AORTA_TRY(aorta_hwq_samples_add(&offsets->of[kind].starts, starts[kind] - starts[SELF]));
         AORTA_TRY(aorta_hwq_samples_add(&offsets->of[kind].ends, ends[kind] - starts[SELF]));
     }
     return NULL;
+}
+
+/* The chain beside the workload has the stream behind all others. */
+static int last_stream(const struct aorta_hwq_spans *spans) {
+    int last = -1;
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->items[i].stream > last) last = spans->items[i].stream;
+    return last;
 }
 
 static void take_offsets(struct offsets *offsets, struct aorta_hwq_agreement *agreement) {
@@ -89,7 +112,7 @@ static aorta_status add_iteration(struct pairs *pairs, const struct aorta_hwq_sp
         const struct aorta_hwq_offset *offset = span.marked ? &agreement->marked : &agreement->self;
         if (!offset->samples)
             return AORTA_ERROR(AORTA_UNSUPPORTED,
-                               "the probe has no operation of the kind of %s to measure what its "
+                               "no operation of the kind of %s was run to measure what its "
                                "stamps cannot see",
                                span.name);
         span.start_ns -= llround(offset->start_ns);
@@ -150,9 +173,10 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a < 0 ? -a : a;
 }
 
-/* Every stamp of an iteration is counted from its first. */
+/* Where the file does not tell: every stamp of an iteration is counted from its first. */
 static double tick_of(const struct aorta_hwq_book *book) {
     int64_t tick = 0;
+    if (book->tick_ns) return (double)book->tick_ns;
     for (size_t i = 0; i < book->count; i++) {
         const struct aorta_hwq_spans *spans = &book->iterations[i].spans;
         for (size_t k = 0; k < spans->count && tick != 1; k++)
@@ -177,8 +201,10 @@ static aorta_status read_pass(struct comparison *comparison, enum aorta_hwq_pass
         const struct aorta_hwq_iteration *iteration = &comparison->book->iterations[i];
         if (iteration->pass != pass) continue;
         AORTA_TRY(aorta_hwq_match(iteration, comparison->kernels, comparison->count, comparison->found));
-        if (pass == AORTA_HWQ_PASS_PROBE) {
-            AORTA_TRY(add_medians(&comparison->offsets, &iteration->spans, comparison->found, comparison->scratch));
+        if (pass != AORTA_HWQ_PASS_WORKLOAD) {
+            const int stream = pass == AORTA_HWQ_PASS_BESIDE ? last_stream(&iteration->spans) : -1;
+            AORTA_TRY(
+                add_means(&comparison->offsets, &iteration->spans, stream, comparison->found, comparison->scratch));
             continue;
         }
         AORTA_TRY(add_iteration(&comparison->pairs, &iteration->spans, comparison->found, agreement));
@@ -187,8 +213,16 @@ static aorta_status read_pass(struct comparison *comparison, enum aorta_hwq_pass
     return NULL;
 }
 
+static bool has_pass(const struct aorta_hwq_book *book, enum aorta_hwq_pass pass) {
+    for (size_t i = 0; i < book->count; i++)
+        if (book->iterations[i].pass == pass) return true;
+    return false;
+}
+
 static aorta_status read_passes(struct comparison *comparison, struct aorta_hwq_agreement *agreement) {
-    aorta_status status = read_pass(comparison, AORTA_HWQ_PASS_PROBE, agreement);
+    agreement->beside = has_pass(comparison->book, AORTA_HWQ_PASS_BESIDE);
+    aorta_status status =
+        read_pass(comparison, agreement->beside ? AORTA_HWQ_PASS_BESIDE : AORTA_HWQ_PASS_PROBE, agreement);
     take_offsets(&comparison->offsets, agreement);
     if (!status) status = read_pass(comparison, AORTA_HWQ_PASS_WORKLOAD, agreement);
     if (!status) take_pairs(&comparison->pairs, agreement);
@@ -255,7 +289,8 @@ void aorta_hwq_agreement_text(const struct aorta_hwq_agreement *agreement, struc
     aorta_text_printf(text, "The same pairs on both sides, in %zu iterations; the timer ticks every %g ns\n",
                       agreement->iterations, agreement->tick_ns);
     for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) say_kind(kind_words[kind], &agreement->kinds[kind], text);
-    aorta_text_puts(text, "  A kernel's start before its first stamp and its end behind the last, by the probe: ");
+    aorta_text_printf(text, "  A kernel's start before its first stamp and its end behind the last, by %s: ",
+                      agreement->beside ? "a chain beside the workload" : "the probe");
     say_offset("stamping itself", &agreement->self, text);
     say_offset(", marking others", &agreement->marked, text);
     aorta_text_printf(text, "\n  Within 10%%: %s\n", aorta_hwq_agrees(agreement) ? "yes" : "no");
@@ -298,6 +333,7 @@ void aorta_hwq_agreement_json(const struct aorta_hwq_agreement *agreement, struc
     aorta_json_key_double(json, "limit", aorta_hwq_agreement_limit);
     aorta_json_key_double(json, "tick_ns", agreement->tick_ns);
     for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) write_kind(kind_keys[kind], &agreement->kinds[kind], json);
+    aorta_json_key_string(json, "offset_source", agreement->beside ? "beside" : "probe");
     write_offset("offset_self", &agreement->self, json);
     write_offset("offset_marked", &agreement->marked, json);
     aorta_json_key_bool(json, "within", aorta_hwq_agrees(agreement));

@@ -4,9 +4,10 @@
  * Both sides count the same pairs of operations of the same iterations (match.h); which operation follows which is
  * decided once, by the stamps. Left is what a stamp cannot see: a kernel has begun a little before its first
  * instruction reads the timer, and ends a little after the last one did. A stamped gap is longer by both. They are
- * measured on the harness's own probe in the same run and recording, apart for kernels that stamp themselves and for
- * those that mark (their medians over the probe), and taken off the workload's stamps; the workload's own recorded
- * gaps have no part in that. Both figures are told, as stamped and with these taken off. */
+ * measured on the harness's own kernels in the same run and recording, beside iterations of the workload (beside.h), as
+ * they are longer where other kernels run, apart for kernels that stamp themselves and for those that mark, and taken
+ * off the workload's stamps; the workload's own recorded kernels and gaps have no part in that. Both figures are told,
+ * as stamped and with these taken off. */
 #ifndef AORTA_HWQ_AGREEMENT_H
 #define AORTA_HWQ_AGREEMENT_H
 
@@ -35,6 +36,7 @@ struct aorta_hwq_offset {
 struct aorta_hwq_agreement {
     size_t iterations; /* of the workload, compared */
     struct aorta_hwq_agreed kinds[AORTA_HWQ_PAIR_KINDS];
+    bool beside; /* measured beside the workload; else (64 streams) on the probe, alone */
     struct aorta_hwq_offset self, marked;
     double tick_ns; /* of the stamps: all are multiples of it */
 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { SCHEMA_VERSION = 1, FIELDS = 6, MOST_NAMES = 1024 };
-static const char *const pass_names[] = {[AORTA_HWQ_PASS_WORKLOAD] = "workload", [AORTA_HWQ_PASS_PROBE] = "probe"};
+static const char *const pass_names[AORTA_HWQ_PASS_COUNT] = {"workload", "probe", "beside"};
 
 static aorta_status no_memory(size_t count) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory to keep %zu stamps", count);
@@ -104,6 +104,7 @@ aorta_status aorta_hwq_book_write(const struct aorta_hwq_book *book, const char 
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", SCHEMA_VERSION);
     aorta_json_key_string(&json, "kind", "hwq_stamps");
+    if (book->tick_ns) aorta_json_key_int(&json, "tick_ns", book->tick_ns);
     aorta_status status = write_iterations(book, &names, &json);
     aorta_json_key(&json, "names");
     aorta_json_array(&json);
@@ -143,11 +144,11 @@ static aorta_status read_iteration(struct aorta_hwq_book *book, const json_t *ob
     const char *pass = json_string_value(json_object_get(object, "pass"));
     const json_t *rows = json_object_get(object, "stamps"), *gate = json_object_get(object, "gate");
     struct aorta_hwq_iteration *iteration;
-    const bool probe = pass && !strcmp(pass, pass_names[AORTA_HWQ_PASS_PROBE]);
-    *good = json_is_array(rows) && json_is_integer(gate) && (probe || (pass && !strcmp(pass, pass_names[0])));
+    int kind = 0;
+    while (kind < AORTA_HWQ_PASS_COUNT && (!pass || strcmp(pass, pass_names[kind]) != 0)) kind++;
+    *good = json_is_array(rows) && json_is_integer(gate) && kind < AORTA_HWQ_PASS_COUNT;
     if (!*good) return NULL;
-    AORTA_TRY(
-        add_iteration(book, probe ? AORTA_HWQ_PASS_PROBE : AORTA_HWQ_PASS_WORKLOAD, json_array_size(rows), &iteration));
+    AORTA_TRY(add_iteration(book, (enum aorta_hwq_pass)kind, json_array_size(rows), &iteration));
     iteration->spans.gate = json_integer_value(gate);
     for (size_t i = 0; i < json_array_size(rows) && *good; i++) {
         *good = read_span(json_array_get(rows, i), names, name_count, &iteration->spans.items[i]);
@@ -178,6 +179,8 @@ static aorta_status read_root(const char *path, struct aorta_hwq_book *book, con
     AORTA_TRY(read_names(book, list, &names, &good));
     if (!kind || strcmp(kind, "hwq_stamps") != 0 || !json_is_array(iterations) || !good)
         return AORTA_ERROR(AORTA_FORMAT, "%s: not a file of stamps (aorta hwq run --stamps)", path);
+    const json_int_t tick = json_integer_value(json_object_get(root, "tick_ns"));
+    book->tick_ns = tick > 0 ? tick : 0;
     for (size_t i = 0; i < json_array_size(iterations); i++) {
         AORTA_TRY(read_iteration(book, json_array_get(iterations, i), names, json_array_size(list), &good));
         if (!good) return AORTA_ERROR(AORTA_FORMAT, "%s: iteration %zu is not as it has to be", path, i);

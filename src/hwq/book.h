@@ -1,17 +1,17 @@
 /* Every stamp of a run, kept to be held against a recording of the same run (agreement.h): the iterations of the
- * stamped pass, and those of the harness's own probe.
+ * stamped pass, those of the harness's own probe, and those with a chain beside the workload (beside.h).
  *
- * The file (aorta hwq run --stamps): {"schema_version": 1, "kind": "hwq_stamps", "names": […], "iterations": [{"pass":
- * "workload" or "probe", "gate": N, "stamps": [[stream, kind, marked, name, start, end], …]}, …]}. `kind` is the number
- * in enum aorta_hwq_work, `marked` 0 or 1, `name` a place in `names`, times are ns from the first start of the
- * iteration. Stamps stand in the order in which the host queued their work. */
+ * The file (aorta hwq run --stamps): {"schema_version": 1, "kind": "hwq_stamps", "tick_ns": of the timer, "names": […],
+ * "iterations": [{"pass": "workload", "probe" or "beside", "gate": N, "stamps": [[stream, kind, marked, name, start,
+ * end], …]}, …]}. `kind` is the number in enum aorta_hwq_work, `marked` 0 or 1, `name` a place in `names`, times are ns
+ * from the first start of the iteration. Stamps stand in the order in which the host queued their work. */
 #ifndef AORTA_HWQ_BOOK_H
 #define AORTA_HWQ_BOOK_H
 
 #include "base/arena.h"
 #include "hwq/stamps.h"
 
-enum aorta_hwq_pass { AORTA_HWQ_PASS_WORKLOAD, AORTA_HWQ_PASS_PROBE };
+enum aorta_hwq_pass { AORTA_HWQ_PASS_WORKLOAD, AORTA_HWQ_PASS_PROBE, AORTA_HWQ_PASS_BESIDE, AORTA_HWQ_PASS_COUNT };
 
 struct aorta_hwq_iteration {
     enum aorta_hwq_pass pass;
@@ -22,6 +22,7 @@ struct aorta_hwq_book { /* zero-initialise */
     struct aorta_arena arena;
     struct aorta_hwq_iteration *iterations;
     size_t count, capacity;
+    int64_t tick_ns; /* of the device's timer; 0: not known */
 };
 
 /* Copies the spans. AORTA_DEVICE when some left no stamp: then what is there cannot be told by its order. */

@@ -1,4 +1,5 @@
 #include "hwq/run.h"
+#include "hwq/beside.h"
 #include "hwq/frame.h"
 #include "hwq/gaps.h"
 #include "hwq/kept.h"
@@ -202,6 +203,10 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
         aorta_status_free(failed); /* told by the reason: the rest of the result stands */
         status = wait_for_all(hwq);
+    }
+    if (!status && run->book) {
+        run->book->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
+        status = aorta_hwq_beside_run(hwq, plan, run->book);
     }
     take_gap(&seen.gaps.inter, probe.go_ns, probe.samples, &found->inter_gap_ms, &found->inter_samples,
              &found->inter_source);

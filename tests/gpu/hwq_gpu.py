@@ -215,7 +215,7 @@ def agreement(visit):
             own, mark = same["offset_self"], same["offset_marked"]
             taken = lambda offset: number(((offset["start_ns"] or 0) - (offset["end_ns"] or 0)) / 1e3)
             visit.say(f"{'':19}start and end: {taken(own)} us stamping itself ({own['samples']}), {taken(mark)} marking "
-                      f"({mark['samples']}); tick {same['tick_ns']} ns; within 10%: {'yes' if same['within'] else 'NO'}")
+                      f"({mark['samples']}), {same['offset_source']}; tick {same['tick_ns']:g} ns; within 10%: {'yes' if same['within'] else 'NO'}")
             if not same["within"]:
                 visit.fail(f"{name}: not within 10%")
 
