@@ -8,12 +8,13 @@ Three measurements, for three questions:
 
 * stages: what does a user pay, and is it the recording or that CUPTI is there at all? Processes that take turns, timed
   by what the script prints: the job as it is; the library loaded and CUPTI never opened; opened; its subscription taken
-  and given back; callbacks registered and nothing enabled; kernels only; everything. And three processes that measure
-  themselves, once: "window" is recorded by `aorta trace run` for some seconds (--delay, --duration), its steps timed
-  before, while CUPTI is told by turns to record nothing, kernels and everything, and after CUPTI was let go; "ladder"
-  begins with nothing ever enabled, then calls, copies and kernels are recorded and not recorded, one after another;
-  "torch.profiler" is as "window", with PyTorch's own profiler, the best known tool. No process begins that would end
-  after --seconds (190) by what those before it took. --ways chooses some.
+  and given back; callbacks registered and nothing enabled; kernels only; everything; everything and "early", before
+  there is a context. And three processes that measure themselves, once: "window" is recorded by `aorta trace run` for
+  some seconds (--delay, --duration), its steps timed before, while CUPTI is told by turns to record nothing, kernels and
+  everything, and after CUPTI was let go; "ladder" begins with nothing ever enabled, then calls, copies and kernels are
+  recorded and not recorded, one after another; "torch.profiler" is as "window", with PyTorch's own profiler, the best
+  known tool. No process begins that would end after --seconds (190) by what those before it took. --ways chooses others
+  than the usual (plain, all, early, kernels, torch.profiler).
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
   calls torch.distributed.destroy_process_group), its step runs on, and CUPTI is told by turns to record nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
@@ -51,21 +52,22 @@ SETTLE_STEPS, SYNCHRONISED_STEPS, PIPELINED_STEPS = 2, 8, 8
 KERNEL, MEMCPY, MEMSET, MEMCPY_PEER = 10, 1, 2, 22
 HOST_PINNED = 8
 
-# name: arguments of `aorta trace run` (None: without it), stage of the library, words that must be printed
+# name: arguments of `aorta trace run` (None: without it), environment of the library, words that must be printed
 RECORDED = "aorta trace run: rank 0: process"
 STAGES = {
-    "plain": (None, "", ""),
-    "kernels": (["--record", "kernels"], "", RECORDED),
-    "all": (["--record", "all"], "", RECORDED),
-    "window": (["--delay", "12", "--duration", "12"], "", "as --duration says"),
-    "ladder": ([], "registered", RECORDED),
-    "torch.profiler": (None, "", ""),
-    "registered": ([], "registered", "AORTA_TRACE_STAGE=registered"),
-    "subscribed": ([], "subscribed", "AORTA_TRACE_STAGE=subscribed"),
-    "opened": ([], "opened", "AORTA_TRACE_STAGE=opened"),
-    "loaded": ([], "loaded", "AORTA_TRACE_STAGE=loaded"),
+    "plain": (None, {}, ""),
+    "all": (["--record", "all"], {}, RECORDED),
+    "early": (["--record", "all"], {"AORTA_TRACE_EARLY": "1"}, RECORDED),
+    "kernels": (["--record", "kernels"], {}, RECORDED),
+    "torch.profiler": (None, {}, ""),
+    "window": (["--delay", "12", "--duration", "12"], {}, "as --duration says"),
+    "ladder": ([], {"AORTA_TRACE_STAGE": "registered"}, RECORDED),
+    "registered": ([], {"AORTA_TRACE_STAGE": "registered"}, "AORTA_TRACE_STAGE=registered"),
+    "subscribed": ([], {"AORTA_TRACE_STAGE": "subscribed"}, "AORTA_TRACE_STAGE=subscribed"),
+    "opened": ([], {"AORTA_TRACE_STAGE": "opened"}, "AORTA_TRACE_STAGE=opened"),
+    "loaded": ([], {"AORTA_TRACE_STAGE": "loaded"}, "AORTA_TRACE_STAGE=loaded"),
 }
-USUAL_STAGES = [way for way in STAGES if way not in ("subscribed", "opened", "loaded")]
+USUAL_STAGES = ["plain", "all", "early", "kernels", "torch.profiler"]
 MEASURE_THEMSELVES = ("window", "ladder", "torch.profiler")
 WINDOW_TURNS = {"nothing": "nothing", "kernels": "kernels", "everything": "waits and memory"}  # up to this row of PARTS
 LADDER = [[], ["launches by the runtime", "launches by the driver", "waits and memory"], [], ["copies and fills"], [],
@@ -383,8 +385,7 @@ def show_parts(taken, turns):
 
 def one_stage(options, way):
     """A process's (synchronised, pipelined), or what it measured itself."""
-    arguments, stage, expected = STAGES[way]
-    environment = {"AORTA_TRACE_STAGE": stage} if stage else {}
+    arguments, environment, expected = STAGES[way]
     recorder = [] if arguments is None else [options.aorta, "trace", "run", *arguments, "--"]
     if way in MEASURE_THEMSELVES:
         seconds = float(arguments[arguments.index("--duration") + 1]) if way == "window" else 0
@@ -481,7 +482,7 @@ def main():
     parser.add_argument("--script", required=True)
     parser.add_argument("--config", required=True)
     parser.add_argument("--gpus", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3, help="of processes")
+    parser.add_argument("--rounds", type=int, default=9, help="of processes, if --seconds are enough")
     parser.add_argument("--turns", type=int, default=6, help="rounds of turns within a process")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--mode", default="fsdp2")

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "profile/cupti_buffers.h"
 #include "trace/inject/calls.h"
+#include "trace/inject/context.h"
 #include "trace/inject/cupti.h"
 #include "trace/inject/detach.h"
 #include "trace/inject/records.h"
@@ -35,6 +36,8 @@
 
 enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
+enum { CONTEXT_LOOK_NS = 2000000 };                 /* between two looks for the first context */
+#define CONTEXT_AT_LATEST_NS INT64_C(60000000000)   /* without a primary context: it may have one of its own making */
 enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
 
 /* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
@@ -54,7 +57,9 @@ static struct {
     _Atomic int state;
     _Atomic int64_t lost;
     pid_t owner;
-    bool attached; /* CUPTI knows of us */
+    bool attached;       /* CUPTI knows of us */
+    bool awaits_context; /* recording begins with the first context */
+    struct aorta_inject_context context;
     bool enabled;
     enum aorta_inject_stage stage;
     struct aorta_inject_detach detach;
@@ -64,7 +69,9 @@ static struct {
     struct aorta_cupti_buffers buffers;
     struct aorta_spool spool;
     struct aorta_inject_records records;
-    int64_t begin_ns, end_ns; /* of recording, on the monotonic clock; end 0: with the process */
+    int64_t begin_ns;    /* of recording at the earliest, on the monotonic clock */
+    int64_t duration_ns; /* of recording; 0: to the end of the process */
+    int64_t end_ns;      /* on the monotonic clock; 0: not known yet, or with the process */
     int64_t flush_ns;
     int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
@@ -172,6 +179,7 @@ static bool enable_all(void) {
     inject.enabled = true;
     inject.spool.head.begun_ns = time_of_day();
     inject.arrived_ns = aorta_clock_ns();
+    inject.end_ns = inject.duration_ns ? inject.arrived_ns + inject.duration_ns : 0;
     for (int i = 0; i < KIND_COUNT; i++) {
         if (enable_kind(kinds[i].kind, kinds[i].needed) || !kinds[i].needed) continue;
         disable_all();
@@ -281,8 +289,22 @@ static bool attach(void) {
     return false;
 }
 
+static void at_exit(void);
+
+/* CUPTI's exit handlers have come after ours by now, and would go first: ours is put behind them once more. */
+static void attach_late(void) {
+    attach();
+    atexit(at_exit);
+}
+
+static bool is_time(int64_t now_ns) {
+    if (now_ns < inject.begin_ns) return false;
+    if (!inject.awaits_context || now_ns - inject.begin_ns >= CONTEXT_AT_LATEST_NS) return true;
+    return aorta_inject_context_exists(&inject.context);
+}
+
 static void keep_to_time(int64_t now_ns) {
-    if (!inject.attached && now_ns >= inject.begin_ns) attach();
+    if (!inject.attached && is_time(now_ns)) attach_late();
     if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
 }
 
@@ -321,7 +343,7 @@ static void look(void) {
         look_for_others(inject.quiet_ns);
     }
     note_departure();
-    aorta_spool_flush(&inject.spool);
+    if (inject.attached) aorta_spool_flush(&inject.spool);
 }
 
 /* The program goes first where processors are short: a thread of this class never interrupts one that runs. It is not
@@ -331,13 +353,19 @@ static void yield_to_the_program(void) {
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
 }
 
+/* A program's first kernel follows its first context soon. */
+static int64_t until_next_look(int64_t now_ns) {
+    bool soon = inject.awaits_context && !inject.attached && now_ns >= inject.begin_ns;
+    return now_ns + (soon && inject.flush_ns > CONTEXT_LOOK_NS ? CONTEXT_LOOK_NS : inject.flush_ns);
+}
+
 static void *run(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "aorta-trace");
     yield_to_the_program();
     pthread_mutex_lock(&inject.lock);
     while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
-        int64_t until_ns = aorta_clock_ns() + inject.flush_ns;
+        int64_t until_ns = until_next_look(aorta_clock_ns());
         const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
         pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
         if (inject.ending) break;
@@ -371,6 +399,10 @@ static void at_exit(void) {
         look_for_others((int64_t)inject.flush_ns);
         if (inject.enabled) fetch(AORTA_CUPTI_FLUSH_FORCED);
         if (inject.over_ns && !inject.settled) settle();
+        if (inject.awaits_context && !inject.attached)
+            aorta_spool_note(&inject.spool, time_of_day(),
+                             "it ended before its first context was seen; with " AORTA_INJECT_EARLY
+                             "=1 in the environment recording begins at CUDA's start");
         aorta_inject_detach_cancel(&inject.detach);
         aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
     } else if (state == ASIDE) {
@@ -496,21 +528,23 @@ static bool begin(void) {
     aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
     /* Now, not on the thread: a graph made before would be recorded without its kernels. */
-    if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
+    if (!inject.awaits_context && inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
+    aorta_spool_flush(&inject.spool); /* from here on it is the thread's */
     return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
 }
 
 static void start(const char *directory) {
-    int64_t now_ns = aorta_clock_ns(), duration_ns = setting(AORTA_INJECT_DURATION, 0) * 1000000;
+    int64_t now_ns = aorta_clock_ns();
     uint64_t limit = (uint64_t)setting(AORTA_INJECT_LIMIT, 2048) << 20;
     inject.owner = getpid();
     inject.flush_ns = setting(AORTA_INJECT_FLUSH, 200) * 1000000;
     inject.begin_ns = now_ns + setting(AORTA_INJECT_DELAY, 0) * 1000000;
-    inject.end_ns = duration_ns ? inject.begin_ns + duration_ns : 0;
+    inject.duration_ns = setting(AORTA_INJECT_DURATION, 0) * 1000000;
     inject.arrived_ns = inject.flushed_ns = now_ns;
     inject.quiet_ns = QUIET_NS;
     inject.records.parts = parts_wished();
     inject.stage = stage_wished();
+    inject.awaits_context = setting(AORTA_INJECT_EARLY, 0) != 1 && aorta_inject_context_open(&inject.context);
     int error = aorta_spool_open(&inject.spool, directory, limit);
     if (error) {
         fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
@@ -519,7 +553,6 @@ static void start(const char *directory) {
     }
     pthread_atfork(NULL, NULL, in_child);
     if (begin()) {
-        aorta_spool_flush(&inject.spool);
         atexit(at_exit); /* after CUPTI's own, so that it runs before them */
     } else {
         atomic_store(&inject.state, OFF);
