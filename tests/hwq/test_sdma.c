@@ -12,20 +12,36 @@
 
 aorta_status __real_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
 aorta_status __wrap_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status __real_aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+aorta_status __wrap_aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 
-static int copy_that_is_lost; /* of those of COPY_BYTES, from 1; 0: none */
 enum { COPY_BYTES = 1 << 16 };
 
+/* The target is cleared once for each way of running that is held against the pattern. Between the time that is named
+ * and the next, from 1, copies to it lose a byte: all, as a run is repeated on a machine that is too busy. */
+static struct {
+    int times, lossy; /* lossy 0: none is lost */
+    const void *target;
+} cleared;
+
+aorta_status __wrap_aorta_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes) {
+    if (bytes == COPY_BYTES) {
+        cleared.times++;
+        cleared.target = to;
+    }
+    return __real_aorta_fill_bytes(stream, to, value, bytes);
+}
+
 aorta_status __wrap_aorta_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes) {
-    if (bytes == COPY_BYTES && copy_that_is_lost && --copy_that_is_lost == 0) bytes -= 1;
-    return __real_aorta_copy(stream, to, from, bytes);
+    const bool lossy = cleared.lossy && cleared.times == cleared.lossy && to == cleared.target;
+    return __real_aorta_copy(stream, to, from, lossy ? bytes - 1 : bytes);
 }
 
 static struct aorta_device *device;
 
 static int begin(void **state) {
     (void)state;
-    copy_that_is_lost = 0;
+    cleared.times = cleared.lossy = 0;
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
     return 0;
 }
@@ -106,17 +122,15 @@ static void figures_follow_from_samples(void **state) {
     aorta_text_free(&text);
 }
 
-/* The 2nd copy of this size is that of the warm-up's first run with a copy, and so on: each way of running is caught.
- */
 static void lost_bytes_are_found(void **state) {
     (void)state;
     static const char *const where[] = {"the copy alone is wrong: byte 65535 of 65536",
                                         "the copy behind the product is wrong", "the copy beside the product is wrong"};
     for (int i = 0; i < 3; i++) {
-        struct aorta_sdma_options options = small(AORTA_SDMA_D2H);
-        options.warmup = 0;
+        struct aorta_sdma_options options = small(AORTA_SDMA_D2D);
         struct aorta_sdma result;
-        copy_that_is_lost = 2 + i; /* the first brings the pattern to the source */
+        cleared.times = 0;
+        cleared.lossy = 1 + i;
         check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, where[i]);
     }
 }
@@ -152,8 +166,8 @@ static void peers_and_wrong_products(void **state) {
     options.peer = peer;
     struct aorta_sdma result;
     check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the product is wrong: element [0, ");
-    options.warmup = 0;
-    copy_that_is_lost = 2;
+    cleared.times = 0;
+    cleared.lossy = 1;
     check_fails(aorta_sdma_run(&options, &result), AORTA_DEVICE, "the copy alone is wrong: byte 65535");
     aorta_device_close(peer);
     aorta_device_close(gpu);
