@@ -4,9 +4,12 @@
 #include <string.h>
 
 void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream) {
+    int width = 8;
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        if ((int)strlen(command->name) > width) width = (int)strlen(command->name);
     fprintf(stream, "Usage: %s COMMAND [OPTIONS]\n\n%s\n\nCommands:\n", group->name, group->about);
     for (const struct aorta_command *command = group->commands; command->name; command++)
-        fprintf(stream, "  %-8s %s\n", command->name, command->summary);
+        fprintf(stream, "  %-*s %s\n", width, command->name, command->summary);
     fprintf(stream, "\n%s COMMAND --help shows a command's options%s", group->name,
             group->footer ? group->footer : ".\n");
 }

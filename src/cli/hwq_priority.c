@@ -49,6 +49,18 @@ static aorta_status end_if_others_wait(struct hwq_session *session, const struct
     return status;
 }
 
+static void add_row(struct aorta_text *table, const struct aorta_hwq_result *result) {
+    const char *limit = aorta_hwq_limit_name(result->limit.by);
+    const struct aorta_hwq_switch *found = &result->switch_latency;
+    if (!table->length)
+        aorta_text_printf(table, "\n%-21s %7s %10s %10s %12s %-10s %9s  %-9s %s\n", "workload", "streams", "p50 ms",
+                          "p99 ms", "throughput", "", "switch us", "limit", "verified");
+    aorta_text_printf(table, "%-21s %7d %10.4f %10.4f %12.5g %-10s %9.3f  %-9s %s\n", result->workload_name,
+                      result->stream_count, result->latency_ms.p50, result->latency_ms.p99, result->throughput,
+                      result->throughput_unit, 1e3 * found->overhead_ms, limit ? limit : "-",
+                      result->verified ? result->verified : "-");
+}
+
 static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
                             const struct aorta_hwq_workload *w) {
     struct aorta_arena arena = {0};
@@ -56,6 +68,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     aorta_status status = hwq_values_default(w, values, &arena);
     if (!status) status = hwq_run_one(session, values, w, streams_for(values, w), &result);
     if (!status && session->ranks.rank == 0) status = write_result(values, &result);
+    if (!status) add_row(session->table, &result);
     const bool ended = result.verified != NULL;
     aorta_hwq_result_free(&result);
     aorta_arena_free(&arena);
@@ -98,6 +111,8 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
+    if (!values->quiet && session->ranks.rank == 0 && session->table && session->table->data)
+        fputs(session->table->data, stdout);
     if (!values->quiet && session->ranks.rank == 0)
         printf("%zu of %zu workloads %s well\n", tally.ran - tally.failed, tally.ran, past);
     if (!tally.failed) return NULL;
@@ -106,7 +121,11 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
 
 /* Recordings come behind everything that is measured: a tracer's library stays in the process once it was there. */
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
+    struct aorta_text table = {0};
+    session->table = &table;
     aorta_status status = each_of_group(session, values, group, run_one, "ran");
+    aorta_text_free(&table);
+    session->table = NULL;
     if (!values->profile) return status;
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded");
     return aorta_status_join(status, aorta_annotate(recorded, "--profile"));

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "cli/device_option.h"
 #include "cli/hwq.h"
+#include "device/gpu.h"
+#include "hwq/workload.h"
 #include "trace/inputs.h"
 
 #include <errno.h>
@@ -112,10 +114,25 @@ static char **make_command(const struct aorta_hwq_profile *profile, const char *
     return (char **)command;
 }
 
-static aorta_status choose_tool(const char *device, enum aorta_trace_run_tool *tool) {
+/* "auto" and a number alone would take the CPU device where there is no GPU, and the recording would find out last. */
+static aorta_status find_gpu(const char *device) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    int count = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !count; i++)
+        aorta_status_free(aorta_gpu_count(kinds[i], &count));
+    if (count) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "--device %s: there is no GPU here, and the CPU device has no hardware queues; aorta info says "
+                       "what was looked for",
+                       device);
+}
+
+static aorta_status choose_tool(const char *device, bool dry_run, enum aorta_trace_run_tool *tool) {
+    const bool named = strncmp(device, "cuda", 4) == 0 || strncmp(device, "hip", 3) == 0;
     if (strncmp(device, "cpu", 3) == 0)
         return AORTA_ERROR(AORTA_USAGE, "--device cpu: the CPU device has no hardware queues, its streams are threads; "
                                         "aorta hwq run shows the gaps between kernels there");
+    if (!named && !dry_run) AORTA_TRY(find_gpu(device));
     int wish = strncmp(device, "cuda", 4) == 0  ? AORTA_TRACE_RUN_CUDA
                : strncmp(device, "hip", 3) == 0 ? AORTA_TRACE_RUN_ROCM
                                                 : AORTA_TRACE_RUN_AUTO;
@@ -134,7 +151,7 @@ static aorta_status record(const struct aorta_hwq_profile *profile, const char *
     const struct aorta_trace_options options = {.recover = true};
     enum aorta_trace_run_tool tool;
     bool ran;
-    AORTA_TRY(choose_tool(profile->device, &tool));
+    AORTA_TRY(choose_tool(profile->device, profile->dry_run, &tool));
     fflush(stdout);
     AORTA_TRY((tool == AORTA_TRACE_RUN_ROCM ? aorta_trace_run_rocm : aorta_trace_run_cuda)(&arguments, directory,
                                                                                            &options, outcome, &ran));
@@ -216,6 +233,8 @@ static aorta_status profile_or_read(struct aorta_hwq_profile *profile) {
     if (profile->traces.count) return read_recording(profile);
     if (!profile->words[0])
         return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");
+    const struct aorta_hwq_workload *workload;
+    AORTA_TRY(aorta_hwq_find(profile->words[0], &workload));
     AORTA_TRY(check_words(profile));
     return run(profile);
 }

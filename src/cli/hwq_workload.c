@@ -16,13 +16,15 @@ static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400}
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
 static const struct aorta_cli_option common[] = {
-    {.value = {.key = "streams",
-               .type = AORTA_OPTION_INT_LIST,
-               .offset = AT(streams),
-               .fallback = "null",
-               .nullable = true,
-               .limits = &stream_limits,
-               .help = "number of streams, for sweep a list; default: what is recommended for the workload"},
+    {.value =
+         {.key = "streams",
+          .type = AORTA_OPTION_INT_LIST,
+          .offset = AT(streams),
+          .fallback = "null",
+          .nullable = true,
+          .limits = &stream_limits,
+          .help = "number of streams; default: what is recommended for the workload; for sweep a list, default: powers "
+                  "of two within its range"},
      .argument = "N[,N…]"},
     {.value = {.key = "iterations",
                .type = AORTA_OPTION_INT,

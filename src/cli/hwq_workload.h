@@ -22,7 +22,8 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
-    bool brief; /* runs do not explain themselves: a table of all follows */
+    struct aorta_text *table; /* of run-priority, a line for each workload; else NULL */
+    bool brief;               /* runs do not explain themselves: a table of all follows */
 };
 
 /* Reads the words behind the workload's name; `workload` NULL: without options of its own. Free *line. */

@@ -220,6 +220,13 @@ static void mistakes(void **state) {
     (void)state;
     expect("", 2, "no workload; aorta hwq list shows them");
     expect("--device cpu moe", 2, "the CPU device has no hardware queues");
+    setenv("CUDA_VISIBLE_DEVICES", "", 1); /* wherever this runs */
+    setenv("HIP_VISIBLE_DEVICES", "", 1);
+    expect("moe", 2, "--device auto: there is no GPU here, and the CPU device has no hardware queues");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("HIP_VISIBLE_DEVICES");
+    expect("0", 2, "unknown workload \"0\"");
+    expect("--device hip mo", 2, "did you mean \"moe\"");
     expect("--trace /nowhere", 2, "/nowhere");
     expect("--trace " TRACES "/rocprof_results.json moe", 2,
            "--trace reads a recording; it takes no workload (\"moe\")");
