@@ -36,7 +36,7 @@ struct plan {
     int32_t target;           /* multiprocessors that it is launched for; 0: all */
     struct aorta_trial trial; /* how that did; time 0: there was no trial */
     char alone[128];          /* why the trial was made alone, where it was to be beside others */
-    unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* a whole candidate, with the algorithm at its beginning */
+    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library says behind it */
 };
 
 /* A stream whose next products run beside others. */
@@ -63,7 +63,7 @@ struct choices {
     int count;
     bool favoured[CANDIDATES];
     int32_t targets[CANDIDATES]; /* multiprocessors, as plan.target */
-    unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES];
+    _Alignas(8) unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES];
 };
 
 /* ---- one for each device ---- */
@@ -335,7 +335,7 @@ static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
  * workspace for as many multiprocessors. */
 static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, int32_t target,
                         struct choices *choices) {
-    unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
+    _Alignas(8) unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
     int found = 0, taken = 0;
     int code = ask(blas, plan, workspace, answer, &found);

@@ -92,9 +92,8 @@ static inline int32_t atomicExch(int32_t *to, int32_t value) {
  * mma.m16n8k16"). */
 extern "C" {
 void emulated_load_pieces(uint32_t piece[4], const void *address, int transposed);
-/* a and b of all 32 threads, for the caller to compute its part with: fragments[thread][0 … 3] is a, [4, 5] is b. */
-const uint32_t (*emulated_fragments(const uint32_t a[4], const uint32_t b[2]))[6];
-void emulated_fragments_end(void);
+/* a and b of all 32 threads, for the caller to compute its part with: fragments[thread][0 … 7] is a, [8 … 11] is b. */
+const float (*emulated_fragments(const float own[12]))[12];
 }
 static inline void load_pieces(uint32_t piece[4], const void *address) {
     emulated_load_pieces(piece, address, 0);
@@ -108,20 +107,21 @@ template <typename T> static inline float emulated_half_of(uint32_t word, int up
     return to_float(element);
 }
 template <typename T> static inline void tensor_product(float c[4], const uint32_t a[4], const uint32_t b[2], T) {
-    const uint32_t(*fragments)[6] = emulated_fragments(a, b);
+    float own[12];
+    for (int i = 0; i < 12; i++) own[i] = emulated_half_of<T>(i < 8 ? a[i / 2] : b[i / 2 - 4], i % 2);
+    const float(*fragments)[12] = emulated_fragments(own);
     const int lane = (int)(threadIdx.x % 32);
     for (int i = 0; i < 4; i++) {
         const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
         double sum = (double)c[i];
         for (int k = 0; k < 16; k++) {
             /* a: element (row, k) is with thread row % 8 · 4 + k % 8 / 2; b: (k, column) with column · 4 + k % 8 / 2 */
-            const uint32_t left = fragments[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2];
-            const uint32_t right = fragments[column * 4 + k % 8 / 2][4 + k / 8];
-            sum += (double)emulated_half_of<T>(left, k % 2) * (double)emulated_half_of<T>(right, k % 2);
+            const float left = fragments[row % 8 * 4 + k % 8 / 2][(row / 8 + k / 8 * 2) * 2 + k % 2];
+            const float right = fragments[column * 4 + k % 8 / 2][8 + k / 8 * 2 + k % 2];
+            sum += (double)left * (double)right;
         }
         c[i] = (float)sum;
     }
-    emulated_fragments_end();
 }
 
 /* IEEE 754 binary16 by its definition. */

@@ -20,13 +20,14 @@ enum state { READY, WAITS_FOR_GROUP, WAITS_FOR_BLOCK, DONE };
 struct fiber {
     place at;
     state now;
-    bool second; // which of the two rows of `shuffled` is next
+    bool second; // which of the two rows of `shuffled` and `fragments` is next
     emulated_index index;
     char *stack;
 };
 
 fiber fibers[MOST_THREADS];
-uint32_t shuffled[2][MOST_THREADS], fragments[MOST_THREADS][6];
+uint32_t shuffled[2][MOST_THREADS];
+float fragments[2][MOST_THREADS][12];
 const void *addresses[MOST_THREADS];
 place scheduler;
 int count, current;
@@ -127,6 +128,13 @@ void run_block() {
     }
 }
 
+/* Who comes to the next exchange may find others still reading in this one, so two rows take turns. */
+int next_row() {
+    fiber &self = fibers[current];
+    self.second = !self.second;
+    return self.second;
+}
+
 } // namespace
 
 void emulated_block_barrier(void) {
@@ -137,11 +145,9 @@ void emulated_group_barrier(void) {
     wait_for(WAITS_FOR_GROUP);
 }
 
-/* Who comes to the next shuffle may find others still reading in this one, so two rows take turns. */
 uint32_t emulated_shuffle(uint32_t value, int mask) {
     const int self = current;
-    uint32_t *row = shuffled[fibers[self].second];
-    fibers[self].second = !fibers[self].second;
+    uint32_t *row = shuffled[next_row()];
     row[self] = value;
     wait_for(WAITS_FOR_GROUP);
     return row[self ^ mask];
@@ -162,15 +168,12 @@ void emulated_load_pieces(uint32_t piece[4], const void *address, int transposed
     wait_for(WAITS_FOR_GROUP);
 }
 
-const uint32_t (*emulated_fragments(const uint32_t a[4], const uint32_t b[2]))[6] {
+const float (*emulated_fragments(const float own[12]))[12] {
     const int self = current;
-    for (int i = 0; i < 6; i++) fragments[self][i] = i < 4 ? a[i] : b[i - 4];
+    float(*row)[12] = fragments[next_row()];
+    for (int i = 0; i < 12; i++) row[self][i] = own[i];
     wait_for(WAITS_FOR_GROUP);
-    return fragments + self / GROUP * GROUP;
-}
-
-void emulated_fragments_end(void) {
-    wait_for(WAITS_FOR_GROUP);
+    return row + self / GROUP * GROUP;
 }
 
 void emulated_run(void (*function)(const void *args), const void *args, const unsigned blocks[3],
