@@ -59,6 +59,8 @@ struct aorta_map {
     int rounds;               /* all questions asked */
     int pairs_alone;          /* directed pairs that were asked alone */
     int corrected;            /* pairs whose answer alone was another one */
+    int busy_only;            /* of these, pairs that shared a queue while all streams had work, but not alone */
+    int busy_queues;          /* busy_only > 0: how many queues the streams had then, about; else 0 */
     int unsettled;            /* pairs that never gave the same answer often enough in a row: verdict by majority */
     int one_sided;            /* pairs of which only one holds back the other: counted as apart */
     bool transitive;          /* whoever shares with one of a group shares with all of it */

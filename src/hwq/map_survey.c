@@ -1,6 +1,7 @@
 /* Questions and answers: from single rounds to a verdict for every pair, and to groups. */
 #include "hwq/map.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -148,6 +149,7 @@ static aorta_status verify_pair(struct survey *survey, int holder, int other) {
     AORTA_TRY(ask_pair(survey, holder, other, true, pair->shared, &held));
     survey->map->pairs_alone++;
     if (held != pair->shared) survey->map->corrected++;
+    if (!held && pair->shared) survey->map->busy_only++;
     pair->shared = held;
     return NULL;
 }
@@ -211,13 +213,28 @@ static int count_unsettled(const struct survey *survey) {
     return count;
 }
 
+/* While all streams had work: a stream that holds back h others has a queue with them. Those that hold back nobody have
+ * one of their own. */
+static double count_busy_queues(const struct aorta_map *map) {
+    double queues = 0.0;
+    for (int holder = 0; holder < map->count; holder++) {
+        int held = 0;
+        for (int other = 0; other < map->count; other++) held += other != holder && pair_of(map, holder, other)->shared;
+        queues += 1.0 / (1 + held);
+    }
+    return queues;
+}
+
 static aorta_status run(struct survey *survey) {
+    struct aorta_map *map = survey->map;
     AORTA_TRY(ask_rows(survey));
     judge_rows(survey);
-    survey->map->unsettled = count_unsettled(survey);
-    make_groups(survey->map);
+    map->unsettled = count_unsettled(survey);
+    const double busy_queues = count_busy_queues(map);
+    make_groups(map);
     AORTA_TRY(verify(survey));
-    make_groups(survey->map);
+    make_groups(map);
+    map->busy_queues = map->busy_only ? (int)lround(busy_queues) : 0;
     return find_blocking(survey);
 }
 

@@ -149,9 +149,16 @@ static void say_doubts(const struct aorta_map *map, struct aorta_text *text) {
             "Not stable: %d of %d directed pairs kept changing their answer; the device was not alone, or "
             "gives streams other queues as it goes.\n",
             map->unsettled, map->count * (map->count - 1));
-    if (map->corrected)
+    if (map->busy_only)
+        aorta_text_printf(
+            text,
+            "Alone %d pairs run apart that hold each other back while all streams have work: the device "
+            "gives streams queues as it goes,\nthen about %d of them. What is drawn holds for two streams "
+            "at a time.\n",
+            map->busy_only, map->busy_queues);
+    if (map->corrected > map->busy_only)
         aorta_text_printf(text, "%d pairs answered differently when asked alone; those answers count.\n",
-                          map->corrected);
+                          map->corrected - map->busy_only);
     if (map->one_sided)
         aorta_text_printf(text, "%d pairs hold each other back in one direction only; they count as apart.\n",
                           map->one_sided);
@@ -179,7 +186,7 @@ static void say_advice(const struct aorta_map *map, const struct aorta_device_in
                               "shares them.\n");
         return;
     }
-    if (map->group_count == map->count) return;
+    if (map->group_count == map->count && !map->busy_only) return;
     if (device->kind == AORTA_DEVICE_CUDA)
         aorta_text_puts(text, "Work on streams of one queue can wait for each other without need. To have more queues, "
                               "set CUDA_DEVICE_MAX_CONNECTIONS (1 to 32) before the program starts, or use fewer "
@@ -348,6 +355,12 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *
     aorta_json_key_bool(json, "stable", !map->unsettled && !map->corrected);
     aorta_json_key_int(json, "unsettled_pairs", map->unsettled);
     aorta_json_key_int(json, "corrected_pairs", map->corrected);
+    aorta_json_key_int(json, "busy_only_pairs", map->busy_only);
+    aorta_json_key(json, "busy_queue_count");
+    if (map->busy_only)
+        aorta_json_int(json, map->busy_queues);
+    else
+        aorta_json_null(json);
     aorta_json_key_int(json, "one_sided_pairs", map->one_sided);
     aorta_json_key_bool(json, "transitive", map->transitive);
     aorta_json_key_int(json, "rounds", map->rounds);

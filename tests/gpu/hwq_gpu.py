@@ -303,7 +303,8 @@ def map_queues(visit):
         stable = all(found["stable"] for found in maps)
         visit.say(f"connections {connections or 'unset':>5}: {compute['queues']:2} queues of {compute['streams']} compute "
                   f"streams, {maps[0]['queue_count']} in all; three {'agree' if agree else 'DIFFER'}"
-                  f"{'' if stable else ', not stable'}; shared: {shared(maps[0])}")
+                  f"{'' if stable else ', not stable'}; shared: {shared(maps[0])}"
+                  + (f"; all busy: about {maps[0]['busy_queue_count']}" if maps[0]["busy_queue_count"] else ""))
         if not agree:
             visit.fail(f"maps with {connections} connections differ: " + " | ".join(shared(found) for found in maps))
         if connections == "1" and compute["queues"] != 1 and not visit.options.small:

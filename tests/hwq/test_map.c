@@ -148,7 +148,14 @@ static void pairs_alone_correct_rounds(void **state) {
     struct aorta_map map = survey(&planted, 6, 3, true);
     check_groups(&map, planted.queue);
     assert_true(map.corrected > 0);
+    assert_true(map.busy_only == map.corrected && map.busy_queues >= 1 && map.busy_queues < 6);
     assert_true(map.pairs_alone >= 6 * 5);
+    struct aorta_text text = {0};
+    aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "the device gives streams queues as it goes"));
+    assert_null(strstr(text.data, "answered differently"));
+    aorta_text_free(&text);
     aorta_map_free(&map);
 }
 
