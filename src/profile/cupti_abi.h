@@ -25,6 +25,10 @@ enum {
 
     AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD = 9, /* since CUDA 12.3; uint8_t */
 
+    AORTA_CUPTI_DOMAIN_DRIVER = 1, /* of callbacks, for cuptiEnableDomain */
+    AORTA_CUPTI_DOMAIN_RUNTIME = 2,
+    AORTA_CUPTI_SITE_EXIT = 1, /* of CUpti_CallbackData.callbackSite, its first field */
+
     AORTA_CUPTI_MARKER_START = 2,
     AORTA_CUPTI_MARKER_END = 4,
 

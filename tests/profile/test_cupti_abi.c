@@ -90,6 +90,13 @@ VALUE(AORTA_CUPTI_VIRTUALIZED_PRIVILEGES, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFI
 VALUE(AORTA_CUPTI_CONFIDENTIAL_COMPUTING, CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED);
 VALUE(AORTA_CUPTI_MIG_DEVICE, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED);
 VALUE(AORTA_CUPTI_WSL_DEVICE, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED);
+VALUE(AORTA_CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
+VALUE(AORTA_CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
+VALUE(AORTA_CUPTI_SITE_EXIT, CUPTI_API_EXIT);
+_Static_assert(offsetof(CUpti_CallbackData, callbackSite) == 0 && sizeof(CUpti_ApiCallbackSite) == 4, "call site");
+_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxGetState),
+                                            CUresult (*)(CUdevice, unsigned *, int *)),
+               "cuDevicePrimaryCtxGetState");
 
 /* Enums of theirs are uint32_t with us; the rest of each signature is what we say. */
 _Static_assert(sizeof(CUptiResult) == 4 && sizeof(CUpti_ActivityKind) == 4 && sizeof(CUpti_CallbackDomain) == 4 &&
@@ -102,6 +109,8 @@ SIGNATURE(cuptiGetVersion, uint32_t *);
 SIGNATURE(cuptiGetResultString, CUptiResult, const char **);
 SIGNATURE(cuptiSubscribe, CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
 SIGNATURE(cuptiUnsubscribe, CUpti_SubscriberHandle);
+SIGNATURE(cuptiEnableDomain, uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain);
+SIGNATURE(cuptiFinalize, void);
 SIGNATURE(cuptiActivityRegisterCallbacks, CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc);
 SIGNATURE(cuptiActivityRegisterTimestampCallback, CUpti_TimestampCallbackFunc);
 SIGNATURE(cuptiActivityEnable, CUpti_ActivityKind);

@@ -2,9 +2,6 @@
 
 #include <string.h>
 
-enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME = 2 }; /* CUpti_CallbackDomain */
-enum { SITE_EXIT = 1 };                         /* CUpti_ApiCallbackSite, the first field of CUpti_CallbackData */
-
 enum phase { ATTACHED, ASKED, LEAVING, GONE, CANCELLED };
 
 static bool move_on(struct aorta_inject_detach *detach, int from, int to) {
@@ -16,9 +13,9 @@ static void at_call(void *user, uint32_t domain, uint32_t id, const void *data) 
     struct aorta_inject_detach *detach = user;
     uint32_t site;
     (void)id;
-    if (domain != DOMAIN_DRIVER && domain != DOMAIN_RUNTIME) return;
+    if (domain != AORTA_CUPTI_DOMAIN_DRIVER && domain != AORTA_CUPTI_DOMAIN_RUNTIME) return;
     memcpy(&site, data, sizeof site);
-    if (site != SITE_EXIT || !move_on(detach, ASKED, LEAVING)) return;
+    if (site != AORTA_CUPTI_SITE_EXIT || !move_on(detach, ASKED, LEAVING)) return;
     detach->cupti->api.unsubscribe(detach->subscriber);
     detach->result = detach->cupti->finalize();
     atomic_store(&detach->phase, GONE);
@@ -32,9 +29,9 @@ const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const st
     if (result == AORTA_CUPTI_MULTIPLE_SUBSCRIBERS) return "CUPTI stays in the process, for another profiler uses it";
     if (result != AORTA_CUPTI_SUCCESS) return "CUPTI stays in the process, for it refused a subscription";
     detach->cupti = cupti;
-    atomic_store(&detach->phase, ASKED);
-    uint32_t results[] = {cupti->enable_domain(1, detach->subscriber, DOMAIN_DRIVER),
-                          cupti->enable_domain(1, detach->subscriber, DOMAIN_RUNTIME)};
+    uint32_t results[] = {cupti->enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_DRIVER),
+                          cupti->enable_domain(1, detach->subscriber, AORTA_CUPTI_DOMAIN_RUNTIME)};
+    atomic_store(&detach->phase, ASKED); /* not before: from now on CUPTI may be gone */
     if (results[0] == AORTA_CUPTI_SUCCESS || results[1] == AORTA_CUPTI_SUCCESS) return NULL;
     aorta_inject_detach_cancel(detach);
     return "CUPTI stays in the process, for it refused to tell of calls";
