@@ -158,7 +158,7 @@ static void a_failed_stream_fails_the_trials(void **state) {
                     &(struct aorta_trials){
                         .stream = rig->stream, .queue = queue, .context = &candidates, .count = AORTA_MOST_TRIALS + 1},
                     trials),
-                AORTA_INTERNAL, "97 trials");
+                AORTA_INTERNAL, "241 trials");
     static const struct way ways[] = {{.work_ns = MS}, {.work_ns = MS}};
     candidates.ways = ways;
     check_ok(aorta_host_call(rig->stream, break_down, NULL));

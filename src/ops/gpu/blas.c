@@ -11,9 +11,10 @@
 
 enum {
     WANTED = 24, /* candidates with a workspace, and as many without */
-    KINDS = 4,   /* with and without workspace, beside others also for fewer multiprocessors */
-    CANDIDATES = KINDS * WANTED,
-    FAVOURED = 6, /* the library's first of each kind are tried to the end */
+    AIMS = 5,    /* numbers of multiprocessors that they are asked for, beside others */
+    CANDIDATES = AIMS * 2 * WANTED,
+    FAVOURED = 6,        /* the library's first with and without workspace are tried to the end; … */
+    FAVOURED_BESIDE = 2, /* … beside others, there being more, so many */
     OPERANDS = 4,
 };
 
@@ -333,7 +334,7 @@ static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
 
 /* Asks for one kind, and appends those that are usable and not among them yet: the same algorithm with the same
  * workspace for as many multiprocessors. */
-static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, int32_t target,
+static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, int32_t target, int favoured,
                         struct choices *choices) {
     _Alignas(8) unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
@@ -345,7 +346,7 @@ static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace
         for (int j = 0; j < choices->count && !known; j++)
             known = choices->targets[j] == target && !memcmp(candidate_at(blas, choices, j), one, telling);
         if (known) continue;
-        choices->favoured[choices->count] = taken++ < FAVOURED;
+        choices->favoured[choices->count] = taken++ < favoured;
         choices->targets[choices->count] = target;
         memcpy(choices->candidates + (size_t)choices->count++ * size, one, size);
     }
@@ -353,19 +354,24 @@ static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace
 }
 
 /* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
-static int collect(struct blas *blas, struct plan *plan, int32_t target, struct choices *choices) {
+static int collect(struct blas *blas, struct plan *plan, int32_t target, int favoured, struct choices *choices) {
     const int before = choices->count;
     int code = aim(blas, plan, target);
-    if (!code) code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, target, choices);
+    if (!code) code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, target, favoured, choices);
     if (code || choices->count == before || !blas->settings.tune_products) return code;
-    return collect_kind(blas, plan, 0, target, choices);
+    return collect_kind(blas, plan, 0, target, favoured, choices);
 }
 
-/* Beside others those for what they leave come first. */
+/* Beside others those for what they leave come first. A kernel of clusters does not find room on all of that, as its
+ * blocks need neighbours, and one that is launched for more than it finds takes twice the time: so also for fewer. */
 static int collect_all(struct blas *blas, struct plan *plan, struct choices *choices) {
-    const int all = aorta_gpu_get_properties(blas->device)->multiprocessors, held = plan->key.held;
-    int code = held && blas->vendor->multiprocessors >= 0 ? collect(blas, plan, all - held, choices) : 0;
-    return code ? code : collect(blas, plan, 0, choices);
+    static const int spares[AIMS - 1] = {0, 4, 8, 16};
+    const int held = plan->key.held, left = aorta_gpu_get_properties(blas->device)->multiprocessors - held;
+    if (!held) return collect(blas, plan, 0, FAVOURED, choices);
+    int code = 0;
+    for (int i = 0; i < AIMS - 1 && !code && blas->vendor->multiprocessors >= 0; i++)
+        if (spares[i] <= left / 4) code = collect(blas, plan, left - spares[i], i ? 0 : FAVOURED_BESIDE, choices);
+    return code ? code : collect(blas, plan, 0, FAVOURED_BESIDE, choices);
 }
 
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,

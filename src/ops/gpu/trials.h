@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-enum { AORTA_MOST_TRIALS = 96 };
+enum { AORTA_MOST_TRIALS = 240 };
 
 struct aorta_trial {
     size_t workspace_bytes; /* the caller's: memory that this way needs, … */
