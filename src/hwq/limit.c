@@ -21,6 +21,7 @@ static aorta_status sort_spans(const struct aorta_hwq_spans *spans, struct aorta
         AORTA_TRY(aorta_intervals_add(host ? calls : kernels, span->start_ns, span->end_ns));
         if (host) continue;
         *sum += span->end_ns - span->start_ns;
+        busy->marked = busy->marked || span->marked;
         AORTA_TRY(aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns)));
     }
     return NULL;
@@ -66,12 +67,12 @@ void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
 /* ---- what limits ---- */
 
 static enum aorta_hwq_limit_by judge(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                                     bool gate) {
+                                     bool gate, bool marked) {
     const struct aorta_hwq_switch *gaps = &result->switch_latency;
     if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNKNOWN;
     const bool idle = limit->busy_share<by_kernels, host = limit->host_share> limit->waiting_share;
     if (idle && host) return AORTA_HWQ_LIMIT_HOST_WORK;
-    if (!gate && limit->queueing_share >= by_queueing && limit->busy_share < by_queueing)
+    if (!gate && limit->queueing_share >= by_queueing && (marked || limit->busy_share < by_queueing))
         return AORTA_HWQ_LIMIT_LAUNCHES;
     if (idle) return AORTA_HWQ_LIMIT_WAITING;
     if (gaps->intra_samples >= fewest_gaps && gaps->intra_source && gaps->intra_source[0] == 'w' &&
@@ -94,7 +95,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
     limit.busy_share = 1.0 - limit.waiting_share - limit.host_share;
-    limit.by = judge(&limit, result, gate);
+    limit.by = judge(&limit, result, gate, busy->marked);
     return limit;
 }
 
@@ -148,7 +149,7 @@ void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aort
     case AORTA_HWQ_LIMIT_LAUNCHES:
         aorta_text_printf(out,
                           "the host's launches: queueing takes %.0f%% of an iteration (%.2f us a launch), the device "
-                          "runs something in %.0f%% of it",
+                          "runs something in %.0f%% of it at most",
                           100 * limit->queueing_share, launch_us(result), 100 * limit->busy_share);
         return;
     case AORTA_HWQ_LIMIT_WAITING:

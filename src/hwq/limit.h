@@ -16,6 +16,7 @@ struct aorta_hwq_busy {                       /* zero-initialise; a sample an it
     struct aorta_hwq_samples idle;            /* the share of waiting */
     struct aorta_hwq_samples busy, host, sum; /* sum: of what ran, side by side counted twice */
     struct aorta_hwq_samples kernel;          /* a sample a kernel */
+    bool marked;                              /* by launches around it, which belong to it where the host is late */
 };
 /* Adds one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans);

@@ -104,10 +104,20 @@ static void test_the_host(void **state) {
     check_ok(aorta_hwq_result_figure(&plant.result, "host_us_per_launch", "us", 2.5, NULL));
     const struct aorta_hwq_span late[] = {items[0], items[2]};
     add(&plant, late, 2);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
-                "queueing takes 99% of an iteration (2.50 us a launch), the device runs something in 24% of it");
+    check_limit(
+        &plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
+        "queueing takes 99% of an iteration (2.50 us a launch), the device runs something in 24% of it at most");
     check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* behind a gate */
     close_plant(&plant);
+
+    /* Launches of marks belong to what they mark: where the host is late it seems to last. */
+    for (int marked = 0; marked < 2; marked++) {
+        const struct aorta_hwq_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
+        open_plant(&plant, 0.100, 0.099, 2);
+        add(&plant, &long_one, 1);
+        check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS, "100% of");
+        close_plant(&plant);
+    }
 }
 
 static void test_drift(void **state) {
