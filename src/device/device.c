@@ -186,6 +186,27 @@ aorta_status aorta_hold_room(struct aorta_stream *stream, const struct aorta_foo
     return aorta_watch_end(stream->device, stream->device->backend->hold_room(stream, footprint, hold, limit_ns));
 }
 
+bool aorta_device_witnesses(const struct aorta_device *device) {
+    return device->backend->witnesses && device->backend->witnesses(device);
+}
+
+static aorta_status check_witnesses(const struct aorta_stream *stream) {
+    if (aorta_device_witnesses(stream->device)) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "stream %s: this device cannot tell when a kernel begins", stream->name);
+}
+
+aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end) {
+    AORTA_TRY(check_witnesses(stream));
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->witness(stream, begin, end));
+}
+
+aorta_status aorta_stream_wait_begun(struct aorta_stream *stream, struct aorta_stream *other) {
+    AORTA_TRY(check_witnesses(stream));
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, stream->device->backend->stream_wait_begun(stream, other));
+}
+
 /* ---- events ---- */
 
 /* Events order streams of one device; across devices nothing would be ordered. */

@@ -13,7 +13,7 @@ static bool is_mark(const char *kernel) {
 }
 
 bool aorta_hwq_is_bookkeeping(const char *kernel) {
-    static const char *const names[] = {"aorta_stamp", "aorta_clock_set", "aorta_clock_ping"};
+    static const char *const names[] = {"aorta_stamp", "aorta_witness", "aorta_clock_set", "aorta_clock_ping"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(kernel, names[i])) return true;
     return aorta_hwq_is_gate(kernel) || is_mark(kernel);

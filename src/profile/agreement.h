@@ -24,7 +24,8 @@ struct aorta_agreement {
     /* Time in which a range was open and nothing ran: before the host had launched all of that range, and after. */
     int64_t host_gap_ns, latency_gap_ns;
     int64_t kernels, attributed, dropped; /* ranges of the kernel view; those whose range is certain; records lost */
-    int64_t collectives, room;            /* ranges of collectives; those of them that began when there was room */
+    /* Ranges of collectives; those of them that began when there was room, and of these those with their kernel. */
+    int64_t collectives, room, witnessed;
 };
 
 AORTA_MUST_USE aorta_status aorta_agreement_add(struct aorta_agreement *agreement, const struct aorta_profile *ranges,
@@ -32,7 +33,7 @@ AORTA_MUST_USE aorta_status aorta_agreement_add(struct aorta_agreement *agreemen
 /* (range − kernel) / kernel; 0 when both are 0, NaN when only the kernels' is. */
 double aorta_agreement_difference(const struct aorta_agreement *agreement, enum aorta_agreement_figure figure);
 /* Where ranges of collectives begin: "stream": when their stream came to them; "room": when there was room for their
- * kernel; "mixed"; NULL: there were none. */
+ * kernel; "kernel": with it; "mixed"; NULL: there were none. */
 const char *aorta_agreement_range_start(const struct aorta_agreement *agreement);
 /* One line without a break. */
 void aorta_agreement_text(const struct aorta_agreement *agreement, struct aorta_text *out);

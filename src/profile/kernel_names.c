@@ -18,6 +18,7 @@ static const struct {
     const char *operation;
 } words[] = {
     {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
+    {"aorta_witness", AORTA_KERNEL_WITNESS, NULL},
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
     {"aorta_collective", AORTA_KERNEL_COLLECTIVE, NULL}, /* where no kernel has a name: kineto.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */

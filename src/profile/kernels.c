@@ -79,6 +79,7 @@ static void add_record(const struct aorta_trace_record *records, size_t index, s
     const struct aorta_trace_record *record = &records[index];
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
     if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(names, record->name);
+    if (kind.class == AORTA_KERNEL_WITNESS) return;
     if (kind.class == AORTA_KERNEL_STAMP || kind.class == AORTA_KERNEL_CLOCK) {
         struct aorta_kernel_facts *facts = &profile->kernels;
         facts->stamp_count++;

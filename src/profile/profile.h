@@ -49,6 +49,7 @@ struct aorta_range {
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
     bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
+    bool witnessed;     /* with `room`: its kernel itself was seen to begin and to end */
     int64_t reached_ns; /* with `room` only */
     bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
@@ -137,6 +138,7 @@ struct aorta_room {
     struct aorta_footprint footprint; /* of the operation's kernel */
     struct aorta_stream *stream;      /* of the same priority as the operation's; that itself: the stamp comes first */
     struct aorta_event *event;        /* untimed; carries the operation's place to the other stream */
+    bool witness;                     /* in a capture: the operation is one kernel, and is witnessed (aorta_witness) */
 };
 AORTA_MUST_USE aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                                    const struct aorta_range_info *info, const struct aorta_room *room,

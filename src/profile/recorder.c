@@ -10,7 +10,7 @@
 
 enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
 
-/* Of a range: its stream came to it, it ended, there was room for it (only where that is asked for). */
+/* Of a range: its stream came to it, it ended, there was room for it or it began (only where that is asked for). */
 enum { STAMP_START, STAMP_END, STAMP_ROOM, STAMPS };
 
 struct slot {
@@ -198,12 +198,14 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
         .enqueue_ns = aorta_device_now_ns(recorder->device),
         .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
-        .room = room && room->footprint.threads,
+        .room = room && (room->footprint.threads || room->witness),
+        .witnessed = room && room->witness,
     };
     clear_stamps(slot, at);
     slot->behind[at] = slot->last_ended[slot->ranges[at].stream];
     slot->range_count++;
     *range = (int)at;
+    if (slot->ranges[at].witnessed) return aorta_timestamp_aside(stream, stamp_of(slot, at, STAMP_START));
     if (!slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
     AORTA_TRY(aorta_timestamp(stream, stamp_of(slot, at, STAMP_START)));
@@ -215,6 +217,7 @@ aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_strea
     struct slot *slot = current_slot(recorder);
     int64_t *stamp = stamp_of(slot, (size_t)range, STAMP_END);
     slot->last_ended[slot->ranges[range].stream] = range;
+    if (slot->ranges[range].witnessed) return aorta_witness(stream, stamp_of(slot, (size_t)range, STAMP_ROOM), stamp);
     return recorder->ends_inline ? aorta_timestamp(stream, stamp) : aorta_timestamp_aside(stream, stamp);
 }
 
@@ -251,6 +254,12 @@ static void read_room(const struct slot *slot, size_t at, struct aorta_range *ra
     if (room_ns > range->start_ns) range->start_ns = room_ns;
 }
 
+/* The stamp of where the stream came to it is written aside, perhaps later than the witness's. */
+static void read_witness(const struct slot *slot, size_t at, struct aorta_range *range) {
+    int64_t reached_ns = *stamp_of(slot, at, STAMP_START);
+    range->reached_ns = reached_ns != UNWRITTEN && reached_ns < range->start_ns ? reached_ns : range->start_ns;
+}
+
 /* A stamp written aside may come later than what followed on the stream: by then the range had ended. */
 static void end_before_next(const struct slot *slot, struct aorta_profile *profile) {
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -264,7 +273,7 @@ static void end_before_next(const struct slot *slot, struct aorta_profile *profi
 static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *profile) {
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
-        range->start_ns = *stamp_of(slot, i, STAMP_START);
+        range->start_ns = *stamp_of(slot, i, range->witnessed ? STAMP_ROOM : STAMP_START);
         range->end_ns = *stamp_of(slot, i, STAMP_END);
         if (range->start_ns == UNWRITTEN || range->end_ns == UNWRITTEN || range->end_ns < range->start_ns)
             return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no valid %s timestamp",
@@ -274,7 +283,10 @@ static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *p
     end_before_next(slot, profile);
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
-        if (range->room) read_room(slot, i, range);
+        if (range->witnessed)
+            read_witness(slot, i, range);
+        else if (range->room)
+            read_room(slot, i, range);
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
     }

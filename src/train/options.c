@@ -52,8 +52,11 @@ static const struct aorta_choice compile_modes[] = {{"default", AORTA_COMPILE_DE
                                                     {"reduce-overhead", AORTA_COMPILE_REDUCE_OVERHEAD},
                                                     {"max-autotune", AORTA_COMPILE_MAX_AUTOTUNE},
                                                     {0}};
-static const struct aorta_choice collective_starts[] = {
-    {"stream", AORTA_START_STREAM}, {"room", AORTA_START_ROOM}, {"before", AORTA_START_BEFORE}, {NULL, 0}};
+static const struct aorta_choice collective_starts[] = {{"kernel", AORTA_START_KERNEL},
+                                                        {"stream", AORTA_START_STREAM},
+                                                        {"room", AORTA_START_ROOM},
+                                                        {"before", AORTA_START_BEFORE},
+                                                        {NULL, 0}};
 static const struct aorta_choice priorities[] = {
     {"low", AORTA_PRIORITY_LOW}, {"normal", AORTA_PRIORITY_NORMAL}, {"high", AORTA_PRIORITY_HIGH}, {0}};
 static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
@@ -207,6 +210,10 @@ static const struct aorta_option table_rows[] = {
      .help = "true: a step that cannot be captured is an error instead of running without a graph"},
     {"compile.dynamic", AORTA_OPTION_BOOL, AT(compile.dynamic), "null", .nullable = true,
      .help = "false or null: the shapes of a captured step are fixed, so true is refused"},
+    {"compile.gather_first", AORTA_OPTION_BOOL, AT(compile.gather_first), "true",
+     .help =
+         "on NVIDIA GPUs a layer of a captured step begins when the gather prefetched beside it has begun (Hopper "
+         "and later, CUDA 12.3 and later), which else would wait for room until the layer's first product has ended"},
     {"compile.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true,
      .help = "options of the backend; there are none yet"},
 
@@ -242,11 +249,12 @@ static const struct aorta_option table_rows[] = {
      .help = "writes the same to chrome_trace/rankN, for chrome://tracing and Perfetto"},
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
      .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
-    {"profiling.collective_start", AORTA_OPTION_CHOICE, AT(profiling.collective_start), "room",
+    {"profiling.collective_start", AORTA_OPTION_CHOICE, AT(profiling.collective_start), "kernel",
      .choices = collective_starts,
-     .help = "where the range of a collective begins on NVIDIA GPUs: stream: when its stream comes to it; room: when "
-             "the device has room for its kernel (a timestamp as large waits beside it); before: the same, and the "
-             "collective waits for the timestamp"},
+     .help = "where the range of a collective begins on NVIDIA GPUs: kernel: with its kernel, in a captured step "
+             "(Hopper and later, CUDA 12.3 and later; elsewhere as room); stream: when its stream comes to it; room: "
+             "when the device has room for its kernel (a timestamp as large waits beside it); before: the same, and "
+             "the collective waits for the timestamp"},
     {"profiling.ends_inline", AORTA_OPTION_BOOL, AT(profiling.ends_inline), "false",
      .help = "true: in a captured step on a GPU, what follows a range waits for the timestamp at its end, about 1 us "
              "each; false: these are written beside it"},

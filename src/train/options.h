@@ -69,7 +69,8 @@ struct aorta_compile_options {
     enum aorta_compile_backend backend;
     enum aorta_compile_mode mode;
     bool fullgraph;
-    bool dynamic; /* always false: true is refused */
+    bool dynamic;      /* always false: true is refused */
+    bool gather_first; /* a layer waits until the gather prefetched beside it has begun, where that can be told */
 };
 
 struct aorta_dataloader_options {
@@ -81,6 +82,7 @@ struct aorta_dataloader_options {
 /* Where the range of a collective begins on a GPU that tells what kernels need; elsewhere it is always the stream. */
 enum aorta_collective_start {
     AORTA_START_STREAM, /* when its stream comes to it */
+    AORTA_START_KERNEL, /* with its kernel, in a captured step; else as AORTA_START_ROOM */
     AORTA_START_ROOM,   /* when there is room for its kernel: a stamp as large waits beside it */
     AORTA_START_BEFORE  /* the same; it waits before it, and the collective behind the stamp */
 };

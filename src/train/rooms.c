@@ -10,6 +10,7 @@ struct side {
     const struct aorta_stream *of;
     struct aorta_stream *stream;
     struct aorta_event *fork, *join;
+    bool one_kernel; /* what was queued last on `of`, in a capture: a kernel that can be witnessed */
 };
 
 struct known { /* a collective, and what its kernel needs */
@@ -20,6 +21,7 @@ struct known { /* a collective, and what its kernel needs */
     int piece_count;
     bool of_layer;
     struct aorta_footprint footprint;
+    bool one_kernel; /* that can be witnessed */
 };
 
 struct aorta_rooms {
@@ -53,7 +55,6 @@ static bool has_side(const struct aorta_rooms *rooms, const struct aorta_stream 
 static aorta_status build(struct aorta_rooms *rooms) {
     static const enum aorta_flow flows[] = {AORTA_FLOW_ALL_GATHER, AORTA_FLOW_REDUCE_SCATTER, AORTA_FLOW_ALL_REDUCE,
                                             AORTA_FLOW_OPTIMIZER};
-    if (rooms->context->options->profiling.collective_start != AORTA_START_ROOM) return NULL;
     for (size_t i = 0; i < sizeof flows / sizeof *flows; i++) {
         struct aorta_stream *stream = aorta_train_stream(rooms->context, flows[i]);
         if (!has_side(rooms, stream)) AORTA_TRY(make_side(rooms, stream));
@@ -63,8 +64,9 @@ static aorta_status build(struct aorta_rooms *rooms) {
 
 aorta_status aorta_rooms_create(const struct aorta_train_context *context, struct aorta_rooms **out) {
     *out = NULL;
-    bool stamps = context->options->profiling.collective_start != AORTA_START_STREAM;
-    bool wanted = stamps || context->options->fsdp.products_beside > 0;
+    const struct aorta_train_options *options = context->options;
+    bool stamps = options->profiling.collective_start != AORTA_START_STREAM;
+    bool wanted = stamps || options->fsdp.products_beside > 0 || options->compile.gather_first;
     if (!wanted || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
     struct aorta_rooms *rooms = calloc(1, sizeof *rooms);
     if (!rooms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of collectives");
@@ -92,9 +94,11 @@ void aorta_rooms_destroy(struct aorta_rooms *rooms) {
 
 /* Captured and dropped: nothing runs. A collective that cannot be captured is not what a stamp should fail for. */
 static aorta_status ask(struct aorta_rooms *rooms, struct aorta_stream *stream,
-                        const struct aorta_train_collective *collective, struct aorta_footprint *footprint) {
+                        const struct aorta_train_collective *collective, bool witness,
+                        struct aorta_footprint *footprint) {
     AORTA_TRY(aorta_capture_begin(stream));
     aorta_status called = aorta_train_call(collective, stream);
+    if (!called && witness) called = aorta_witness(stream, NULL, NULL);
     aorta_status ended = aorta_capture_footprint(stream, footprint);
     aorta_status status = aorta_status_join(called, ended);
     if (!status) return NULL;
@@ -116,19 +120,36 @@ static const struct known *look_up(const struct aorta_rooms *rooms, const struct
     return NULL;
 }
 
-bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stream,
+static struct side *side_of(const struct aorta_rooms *rooms, const struct aorta_stream *stream) {
+    for (int i = 0; i < rooms->side_count; i++)
+        if (rooms->sides[i].of == stream) return (struct side *)&rooms->sides[i];
+    return NULL;
+}
+
+bool aorta_rooms_find(struct aorta_rooms *rooms, struct aorta_stream *stream,
                       const struct aorta_train_collective *collective, struct aorta_room *room) {
     *room = (struct aorta_room){.stream = stream};
     if (!rooms) return true;
+    const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
     const struct known *known = look_up(rooms, collective);
-    if (!rooms->stamps || !aorta_recorder_enabled(rooms->context->recorder)) return known != NULL;
-    if (known) room->footprint = known->footprint;
-    for (int i = 0; i < rooms->side_count; i++) {
-        if (rooms->sides[i].of != stream) continue;
-        room->stream = rooms->sides[i].stream;
-        room->event = rooms->sides[i].fork;
+    struct side *side = side_of(rooms, stream);
+    const bool one_kernel = known && known->one_kernel && aorta_stream_capturing(stream);
+    if (side) side->one_kernel = one_kernel;
+    if (!known || !rooms->stamps) return known != NULL;
+    room->footprint = known->footprint;
+    room->witness = one_kernel && start == AORTA_START_KERNEL;
+    if (side && start != AORTA_START_BEFORE) {
+        room->stream = side->stream;
+        room->event = side->fork;
     }
-    return known != NULL;
+    return true;
+}
+
+aorta_status aorta_rooms_let_begin(const struct aorta_rooms *rooms, struct aorta_stream *stream,
+                                   struct aorta_stream *other) {
+    if (!rooms || !rooms->context->options->compile.gather_first || !aorta_stream_capturing(stream)) return NULL;
+    const struct side *side = side_of(rooms, other);
+    return side && side->one_kernel ? aorta_stream_wait_begun(stream, other) : NULL;
 }
 
 aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *stream,
@@ -140,7 +161,9 @@ aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *s
                           .piece_count = c->piece_count,
                           .of_layer = c->layer >= 0};
     if (rooms->known_count == COLLECTIVES || aorta_stream_capturing(stream)) return NULL;
-    AORTA_TRY(ask(rooms, stream, c, &known.footprint));
+    known.one_kernel = aorta_device_witnesses(rooms->context->device);
+    AORTA_TRY(ask(rooms, stream, c, known.one_kernel, &known.footprint));
+    known.one_kernel = known.one_kernel && known.footprint.threads;
     aorta_log(rooms->context->log, AORTA_LOG_DEBUG,
               "the kernel of %s '%s' has %u blocks, %u at once, of %u threads of %u registers and %u bytes",
               aorta_collective_name(c->kind), c->tag, known.footprint.blocks, known.footprint.cluster,

@@ -1,6 +1,6 @@
 /* What the kernels of collectives need, learnt once for each collective of a step, from a capture that is thrown away.
- * It says where ranges of collectives begin (profiling.collective_start): when the device has room for the kernel; and
- * what matrix products are chosen to run beside (fsdp.products_beside). */
+ * It says where ranges of collectives begin (profiling.collective_start): with the kernel where that can be witnessed,
+ * else when the device has room for it; and what matrix products are chosen to run beside (fsdp.products_beside). */
 #ifndef AORTA_TRAIN_ROOMS_H
 #define AORTA_TRAIN_ROOMS_H
 
@@ -15,7 +15,7 @@ void aorta_rooms_destroy(struct aorta_rooms *rooms); /* before the streams of th
 
 /* Room for a collective that is about to be queued on `stream`, for aorta_range_begin_room; without a footprint where
  * nothing is known. False: it should be learnt. */
-bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stream,
+bool aorta_rooms_find(struct aorta_rooms *rooms, struct aorta_stream *stream,
                       const struct aorta_train_collective *collective, struct aorta_room *room);
 /* After the collective has been queued for the first time (the library is connected then). All ranks of the group do
  * so in the same place; inside a capture nothing is learnt. */
@@ -25,6 +25,10 @@ AORTA_MUST_USE aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct 
 /* What the kernel of a layer's collective in this group needs; false: it is not known, or not yet. */
 bool aorta_rooms_tell(const struct aorta_rooms *rooms, const struct aorta_comm *comm, enum aorta_collective kind,
                       struct aorta_footprint *footprint);
+/* In a captured step: what is queued on `stream` next waits until the last collective queued on `other` has begun, if
+ * that can be told (compile.gather_first). */
+AORTA_MUST_USE aorta_status aorta_rooms_let_begin(const struct aorta_rooms *rooms, struct aorta_stream *stream,
+                                                  struct aorta_stream *other);
 
 /* Stamps of a step come behind `begin`; `stream` comes behind all stamps. */
 AORTA_MUST_USE aorta_status aorta_rooms_begin(struct aorta_rooms *rooms, struct aorta_event *begin);

@@ -882,6 +882,92 @@ static void test_registers_are_chosen(void **state) {
     aorta_device_close(device);
 }
 
+/* ---- kernels that others launch ---- */
+
+static void sleep_a_while(void *user) {
+    (void)user;
+    nanosleep(&(struct timespec){0, 4000000}, NULL);
+}
+
+static aorta_status launch_library(struct aorta_stream *stream) {
+    assert_int_equal(control()->launch_as_kernel(aorta_gpu_stream_handle(stream), &shapes[1], sleep_a_while, NULL), 0);
+    return NULL;
+}
+
+/* Both ends of a library's kernel, and another stream that goes on once it has begun. */
+static void test_a_kernel_of_a_library_is_witnessed(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b");
+    struct aorta_event *event;
+    struct aorta_graph *graph;
+    void *memory;
+    check_ok(aorta_event_create_untimed(device, &event));
+    check_ok(aorta_pinned_alloc(device, 4 * sizeof(int64_t), "stamps", &memory));
+    int64_t *stamps = memory, *sum = stamps + 3;
+    *sum = 0;
+    assert_true(aorta_device_witnesses(device));
+    check_ok(aorta_capture_begin(a));
+    check_ok(aorta_event_record(event, a));
+    check_ok(aorta_stream_wait(b, event));
+    check_ok(aorta_timestamp_aside(b, &stamps[2]));
+    check_ok(launch_library(a));
+    check_ok(aorta_witness(a, &stamps[0], &stamps[1]));
+    check_ok(aorta_stream_wait_begun(b, a));
+    check_ok(aorta_fill_bytes(b, sum, 1, 1)); /* no kernel; it takes one of the driver's that comes first */
+    check_ok(queue_add(b, sum, 1));
+    check_ok(aorta_event_record(event, b));
+    check_ok(aorta_stream_wait(a, event));
+    check_ok(aorta_capture_end(a, &graph));
+    for (int run = 0; run < 2; run++) {
+        for (int i = 0; i < 3; i++) stamps[i] = 0;
+        check_ok(aorta_graph_launch(graph, a));
+        check_ok(aorta_stream_synchronize(a));
+        assert_true(stamps[0] > 0 && stamps[2] > 0);
+        assert_true(stamps[1] - stamps[0] >= 4000000);
+        assert_int_equal(*sum, 2);
+    }
+    aorta_graph_destroy(graph);
+    aorta_event_destroy(event);
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_pinned_free(device, memory);
+    aorta_device_close(device);
+}
+
+static void test_only_kernels_of_captures_are_witnessed(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a"), *b = open_stream(device, "b");
+    struct aorta_graph *graph;
+    int64_t begin, end, sum = 0;
+    check_fails(aorta_witness(a, &begin, &end), AORTA_INTERNAL, "stream a is not captured");
+    check_fails(aorta_stream_wait_begun(b, a), AORTA_INTERNAL, "stream b is not captured");
+    check_ok(aorta_capture_begin(a));
+    check_ok(aorta_host_call(a, note_call, NULL));
+    check_fails(aorta_witness(a, &begin, &end), AORTA_DEVICE, "stream a: what was queued last is no kernel");
+    check_fails(aorta_capture_end(a, &graph), AORTA_DEVICE, "broken");
+    check_ok(aorta_capture_begin(a));
+    check_fails(aorta_witness(a, &begin, &end), AORTA_DEVICE, "behind 0 kernels");
+    check_fails(aorta_capture_end(a, &graph), AORTA_DEVICE, "broken");
+    control()->strike("cuStreamUpdateCaptureDependencies_v2", 1, 1, 0);
+    check_ok(aorta_capture_begin(a));
+    check_ok(queue_add(a, &sum, 1));
+    check_fails(aorta_witness(a, &begin, &end), AORTA_DEVICE, "behind a kernel's beginning");
+    check_fails(aorta_capture_end(a, &graph), AORTA_DEVICE, "broken");
+    control()->strike(NULL, 0, 0, 0);
+    aorta_stream_destroy(a);
+    aorta_stream_destroy(b);
+    aorta_device_close(device);
+    struct aorta_device *cpu;
+    check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &cpu));
+    a = open_stream(cpu, "a");
+    assert_false(aorta_device_witnesses(cpu));
+    check_fails(aorta_witness(a, &begin, &end), AORTA_INTERNAL, "cannot tell when a kernel begins");
+    aorta_stream_destroy(a);
+    aorta_device_close(cpu);
+}
+
 static void test_untimed_events_have_no_time(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -1263,6 +1349,8 @@ int main(int argc, char **argv) {
         TEST(test_a_stamp_takes_the_room_of_a_kernel),
         TEST(test_what_no_stamp_can_take_is_not_known),
         TEST(test_registers_are_chosen),
+        TEST(test_a_kernel_of_a_library_is_witnessed),
+        TEST(test_only_kernels_of_captures_are_witnessed),
         TEST(test_untimed_events_have_no_time),
         TEST(test_the_clocks_stay_together),
         TEST(test_compiled_kernels_are_kept),

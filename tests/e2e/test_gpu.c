@@ -59,9 +59,9 @@ static void count_room(const json_t *line, int *collectives, int *room) {
     }
 }
 
-/* From the second step on, with graphs and without, a collective's range begins when there was room for its kernel,
- * unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. The thread that
- * stands for a stream beside may be so late that the collective is over: then its range begins with its stream. */
+/* From the second step on, with graphs and without, a collective's range begins with its kernel or when there was room
+ * for it, unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. The thread
+ * that stands for a stream beside may be so late that the collective is over: then its range begins with its stream. */
 static void test_collectives_begin_with_room(void **state) {
     (void)state;
     static const struct {
@@ -71,6 +71,8 @@ static void test_collectives_begin_with_room(void **state) {
     } rows[] = {
         {2, true, ""},
         {2, true, "compile.enabled=true compile.fullgraph=true"},
+        {2, true, "profiling.collective_start=room compile.enabled=true compile.fullgraph=true"},
+        {2, true, "profiling.collective_start=room compile.gather_first=false compile.enabled=true"},
         {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
         {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.ends_inline=true"},
         {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},

@@ -482,9 +482,86 @@ int cuEventQuery(void *event) {
     return aorta_event_done(event) ? 0 : NOT_READY;
 }
 
+/* ---- what captured streams do ---- */
+
+struct function;
+struct host_call;
+
+/* A kernel of the capture that this thread makes, later of its graph. */
+struct node {
+    struct node *next;
+    struct function *function;
+    unsigned blocks, block[3], shared_bytes, cluster;
+    struct aorta_event *before;   /* recorded right before it */
+    const struct host_call *call; /* that looks like this kernel */
+};
+static _Thread_local struct node *captured_nodes;
+static struct node other_node; /* copies, host calls and the like */
+
+/* What the streams of that capture did last. */
+struct last {
+    const void *stream;
+    struct node *node;    /* NULL: nothing */
+    struct node *awaited; /* the next command comes behind the beginning of this one, and has to be a kernel */
+};
+enum { CAPTURED_STREAMS = 64 };
+static _Thread_local struct last captured_streams[CAPTURED_STREAMS];
+
+static struct last *last_on(const void *stream) {
+    for (int i = 0; i < CAPTURED_STREAMS; i++) {
+        struct last *last = &captured_streams[i];
+        if (last->stream && last->stream != stream) continue;
+        last->stream = stream;
+        return last;
+    }
+    fprintf(stderr, "fake GPU: more than %d streams in a capture\n", CAPTURED_STREAMS);
+    abort();
+}
+
+/* A copy, a fill or a host call: nothing for which a kernel's beginning may be waited for. */
+static int note_other(void *stream) {
+    if (!aorta_stream_capturing(stream)) return 0;
+    struct last *last = last_on(stream);
+    if (last->awaited) return INVALID_VALUE;
+    last->node = &other_node;
+    return 0;
+}
+
+static struct node *note_launch(void *stream, struct function *function, unsigned blocks, const unsigned *block,
+                                unsigned shared_bytes, unsigned cluster) {
+    if (!aorta_stream_capturing(stream)) return NULL;
+    struct node *node = calloc(1, sizeof *node);
+    *node = (struct node){captured_nodes, function, blocks, {block[0], block[1], block[2]},
+                          shared_bytes,   cluster,  NULL,   NULL};
+    aorta_status_free(aorta_event_create_untimed(aorta_stream_device(stream), &node->before));
+    if (node->before) aorta_status_free(aorta_event_record(node->before, stream));
+    captured_nodes = node;
+    *last_on(stream) = (struct last){stream, node, NULL};
+    return node;
+}
+
+static void free_nodes(struct node **nodes) {
+    while (*nodes) {
+        struct node *node = *nodes;
+        *nodes = node->next;
+        free(node);
+    }
+}
+
+/* The events order what is captured, and are not needed by the graph. */
+static void end_nodes(struct node *nodes) {
+    for (struct node *node = nodes; node; node = node->next) {
+        if (node->before) aorta_event_destroy(node->before);
+        node->before = NULL;
+    }
+    memset(captured_streams, 0, sizeof captured_streams);
+}
+
 EXPORT int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream);
 int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     ENTER();
+    int refused = note_other(stream);
+    if (refused) return refused;
     fake_queues_enter(stream);
     int result = translate(aorta_copy(stream, to, from, bytes));
     fake_queues_leave(stream);
@@ -494,7 +571,8 @@ int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
 EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
     ENTER();
-    return translate(aorta_fill_bytes(stream, to, value, bytes));
+    int refused = note_other(stream);
+    return refused ? refused : translate(aorta_fill_bytes(stream, to, value, bytes));
 }
 
 /* Calls stay for as long as the library, since a graph may run one again and again. */
@@ -502,24 +580,36 @@ static struct host_call {
     struct host_call *next;
     void (*function)(void *user);
     void *user;
+    int64_t begin, end; /* of the last run, by the device's timer */
 } * host_calls;
 
+static int64_t read_timer(void);
+
 static aorta_status run_host_call(void *user) {
-    const struct host_call *call = user;
+    struct host_call *call = user;
+    call->begin = read_timer();
     call->function(call->user);
+    call->end = read_timer();
     return NULL;
+}
+
+static int queue_host_call(void *stream, void (*function)(void *user), void *user, struct host_call **queued) {
+    struct host_call *call = malloc(sizeof *call);
+    if (!call) return OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    *call = (struct host_call){host_calls, function, user, 0, 0};
+    host_calls = call;
+    pthread_mutex_unlock(&lock);
+    *queued = call;
+    return translate(aorta_host_call(stream, run_host_call, call));
 }
 
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user);
 int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user) {
     ENTER();
-    struct host_call *call = malloc(sizeof *call);
-    if (!call) return OUT_OF_MEMORY;
-    pthread_mutex_lock(&lock);
-    *call = (struct host_call){host_calls, function, user};
-    host_calls = call;
-    pthread_mutex_unlock(&lock);
-    return translate(aorta_host_call(stream, run_host_call, call));
+    struct host_call *call;
+    int refused = note_other(stream);
+    return refused ? refused : queue_host_call(stream, function, user, &call);
 }
 
 /* ---- kernels ---- */
@@ -553,6 +643,20 @@ static aorta_status run_stamp(const void *args) {
     for (int i = 0; i < GPU_STAMPS; i++) {
         if (a->slots[i]) *a->slots[i] = time_ns;
     }
+    return NULL;
+}
+
+/* What it is a witness of is known when it is launched; of kernels of the program's own only the end is. */
+struct witness_args {
+    struct gpu_stamp_args stamps;
+    const struct host_call *call;
+};
+
+static aorta_status run_witness(const void *args) {
+    const struct witness_args *a = args;
+    const int64_t now = read_timer(), begin = a->call ? a->call->begin : now, end = a->call ? a->call->end : now;
+    if (a->stamps.slots[0]) *a->stamps.slots[0] = device_time(a->stamps.clock, begin);
+    if (a->stamps.slots[1]) *a->stamps.slots[1] = device_time(a->stamps.clock, end);
     return NULL;
 }
 
@@ -647,6 +751,7 @@ static const struct {
     struct fake_kernel kernel;
 } own_kernels[] = {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
+    {"aorta_witness", {run_witness, sizeof(struct gpu_stamp_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
     ROOM_STAMP(32),
@@ -791,31 +896,6 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
 
 /* ---- what graphs tell of their kernels ---- */
 
-/* Of the capture that this thread makes, later of its graph. */
-struct node {
-    struct node *next;
-    struct function *function;
-    unsigned blocks, block[3], shared_bytes, cluster;
-};
-static _Thread_local struct node *captured_nodes;
-static struct node other_node; /* copies, host calls and the like */
-
-static void note_launch(void *stream, struct function *function, unsigned blocks, const unsigned *block,
-                        unsigned shared_bytes, unsigned cluster) {
-    if (!aorta_stream_capturing(stream)) return;
-    struct node *node = calloc(1, sizeof *node);
-    *node = (struct node){captured_nodes, function, blocks, {block[0], block[1], block[2]}, shared_bytes, cluster};
-    captured_nodes = node;
-}
-
-static void free_nodes(struct node **nodes) {
-    while (*nodes) {
-        struct node *node = *nodes;
-        *nodes = node->next;
-        free(node);
-    }
-}
-
 EXPORT int cuGraphNodeGetType(void *node, int *type);
 int cuGraphNodeGetType(void *node, int *type) {
     ENTER();
@@ -871,10 +951,15 @@ static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (
     made->next = call_functions;
     call_functions = made;
     pthread_mutex_unlock(&lock);
-    note_launch(stream, made, shape->blocks ? (unsigned)shape->blocks : 1,
-                (const unsigned[]){(unsigned)shape->threads, 1, 1}, (unsigned)shape->dynamic_bytes,
-                (unsigned)shape->cluster);
-    return cuLaunchHostFunc(stream, function, user);
+    struct node *node = note_launch(stream, made, shape->blocks ? (unsigned)shape->blocks : 1,
+                                    (const unsigned[]){(unsigned)shape->threads, 1, 1}, (unsigned)shape->dynamic_bytes,
+                                    (unsigned)shape->cluster);
+    struct host_call *call = NULL;
+    const int result = check("cuLaunchHostFunc");
+    if (result) return result;
+    int queued = queue_host_call(stream, function, user, &call);
+    if (node) node->call = call;
+    return queued;
 }
 
 static aorta_status launch(struct aorta_stream *stream, const struct function *function, unsigned blocks,
@@ -894,10 +979,15 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     (void)extra;
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct function *known = function;
+    const struct node *awaited = aorta_stream_capturing(stream) ? last_on(stream)->awaited : NULL;
+    struct witness_args witness = {.call = awaited ? awaited->call : NULL};
+    const bool witnesses = known->kernel.cpu == run_witness;
+    if (witnesses) memcpy(&witness.stamps, parameters[0], sizeof witness.stamps);
     note_launch(stream, known, gx * gy * gz, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     atomic_store(&host_cpu, sched_getcpu());
     fake_queues_enter(stream);
-    int result = translate(launch(stream, known, gx * gy * gz, parameters[0]));
+    int result = translate(witnesses ? aorta_launch(stream, &known->kernel, &witness, sizeof witness)
+                                     : aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
     fake_queues_leave(stream);
     return result;
 }
@@ -947,13 +1037,48 @@ int cuStreamBeginCapture_v2(void *stream, int mode) {
     ENTER();
     (void)mode;
     free_nodes(&captured_nodes);
+    memset(captured_streams, 0, sizeof captured_streams);
     return translate(aorta_capture_begin(stream));
+}
+
+/* CUgraphEdgeData */
+struct edge {
+    unsigned char from_port, to_port, type, reserved[5];
+};
+enum { PORT_LAUNCH_ORDER = 2, EDGE_PROGRAMMATIC = 1 };
+
+EXPORT int cuStreamGetCaptureInfo_v3(void *stream, int *status, unsigned long *id, void **graph,
+                                     struct node *const **nodes, const struct edge **edges, size_t *count);
+int cuStreamGetCaptureInfo_v3(void *stream, int *status, unsigned long *id, void **graph, struct node *const **nodes,
+                              const struct edge **edges, size_t *count) {
+    ENTER();
+    if (!aorta_stream_capturing(stream)) return INVALID_VALUE;
+    *status = 1;
+    *id = 1;
+    *graph = NULL;
+    *edges = NULL;
+    *nodes = &last_on(stream)->node;
+    *count = **nodes ? 1 : 0;
+    return 0;
+}
+
+EXPORT int cuStreamUpdateCaptureDependencies_v2(void *stream, struct node **nodes, const struct edge *edges,
+                                                size_t count, unsigned flags);
+int cuStreamUpdateCaptureDependencies_v2(void *stream, struct node **nodes, const struct edge *edges, size_t count,
+                                         unsigned flags) {
+    ENTER();
+    if (!aorta_stream_capturing(stream) || count != 1 || flags > 1) return INVALID_VALUE;
+    if (nodes[0] == &other_node || edges[0].from_port != PORT_LAUNCH_ORDER || edges[0].type != EDGE_PROGRAMMATIC)
+        return INVALID_VALUE;
+    last_on(stream)->awaited = nodes[0];
+    return translate(aorta_stream_wait(stream, nodes[0]->before));
 }
 
 EXPORT int cuStreamEndCapture(void *stream, void **graph);
 int cuStreamEndCapture(void *stream, void **graph) {
     struct aorta_graph *captured = NULL;
     int wanted = check(__func__), result = translate(aorta_capture_end(stream, &captured));
+    end_nodes(captured_nodes);
     if (wanted) aorta_graph_destroy(captured);
     if (wanted || result) return wanted ? wanted : result;
     struct graph *made = malloc(sizeof *made);

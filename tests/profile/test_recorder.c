@@ -184,8 +184,9 @@ static void begins_when_there_is_room(void **state) {
     struct aorta_profile profile;
     check_ok(aorta_stream_create(f.device, "beside", AORTA_PRIORITY_HIGH, &beside));
     check_ok(aorta_event_create_untimed(f.device, &fork));
-    const struct aorta_room at_once = {{.threads = 640}, beside, fork}, before = {{.threads = 640}, f.comm, NULL};
-    const struct aorta_room unknown = {{0}, beside, fork};
+    const struct aorta_room at_once = {{.threads = 640}, beside, fork, false},
+                            before = {{.threads = 640}, f.comm, NULL, false};
+    const struct aorta_room unknown = {{0}, beside, fork, false};
     const struct aorta_room *rooms[] = {&at_once, &at_once, &before, &unknown, NULL, &at_once};
     enum { COUNT = sizeof rooms / sizeof *rooms, BUSY = 1, LATE = 5 };
     aorta_recorder_step(f.recorder, 0, 0);

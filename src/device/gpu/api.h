@@ -94,6 +94,9 @@ struct gpu_api {
     int (*cuda_graph_node_type)(void *node, int *type);
     int (*cuda_graph_kernel)(void *node, void *parameters);
     int (*cuda_graph_kernel_attribute)(void *node, int attribute, void *value);
+    int (*cuda_capture_info)(void *stream, int *status, unsigned long *id, void **graph, void *const **nodes,
+                             const void **edges, size_t *count);
+    int (*cuda_capture_update)(void *stream, void **nodes, const void *edges, size_t count, unsigned flags);
     int (*cuda_kernel_function)(void **function, void *kernel);
     int (*cuda_resource_get)(int device, void *resource, int type);
     int (*cuda_resource_split)(void *result, unsigned *groups, const void *input, void *remaining, unsigned flags,

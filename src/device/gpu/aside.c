@@ -9,14 +9,19 @@ static aorta_status make_aside(struct gpu_device *device, struct gpu_aside *asid
     return result ? aorta_gpu_error(device, result, "a stream for timestamps cannot be made") : NULL;
 }
 
-aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
+aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **forked) {
     struct gpu_device *device = device_of(stream);
-    struct gpu_aside *aside = &stream->branch->aside;
+    struct gpu_aside *aside = *forked = &stream->branch->aside;
     if (!aside->stream) AORTA_TRY(make_aside(device, aside));
     int result = api_of(stream)->event_record(aside->event, stream->handle);
     if (!result) result = api_of(stream)->stream_wait(aside->stream, aside->event, 0);
-    if (result) return aorta_gpu_error(device, result, "a branch for timestamps");
-    return aorta_gpu_launch_own(device, aside->stream, &aorta_gpu_stamp, args);
+    return result ? aorta_gpu_error(device, result, "a branch for timestamps") : NULL;
+}
+
+aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
+    struct gpu_aside *aside;
+    AORTA_TRY(aorta_gpu_aside_fork(stream, &aside));
+    return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
 }
 
 aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin) {

@@ -3,8 +3,8 @@
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
  * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
- * (graphs), aside.c and room.c (timestamps that nothing waits for, that wait for room), kernels.c (the driver's own),
- * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * (graphs), aside.c, room.c and witness.c (timestamps that nothing waits for, that wait for room, of others' kernels),
+ * kernels.c (the driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -188,7 +188,7 @@ struct gpu_mailbox {
     int64_t tick;                /* smallest step of the timer that was seen, in ticks */
     int64_t timers[GPU_PINGS + 1];
 };
-extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_clock_set, aorta_gpu_clock_ping;
+extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_witness, aorta_gpu_clock_set, aorta_gpu_clock_ping;
 enum { GPU_CLOCK_PAGE_BYTES = 256 };
 
 struct gpu_room_args {
@@ -278,6 +278,7 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     bool stamps_aside;              /* nothing needs to wait for any of them */
+    bool held;                      /* a kernel of the driver's has to come next, even if it writes no timestamp */
     const char *last;               /* last kernel launched, for messages; static */
     struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
 };
@@ -363,6 +364,15 @@ int aorta_gpu_priority(const struct gpu_device *device, enum aorta_priority prio
 aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args);
 aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin); /* before the capture ends */
 void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside);          /* after it has ended */
+
+/* The branch's own stream for timestamps, captured behind what the branch's stream has queued. */
+aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **aside);
+
+/* ---- witness.c: in captures ---- */
+
+bool aorta_gpu_witnesses(const struct aorta_device *device);
+aorta_status aorta_gpu_witness_kernel(struct aorta_stream *stream, int64_t *begin, int64_t *end);
+aorta_status aorta_gpu_wait_begun(struct aorta_stream *stream, struct aorta_stream *other);
 
 /* ---- limit.c ---- */
 

@@ -43,6 +43,16 @@ static const struct aorta_gpu_source source = {
     "driver.cu",
     PRELUDE "extern \"C\" __global__ void aorta_stamp(stamp_args a) { stamp(a); }\n"
             "\n"
+            "/* Started when a kernel has begun; goes on when it has ended. */\n"
+            "extern \"C\" __global__ void aorta_witness(stamp_args a) {\n"
+            "    stamp_args begin = {a.clock, {a.slots[0]}}, end = {a.clock, {a.slots[1]}};\n"
+            "    stamp(begin);\n"
+            "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900\n"
+            "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+            "#endif\n"
+            "    stamp(end);\n"
+            "}\n"
+            "\n"
             "struct clock_set_args { clock_page *clock; line next; };\n"
             "\n"
             "/* The line that nobody reads is written, then made the one that holds. */\n"
@@ -140,5 +150,6 @@ static const struct aorta_gpu_source room_source = {
 const struct aorta_gpu_entry aorta_gpu_room_stamps[GPU_ROOM_STAMPS] = {ROOM_SIZES(KERNEL_ENTRY)};
 
 const struct aorta_gpu_entry aorta_gpu_stamp = {&source, "aorta_stamp"};
+const struct aorta_gpu_entry aorta_gpu_witness = {&source, "aorta_witness"};
 const struct aorta_gpu_entry aorta_gpu_clock_set = {&source, "aorta_clock_set"};
 const struct aorta_gpu_entry aorta_gpu_clock_ping = {&source, "aorta_clock_ping"};
