@@ -963,9 +963,14 @@ static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (
 }
 
 static aorta_status launch(struct aorta_stream *stream, const struct function *function, unsigned blocks,
-                           const void *args) {
+                           const struct node *awaited, const void *args) {
     static const struct aorta_kernel staying = {.name = "stay", .cpu = run_stay};
     const struct gpu_room_args *room = args;
+    if (function->kernel.cpu == run_witness) {
+        struct witness_args witness = {.call = awaited ? awaited->call : NULL};
+        memcpy(&witness.stamps, args, sizeof witness.stamps);
+        return aorta_launch(stream, &function->kernel, &witness, sizeof witness);
+    }
     if (function->kernel.cpu != run_room || !room->hold)
         return aorta_launch(stream, &function->kernel, args, function->bytes);
     return aorta_launch(stream, &staying, &(struct stay){*room, (int)blocks}, sizeof(struct stay));
@@ -980,14 +985,10 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct function *known = function;
     const struct node *awaited = aorta_stream_capturing(stream) ? last_on(stream)->awaited : NULL;
-    struct witness_args witness = {.call = awaited ? awaited->call : NULL};
-    const bool witnesses = known->kernel.cpu == run_witness;
-    if (witnesses) memcpy(&witness.stamps, parameters[0], sizeof witness.stamps);
     note_launch(stream, known, gx * gy * gz, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     atomic_store(&host_cpu, sched_getcpu());
     fake_queues_enter(stream);
-    int result = translate(witnesses ? aorta_launch(stream, &known->kernel, &witness, sizeof witness)
-                                     : aorta_launch(stream, &known->kernel, parameters[0], known->bytes));
+    int result = translate(launch(stream, known, gx * gy * gz, awaited, parameters[0]));
     fake_queues_leave(stream);
     return result;
 }
