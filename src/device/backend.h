@@ -83,10 +83,9 @@ struct aorta_backend {
     aorta_status (*hold_room)(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                               struct aorta_hold *hold, int64_t limit_ns);
     aorta_status (*capture_footprint)(struct aorta_stream *stream, struct aorta_footprint *footprint);
-    /* These three may be NULL, all of them: kernels cannot be witnessed then. */
+    /* These two may be NULL: kernels cannot be witnessed then. */
     bool (*witnesses)(const struct aorta_device *device);
     aorta_status (*witness)(struct aorta_stream *stream, int64_t *begin, int64_t *end);
-    aorta_status (*stream_wait_begun)(struct aorta_stream *stream, struct aorta_stream *other);
 
     aorta_status (*event_create)(struct aorta_device *device, struct aorta_event **event);
     void (*event_destroy)(struct aorta_event *event);

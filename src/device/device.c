@@ -190,21 +190,11 @@ bool aorta_device_witnesses(const struct aorta_device *device) {
     return device->backend->witnesses && device->backend->witnesses(device);
 }
 
-static aorta_status check_witnesses(const struct aorta_stream *stream) {
-    if (aorta_device_witnesses(stream->device)) return NULL;
-    return AORTA_ERROR(AORTA_INTERNAL, "stream %s: this device cannot tell when a kernel begins", stream->name);
-}
-
 aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end) {
-    AORTA_TRY(check_witnesses(stream));
+    if (!aorta_device_witnesses(stream->device))
+        return AORTA_ERROR(AORTA_INTERNAL, "stream %s: this device cannot tell when a kernel begins", stream->name);
     aorta_watch_begin(stream->device);
     return aorta_watch_end(stream->device, stream->device->backend->witness(stream, begin, end));
-}
-
-aorta_status aorta_stream_wait_begun(struct aorta_stream *stream, struct aorta_stream *other) {
-    AORTA_TRY(check_witnesses(stream));
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->stream_wait_begun(stream, other));
 }
 
 /* ---- events ---- */

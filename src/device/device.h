@@ -179,15 +179,13 @@ struct aorta_hold {
 AORTA_MUST_USE aorta_status aorta_hold_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                             struct aorta_hold *hold, int64_t limit_ns);
 
-/* Whether the kernels that others queue in a capture can be witnessed: by the two functions below, which are an error
- * elsewhere. NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */
+/* Whether the kernels that others queue in a capture can be witnessed: by aorta_witness, which is an error elsewhere.
+ * NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */
 bool aorta_device_witnesses(const struct aorta_device *device);
 /* In a capture: the times at which the kernel queued last on `stream` (a library's, which tells none itself) has begun,
  * in all its blocks, and has ended. Nothing waits for the writing but the end of the graph. AORTA_DEVICE when what was
  * queued last is no kernel. */
 AORTA_MUST_USE aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end);
-/* In a capture: what is queued on `stream` from now on waits until the kernel queued last on `other` has begun. */
-AORTA_MUST_USE aorta_status aorta_stream_wait_begun(struct aorta_stream *stream, struct aorta_stream *other);
 
 /* ---- events ---- */
 

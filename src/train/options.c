@@ -210,10 +210,6 @@ static const struct aorta_option table_rows[] = {
      .help = "true: a step that cannot be captured is an error instead of running without a graph"},
     {"compile.dynamic", AORTA_OPTION_BOOL, AT(compile.dynamic), "null", .nullable = true,
      .help = "false or null: the shapes of a captured step are fixed, so true is refused"},
-    {"compile.gather_first", AORTA_OPTION_BOOL, AT(compile.gather_first), "true",
-     .help =
-         "on NVIDIA GPUs a layer of a captured step begins when the gather prefetched beside it has begun (Hopper "
-         "and later, CUDA 12.3 and later), which else would wait for room until the layer's first product has ended"},
     {"compile.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true,
      .help = "options of the backend; there are none yet"},
 

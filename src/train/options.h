@@ -69,8 +69,7 @@ struct aorta_compile_options {
     enum aorta_compile_backend backend;
     enum aorta_compile_mode mode;
     bool fullgraph;
-    bool dynamic;      /* always false: true is refused */
-    bool gather_first; /* a layer waits until the gather prefetched beside it has begun, where that can be told */
+    bool dynamic; /* always false: true is refused */
 };
 
 struct aorta_dataloader_options {

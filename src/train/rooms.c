@@ -10,7 +10,6 @@ struct side {
     const struct aorta_stream *of;
     struct aorta_stream *stream;
     struct aorta_event *fork, *join;
-    bool one_kernel; /* what was queued last on `of`, in a capture: a kernel that can be witnessed */
 };
 
 struct known { /* a collective, and what its kernel needs */
@@ -66,7 +65,7 @@ aorta_status aorta_rooms_create(const struct aorta_train_context *context, struc
     *out = NULL;
     const struct aorta_train_options *options = context->options;
     bool stamps = options->profiling.collective_start != AORTA_START_STREAM;
-    bool wanted = stamps || options->fsdp.products_beside > 0 || options->compile.gather_first;
+    bool wanted = stamps || options->fsdp.products_beside > 0;
     if (!wanted || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
     struct aorta_rooms *rooms = calloc(1, sizeof *rooms);
     if (!rooms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of collectives");
@@ -133,23 +132,14 @@ bool aorta_rooms_find(struct aorta_rooms *rooms, struct aorta_stream *stream,
     const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
     const struct known *known = look_up(rooms, collective);
     struct side *side = side_of(rooms, stream);
-    const bool one_kernel = known && known->one_kernel && aorta_stream_capturing(stream);
-    if (side) side->one_kernel = one_kernel;
     if (!known || !rooms->stamps) return known != NULL;
     room->footprint = known->footprint;
-    room->witness = one_kernel && start == AORTA_START_KERNEL;
+    room->witness = known->one_kernel && start == AORTA_START_KERNEL && aorta_stream_capturing(stream);
     if (side && start != AORTA_START_BEFORE) {
         room->stream = side->stream;
         room->event = side->fork;
     }
     return true;
-}
-
-aorta_status aorta_rooms_let_begin(const struct aorta_rooms *rooms, struct aorta_stream *stream,
-                                   struct aorta_stream *other) {
-    if (!rooms || !rooms->context->options->compile.gather_first || !aorta_stream_capturing(stream)) return NULL;
-    const struct side *side = side_of(rooms, other);
-    return side && side->one_kernel ? aorta_stream_wait_begun(stream, other) : NULL;
 }
 
 aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *stream,

@@ -25,11 +25,6 @@ AORTA_MUST_USE aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct 
 /* What the kernel of a layer's collective in this group needs; false: it is not known, or not yet. */
 bool aorta_rooms_tell(const struct aorta_rooms *rooms, const struct aorta_comm *comm, enum aorta_collective kind,
                       struct aorta_footprint *footprint);
-/* In a captured step: what is queued on `stream` next waits until the last collective queued on `other` has begun, if
- * that can be told (compile.gather_first). */
-AORTA_MUST_USE aorta_status aorta_rooms_let_begin(const struct aorta_rooms *rooms, struct aorta_stream *stream,
-                                                  struct aorta_stream *other);
-
 /* Stamps of a step come behind `begin`; `stream` comes behind all stamps. */
 AORTA_MUST_USE aorta_status aorta_rooms_begin(struct aorta_rooms *rooms, struct aorta_event *begin);
 AORTA_MUST_USE aorta_status aorta_rooms_join(struct aorta_rooms *rooms, struct aorta_stream *stream);

@@ -137,12 +137,8 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
     int last = number + lookahead(s, phase);
     /* Backward gathers do not begin before backward does. */
     if (phase == AORTA_FORWARD && last >= s->layers) last = s->layers - 1;
-    const bool beside = s->gather_issued == number + 1 && last == number + 1;
     AORTA_TRY(issue_gathers_through(s, last));
     AORTA_TRY(aorta_stream_wait(compute(s), s->gathers[number].gathered));
-    if (beside && s->gather_issued > number + 1)
-        AORTA_TRY(aorta_rooms_let_begin(s->context->rooms, compute(s),
-                                        aorta_train_stream(s->context, AORTA_FLOW_ALL_GATHER)));
     float *gradients = NULL;
     if (phase == AORTA_BACKWARD) {
         int buffer = gradient_buffer(s, unit);

@@ -72,7 +72,6 @@ static void test_collectives_begin_with_room(void **state) {
         {2, true, ""},
         {2, true, "compile.enabled=true compile.fullgraph=true"},
         {2, true, "profiling.collective_start=room compile.enabled=true compile.fullgraph=true"},
-        {2, true, "profiling.collective_start=room compile.gather_first=false compile.enabled=true"},
         {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
         {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.ends_inline=true"},
         {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},

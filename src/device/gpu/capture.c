@@ -46,7 +46,7 @@ static void close_capture(struct gpu_capture *capture) {
         if (branch->stream) {
             branch->stream->branch = NULL;
             branch->stream->stamp_count = 0;
-            branch->stream->stamps_aside = branch->stream->held = false;
+            branch->stream->stamps_aside = false;
         }
         if (branch->doomed) api->stream_destroy(branch->doomed);
         aorta_gpu_aside_close(api, &branch->aside);
@@ -86,7 +86,7 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     }
     stream->branch = NULL;
     stream->stamp_count = 0;
-    stream->stamps_aside = stream->held = false;
+    stream->stamps_aside = false;
     branch->stream = NULL;
     branch->doomed = stream->handle;
     stream->handle = NULL;

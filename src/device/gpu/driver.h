@@ -278,7 +278,6 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     bool stamps_aside;              /* nothing needs to wait for any of them */
-    bool held;                      /* a kernel of the driver's has to come next, even if it writes no timestamp */
     const char *last;               /* last kernel launched, for messages; static */
     struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
 };
@@ -372,7 +371,6 @@ aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **
 
 bool aorta_gpu_witnesses(const struct aorta_device *device);
 aorta_status aorta_gpu_witness_kernel(struct aorta_stream *stream, int64_t *begin, int64_t *end);
-aorta_status aorta_gpu_wait_begun(struct aorta_stream *stream, struct aorta_stream *other);
 
 /* ---- limit.c ---- */
 

@@ -26,11 +26,10 @@ static bool has_failed(struct gpu_stream *stream) {
 /* ---- before anything is queued ---- */
 
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
-    if (!stream->stamp_count && !stream->held) return NULL;
+    if (!stream->stamp_count) return NULL;
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
     for (uint32_t i = 0; i < stream->stamp_count; i++) args.slots[i] = stream->stamps[i];
     stream->stamp_count = 0;
-    stream->held = false;
     const bool aside = stream->stamps_aside && stream->branch;
     stream->stamps_aside = false;
     if (aside) return aorta_gpu_aside_stamp(stream, &args);
@@ -43,7 +42,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
     if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
-    if (!stream->stamp_count && !stream->held) return NULL;
+    if (!stream->stamp_count) return NULL;
     return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
 
@@ -191,7 +190,7 @@ static aorta_status ask_for_stamp(struct gpu_stream *stream, int64_t *slot, bool
         aorta_status status;
         if (!begin(stream, &status)) return status;
     }
-    stream->stamps_aside = aside && !stream->held && (!stream->stamp_count || stream->stamps_aside);
+    stream->stamps_aside = aside && (!stream->stamp_count || stream->stamps_aside);
     stream->stamps[stream->stamp_count++] = slot;
     if (!stream->branch) {
         aorta_status status;

@@ -4,7 +4,7 @@
  * thread sees both ends of another, of whose code nothing is known. */
 #include "device/gpu/driver.h"
 
-enum { PORT_LAUNCH_ORDER = 2, EDGE_PROGRAMMATIC = 1, DEPENDENCIES_ADD = 0, DEPENDENCIES_SET = 1, NODE_KERNEL = 0 };
+enum { PORT_LAUNCH_ORDER = 2, EDGE_PROGRAMMATIC = 1, DEPENDENCIES_SET = 1, NODE_KERNEL = 0 };
 enum { MOST_KERNELS = 8, CAPABILITY = 9 };
 
 struct edge { /* CUgraphEdgeData */
@@ -81,43 +81,4 @@ aorta_status aorta_gpu_witness_kernel(struct aorta_stream *base, int64_t *begin,
     struct gpu_stream *stream = gpu_stream(base);
     AORTA_TRY(check_captured(stream));
     return aorta_gpu_stream_keep(stream, watch(stream, begin, end));
-}
-
-static bool is_behind(const struct kernels *kernels, const void *node) {
-    for (size_t i = 0; i < kernels->count; i++)
-        if (kernels->nodes[i] == node) return true;
-    return false;
-}
-
-/* Two edges between the same nodes are none; what waits for the end need not wait for the beginning. */
-static void leave_out_known(const struct gpu_stream *stream, struct kernels *kernels) {
-    struct kernels known;
-    aorta_status none = find_last(stream, &known);
-    aorta_status_free(none);
-    size_t left = 0;
-    for (size_t i = 0; i < kernels->count; i++)
-        if (!is_behind(&known, kernels->nodes[i])) kernels->nodes[left++] = kernels->nodes[i];
-    kernels->count = left;
-}
-
-/* Only kernels may come behind such an edge, so the next command is one of the driver's: the timestamp that is asked
- * for next, or one that writes none. */
-static aorta_status hold(struct gpu_stream *stream, struct gpu_stream *other) {
-    struct kernels last;
-    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    AORTA_TRY(aorta_gpu_stream_write_stamps(other));
-    AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
-    AORTA_TRY(find_last(other, &last));
-    leave_out_known(stream, &last);
-    if (!last.count) return NULL;
-    AORTA_TRY(come_behind(stream, stream->handle, &last, DEPENDENCIES_ADD));
-    stream->held = true;
-    return NULL;
-}
-
-aorta_status aorta_gpu_wait_begun(struct aorta_stream *base, struct aorta_stream *other_base) {
-    struct gpu_stream *stream = gpu_stream(base), *other = gpu_stream(other_base);
-    AORTA_TRY(check_captured(stream));
-    AORTA_TRY(check_captured(other));
-    return aorta_gpu_stream_keep(stream, hold(stream, other));
 }
