@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--config", default=os.path.join(ROOT, "config", "large.yaml"))
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--starts", nargs="+", default=["stream", "room", "before"])
+    parser.add_argument("--starts", nargs="+", default=["stream", "room", "before", "kernel"])
     parser.add_argument("--override", nargs="+", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
 
