@@ -186,7 +186,7 @@ void rig_close_to(const char *what, const double *got, const double *expected, i
 void rig_gradient(const char *what, double (*loss)(void *context), void *context, double *values, int64_t count,
                   const double *gradient, double relative, double absolute) {
     const double h = 1e-5;
-    for (int64_t i = 0; i < count; i += 1 + count / 48) {
+    for (int64_t i = 0; i < count; i += 1 + count / RIG_PROBES) {
         double value = values[i];
         values[i] = value + h;
         double above = loss(context);
