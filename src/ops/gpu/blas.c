@@ -1,6 +1,7 @@
 #include "ops/gpu/blas.h"
 
 #include "ops/gpu/blas_api.h"
+#include "ops/gpu/company.h"
 #include "ops/gpu/trials.h"
 #include "ops/gpu/workspace.h"
 
@@ -40,14 +41,6 @@ struct plan {
     _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library says behind it */
 };
 
-/* A stream whose next products run beside others. */
-struct company {
-    struct company *next;
-    const struct aorta_stream *stream;
-    struct aorta_beside beside;
-    int products;
-};
-
 struct blas {
     struct aorta_device *device;
     const struct aorta_blas_vendor *vendor;
@@ -56,7 +49,6 @@ struct blas {
     struct aorta_blas_api api;
     void *handle; /* NULL: not opened yet */
     struct plan *plans;
-    struct company *companies;
 };
 
 /* What can be had for a product. */
@@ -94,11 +86,6 @@ static void blas_destroy(void *state) {
         struct plan *plan = blas->plans;
         blas->plans = plan->next;
         plan_destroy(blas, plan);
-    }
-    while (blas->companies) {
-        struct company *company = blas->companies;
-        blas->companies = company->next;
-        free(company);
     }
     if (blas->handle) {
         aorta_status_free(aorta_gpu_make_current(blas->device));
@@ -409,12 +396,6 @@ static struct plan *look_up(const struct blas *blas, const struct key *key) {
     return plan;
 }
 
-static int count_held(const struct aorta_beside *beside) {
-    int held = 0;
-    for (int i = 0; beside && i < beside->count; i++) held += (int)beside->kernels[i].blocks;
-    return held;
-}
-
 static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                               const struct aorta_blas_operands *operands, const struct aorta_beside *beside,
                               struct plan **found) {
@@ -422,7 +403,7 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
                       .alignment = {alignment_of(operands->a), alignment_of(operands->b), alignment_of(operands->c),
                                     alignment_of(operands->bias)},
                       .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32,
-                      .held = count_held(beside)};
+                      .held = aorta_company_held(beside)};
     *found = look_up(blas, &key);
     if (!*found && key.held && aorta_stream_capturing(stream)) {
         key.held = 0;
@@ -442,22 +423,16 @@ static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, co
     return NULL;
 }
 
-/* Who the stream's next product runs beside; NULL: it runs alone. */
-static struct company *company_of(struct blas *blas, const struct aorta_stream *stream) {
-    struct company *company = blas->companies;
-    while (company && (company->stream != stream || !company->products)) company = company->next;
-    return company;
-}
-
 static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
                              const struct aorta_blas_operands *operands, bool *done) {
     *done = false;
     AORTA_TRY(blas_open(blas));
     struct plan *plan;
-    struct company *company = company_of(blas, stream);
-    AORTA_TRY(find_plan(blas, stream, product, operands, company ? &company->beside : NULL, &plan));
+    struct aorta_beside beside;
+    AORTA_TRY(aorta_company_of(stream, &beside));
+    AORTA_TRY(find_plan(blas, stream, product, operands, &beside, &plan));
     if (!plan->possible) return NULL;
-    if (company) company->products--;
+    if (beside.count) AORTA_TRY(aorta_company_leave(stream));
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     int code = 0;
@@ -500,47 +475,6 @@ aorta_status aorta_ops_configure(struct aorta_device *device, const struct aorta
     blas->settings = *settings;
     pthread_mutex_unlock(&blas->lock);
     return NULL;
-}
-
-/* The stream's entry; made where there is none. */
-static aorta_status take_company(struct blas *blas, const struct aorta_stream *stream, struct company **found) {
-    struct company *company = blas->companies;
-    while (company && company->stream != stream) company = company->next;
-    *found = company;
-    if (company) return NULL;
-    company = calloc(1, sizeof *company);
-    if (!company) return AORTA_ERROR(AORTA_MEMORY, "no memory for what products run beside");
-    company->stream = stream;
-    company->next = blas->companies;
-    blas->companies = *found = company;
-    return NULL;
-}
-
-/* Something is left of the device, and all that holds the rest can be imitated. */
-static bool can_run_beside(struct aorta_device *device, const struct aorta_beside *beside) {
-    for (int i = 0; i < beside->count; i++)
-        if (!beside->kernels[i].threads || beside->kernels[i].blocks > AORTA_HOLD_BLOCKS) return false;
-    return aorta_device_tells_footprints(device) &&
-           count_held(beside) < aorta_gpu_get_properties(device)->multiprocessors;
-}
-
-aorta_status aorta_ops_beside(struct aorta_stream *stream, const struct aorta_beside *beside, int products) {
-    struct aorta_device *device = aorta_stream_device(stream);
-    if (!aorta_device_is_gpu(device)) return NULL;
-    if (beside->count < 0 || beside->count > AORTA_BESIDE_MOST || products < 0)
-        return AORTA_ERROR(AORTA_INTERNAL, "%d products beside %d kernels; there can be %d", products, beside->count,
-                           AORTA_BESIDE_MOST);
-    struct blas *blas;
-    AORTA_TRY(find_blas(device, &blas));
-    pthread_mutex_lock(&blas->lock);
-    struct company *company;
-    aorta_status status = take_company(blas, stream, &company);
-    if (!status) {
-        company->beside = *beside;
-        company->products = beside->count && can_run_beside(device, beside) ? products : 0;
-    }
-    pthread_mutex_unlock(&blas->lock);
-    return status;
 }
 
 aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
