@@ -80,7 +80,7 @@ static const struct aorta_cli_option rows[] = {
                .offset = AT(duration_s),
                .fallback = "0",
                .limits = &not_negative,
-               .help = "record for so long; 0: to the end (CUDA only)"},
+               .help = "record for so long, then leave the program alone; 0: to the end (CUDA only)"},
      .argument = "SECONDS"},
     {.value = {.key = "limit-mb",
                .type = AORTA_OPTION_INT,
