@@ -1044,7 +1044,7 @@ static void spoil_files(int how) {
     assert_non_null(directory);
     for (struct dirent *entry; (entry = readdir(directory));) {
         char path[1024];
-        struct stat status;
+        struct stat status = {0};
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         if (entry->d_name[0] == '.') continue;
         int file = open(path, O_RDWR);

@@ -52,12 +52,17 @@ static aorta_status read_all(const char *text, size_t size, size_t piece, bool r
     return status;
 }
 
+/* All of a row but the bytes behind its last member, which may be anything. */
+static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace_work *b) {
+    return memcmp(a, b, offsetof(struct aorta_trace_work, graph)) == 0 && a->graph == b->graph;
+}
+
 static void check_same(const struct aorta_trace_list *a, const struct aorta_trace_list *b) {
     require(a->count == b->count);
     for (size_t i = 0; i < a->count; i++) {
         const struct aorta_trace *x = a->items[i], *y = b->items[i];
         require(x->work_count == y->work_count && x->call_count == y->call_count && x->events == y->events);
-        require(!x->work_count || !memcmp(x->work, y->work, x->work_count * sizeof *x->work));
+        for (size_t row = 0; row < x->work_count; row++) require(same_work(&x->work[row], &y->work[row]));
         require(!memcmp(x->warnings, y->warnings, sizeof x->warnings));
     }
 }
