@@ -1,7 +1,7 @@
 /* Whether the program has a context yet.
  *
- * CUPTI that records kernels before the first context exists makes every launch in it slower than CUPTI that comes
- * right after (bench/trace_run_cost.py, ways "early" and "all"), even when nothing is recorded any more. So recording
+ * CUPTI that was told to record kernels before the first context existed seemed to make launches in it slower than
+ * CUPTI that comes right after (docs/measurements.md; bench/trace_run_cost.py compares "early" and "all"). So recording
  * begins when the context is there, where that can be seen without CUPTI: programs that have CUDA's runtime loaded
  * (PyTorch, JAX, TensorFlow) use primary contexts, of which the driver tells any thread. */
 #ifndef AORTA_TRACE_INJECT_CONTEXT_H
