@@ -131,8 +131,21 @@ static double pinned(const struct e2e_run *run) {
     return e2e_number(steady(run), "memory.pinned_bytes");
 }
 
+/* Of several steps, as a busy machine may spoil one: together, and the least. */
+static double overlap_of(const struct e2e_run *run, size_t step) {
+    return e2e_number(e2e_line(run, 0, step), "profile.overlap.overlap_ms.compute_comm");
+}
+
 static double overlap_ms(const struct e2e_run *run) {
-    return e2e_number(steady(run), "profile.overlap.overlap_ms.compute_comm");
+    double sum = 0;
+    for (size_t i = STEADY; i < e2e_steps(run, 0); i++) sum += overlap_of(run, i);
+    return sum;
+}
+
+static double least_overlap_ms(const struct e2e_run *run) {
+    double least = INFINITY;
+    for (size_t i = STEADY; i < e2e_steps(run, 0); i++) least = fmin(least, overlap_of(run, i));
+    return least;
 }
 
 static double queues(const struct e2e_run *run) {
@@ -381,13 +394,20 @@ static const struct row {
      first_maps_of_used,
      EXACT,
      {1, 1}},
-    {"distributed.enable_overlap", 2, "", "distributed.enable_overlap=false", "", overlap_ms, LESS, {0}},
     {"distributed.enable_overlap",
      2,
+     "training.max_steps=14",
+     "distributed.enable_overlap=false",
      "",
+     overlap_ms,
+     LESS,
+     {0}},
+    {"distributed.enable_overlap",
+     2,
+     "training.max_steps=14",
      "distributed.enable_overlap=false",
      "streams.count=1",
-     overlap_ms,
+     least_overlap_ms,
      EXACT,
      {0, 0}},
     {"distributed.overlap_reduce_scatter",
