@@ -60,6 +60,16 @@ static enum aorta_priority priority_of(const struct aorta_train_options *options
     return highest;
 }
 
+/* A graph's branches take the hardware queues that the driver chooses for them, by their priorities: a copy queued
+ * beside a replay on a stream of theirs would wait behind all that a branch has queued. So it has the lowest priority,
+ * and a stream of its own. */
+static aorta_status open_input_stream(struct aorta_train_context *context) {
+    const struct aorta_compile_options *compile = &context->options->compile;
+    bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    if (!replayed || aorta_device_get_info(context->device)->kind == AORTA_DEVICE_CPU) return NULL;
+    return aorta_stream_create(context->device, "input", AORTA_PRIORITY_LOW, &context->input);
+}
+
 static aorta_status open_streams(struct aorta_train_context *context) {
     const struct aorta_streams_options *options = &context->options->streams;
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
@@ -71,6 +81,7 @@ static aorta_status open_streams(struct aorta_train_context *context) {
         }
         context->streams[role] = context->own_streams[number];
     }
+    AORTA_TRY(open_input_stream(context));
     /* Ranks that share the processors of a host have different ones. */
     AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,
                                                 context->ranks.local_rank),
@@ -170,6 +181,7 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 void aorta_train_context_close(struct aorta_train_context *context) {
     aorta_rooms_destroy(context->rooms);
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
+    aorta_stream_destroy(context->input);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
     if (context->device) aorta_device_free(context->device, context->state);
@@ -185,6 +197,10 @@ struct aorta_stream *aorta_train_compute(const struct aorta_train_context *conte
 
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow) {
     return context->streams[context->flows[flow]];
+}
+
+struct aorta_stream *aorta_train_input_stream(const struct aorta_train_context *context) {
+    return context->input ? context->input : aorta_train_stream(context, AORTA_FLOW_PREFETCH);
 }
 
 aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {

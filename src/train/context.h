@@ -28,6 +28,7 @@ struct aorta_train_context {
     int own_stream_count;
     struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
     enum aorta_role flows[AORTA_FLOW_COUNT];
+    struct aorta_stream *input; /* copies of input beside replayed steps; NULL: on their role's stream */
     struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
     struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
@@ -49,6 +50,7 @@ AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train
 
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
+struct aorta_stream *aorta_train_input_stream(const struct aorta_train_context *context);
 
 /* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
  * they are the same. */

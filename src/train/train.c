@@ -213,6 +213,7 @@ static aorta_status tear_down(struct trainer *t) {
     for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
+    if (t->context.input) aorta_status_free(aorta_stream_synchronize(t->context.input));
     aorta_loader_destroy(t->loader);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
@@ -231,18 +232,23 @@ static aorta_status tear_down(struct trainer *t) {
 static aorta_status queue_input(struct trainer *t) {
     const struct aorta_train_context *c = &t->context;
     struct flight *flight = flight_of(t, t->input_queued);
-    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
+    struct aorta_stream *stream = aorta_train_input_stream(c);
     const void *host;
     AORTA_TRY(aorta_loader_next(t->loader, &host));
     if (aorta_dump_wanted(options_of(t), t->input_queued))
         AORTA_TRY(aorta_dump_batch(c, &t->layout, host, t->input_queued));
     /* The step that used this memory before must have ended. */
     if (t->input_queued >= SLOTS) AORTA_TRY(aorta_stream_wait(stream, flight->done));
+    const struct aorta_range_info info = {.tag = "input",
+                                          .function = "prefetch",
+                                          .role = c->flows[AORTA_FLOW_PREFETCH],
+                                          .kind = AORTA_RANGE_COPY,
+                                          .layer = -1,
+                                          .bytes = (int64_t)t->layout.bytes};
     int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, "input", "prefetch", (int64_t)t->layout.bytes,
-                                &range));
+    AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
     AORTA_TRY(aorta_copy(stream, flight->input, host, t->layout.bytes));
-    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_PREFETCH, range));
+    AORTA_TRY(aorta_range_end(c->recorder, stream, range));
     t->input_queued++;
     return aorta_event_record(flight->input_ready, stream);
 }
@@ -513,7 +519,7 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
 /* The device is idle then, and what it did has been fetched. */
 static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(collect(t));
-    AORTA_TRY(aorta_stream_synchronize(aorta_train_stream(&t->context, AORTA_FLOW_PREFETCH)));
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_input_stream(&t->context)));
     AORTA_TRY(aorta_tracer_flush(t->tracer, true));
     t->watching = false;
     return aorta_tracer_stop(t->tracer);

@@ -662,6 +662,30 @@ static void check_stamps(int64_t *stamps) {
 }
 
 /* In a graph. Outside, each is written at once: the host may be late with what comes next. */
+/* Unless the graph is told so, all of it runs with the priority of the stream it is launched on. */
+static void test_kernels_of_graphs_keep_their_priorities(void **state) {
+    (void)state;
+    static const struct {
+        int version;
+        unsigned long long flags;
+    } rows[] = {{13000, 8}, {11070, 8}, {11060, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        control()->set_version(rows[i].version);
+        struct aorta_device *device = open_gpu();
+        struct aorta_stream *stream = open_stream(device, "s");
+        struct aorta_graph *graph;
+        int64_t sum = 0;
+        check_ok(aorta_capture_begin(stream));
+        check_ok(queue_add(stream, &sum, 1));
+        check_ok(aorta_capture_end(stream, &graph));
+        assert_int_equal(control()->graph_flags(), rows[i].flags);
+        aorta_graph_destroy(graph);
+        aorta_stream_destroy(stream);
+        aorta_device_close(device);
+    }
+    control()->set_version(13000);
+}
+
 static void test_timestamps_in_a_row_share_a_kernel(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -1331,6 +1355,7 @@ int main(int argc, char **argv) {
         TEST(test_a_graphs_late_failure_goes_where_events_lead),
         TEST(test_notes_of_kernels_reach_whoever_waits),
         TEST(test_notes_of_graphs_are_their_launchers),
+        TEST(test_kernels_of_graphs_keep_their_priorities),
         TEST(test_timestamps_in_a_row_share_a_kernel),
         TEST(test_timestamps_aside),
         TEST(test_a_stamp_takes_the_room_of_a_kernel),

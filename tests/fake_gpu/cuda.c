@@ -394,6 +394,12 @@ int cuGreenCtxDestroy(void *context) {
     return context ? wanted : INVALID_VALUE;
 }
 
+static _Atomic unsigned long long graph_flags;
+
+static unsigned long long tell_graph_flags(void) {
+    return atomic_load(&graph_flags);
+}
+
 static int count_green_contexts(void) {
     pthread_mutex_lock(&lock);
     int count = green_contexts;
@@ -410,8 +416,9 @@ static int count_held(void) {
 static int launch_as_kernel(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
 
 EXPORT extern const struct fake_gpu_control fake_gpu_control;
-const struct fake_gpu_control fake_gpu_control = {set_failure, count_calls,          last_failed, set_devices,
-                                                  set_version, count_green_contexts, count_held,  launch_as_kernel};
+const struct fake_gpu_control fake_gpu_control = {set_failure,      count_calls, last_failed,
+                                                  set_devices,      set_version, count_green_contexts,
+                                                  tell_graph_flags, count_held,  launch_as_kernel};
 
 EXPORT int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority);
 int cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
@@ -1105,7 +1112,7 @@ int cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
 EXPORT int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags);
 int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
     ENTER();
-    (void)flags;
+    atomic_store(&graph_flags, flags);
     ((struct graph *)graph)->references++;
     *executable = graph;
     return 0;

@@ -33,8 +33,9 @@ struct fake_gpu_control {
     const char *(*failed)(void);    /* the symbol that failed last, "" for none */
     void (*set_devices)(int count); /* 1 in the beginning */
     void (*set_version)(int version);
-    int (*green_contexts)(void); /* that exist */
-    int (*held)(void);           /* blocks that kernels which hold room have on the device now */
+    int (*green_contexts)(void);             /* that exist */
+    unsigned long long (*graph_flags)(void); /* of the last graph made */
+    int (*held)(void);                       /* blocks that kernels which hold room have on the device now */
     /* For stand-ins of libraries: queues a call on the host that graphs show as a kernel of this shape. */
     int (*launch_as_kernel)(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
 };

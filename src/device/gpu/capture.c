@@ -164,13 +164,17 @@ static aorta_status check_joined(const struct gpu_capture *capture) {
     return NULL;
 }
 
+static unsigned long long graph_flags(const struct gpu_driver *driver) {
+    return driver->version >= driver->vendor->priority_driver ? driver->vendor->priority_flag : 0;
+}
+
 /* Takes `graph` over. */
 static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct aorta_graph **result) {
     struct gpu_device *device = gpu_device(capture->state.device);
     const struct gpu_api *api = &device->driver.api;
     struct gpu_graph *made = calloc(1, sizeof *made);
     int error = made ? api->graph_nodes(graph, NULL, &made->base.node_count) : 0;
-    if (made && !error) error = api->graph_instantiate(&made->executable, graph, 0);
+    if (made && !error) error = api->graph_instantiate(&made->executable, graph, graph_flags(&device->driver));
     if (made && !error && capture->run) error = api->event_create(&made->last, GPU_EVENT_NO_TIMING);
     api->graph_destroy(graph);
     if (!made) return aorta_capture_no_memory();

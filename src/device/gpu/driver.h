@@ -39,6 +39,9 @@ struct gpu_vendor {
     int oldest_driver;      /* as driver_version counts */
     const char *oldest_driver_text;
     struct gpu_attributes attribute;
+    /* Makes kernels of a graph keep the priorities of the streams they were captured on, from that driver on. */
+    unsigned long long priority_flag;
+    int priority_driver;
     int timer_khz;          /* of the clock that kernels read, when the driver does not say */
     uint32_t shared_opt_in; /* above so many bytes a kernel has to be allowed its shared memory; 0: never */
     int shared_attribute;   /* of a function */

@@ -74,6 +74,8 @@ const struct gpu_vendor aorta_gpu_cuda = {
     .visible = {"CUDA_VISIBLE_DEVICES"},
     .oldest_driver = 11040,
     .oldest_driver_text = "CUDA 11.4",
+    .priority_flag = 8,
+    .priority_driver = 11070,
     .attribute = {.multiprocessors = 16,
                   .warp_size = 10,
                   .threads_per_block = 1,
