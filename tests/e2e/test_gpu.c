@@ -48,6 +48,22 @@ static void test_runs(void **state) {
     }
 }
 
+/* The driver reads the variable when it starts. */
+static void test_hardware_queues_are_asked_for(void **state) {
+    (void)state;
+    static const char *const wanted[] = {NULL, "1"};
+    setenv("FAKE_GPU_TELL_CONNECTIONS", "1", 1);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        struct e2e_run run;
+        if (wanted[i]) setenv("CUDA_DEVICE_MAX_CONNECTIONS", wanted[i], 1);
+        e2e_train_well(&run, 1, STEPS, CUDA);
+        e2e_expect_output(&run, 0, wanted[i] ? "fake GPU: 1 connections" : "fake GPU: 32 connections");
+        e2e_free(&run);
+    }
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    unsetenv("FAKE_GPU_TELL_CONNECTIONS");
+}
+
 static void count_room(const json_t *line, int *collectives, int *room) {
     const struct e2e_filter filter = {.kind = "collective"};
     for (int nth = 0, count = e2e_count(line, filter); nth < count; nth++) {
@@ -355,6 +371,7 @@ int main(void) {
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
         cmocka_unit_test_setup(test_products_beside_collectives, begin),
+        cmocka_unit_test_setup(test_hardware_queues_are_asked_for, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),
