@@ -171,7 +171,7 @@ static const struct aorta_option table_rows[] = {
      .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
     {"fsdp.hybrid_shard_gpus_per_node", AORTA_OPTION_INT, AT(fsdp.hybrid_shard_gpus_per_node), "null", .nullable = true,
      .limits = &extent, .help = "ranks of one group of hybrid_shard; divides the number of ranks"},
-    {"fsdp.products_beside", AORTA_OPTION_INT, AT(fsdp.products_beside), "2", .limits = &layer_products,
+    {"fsdp.products_beside", AORTA_OPTION_INT, AT(fsdp.products_beside), "0", .limits = &layer_products,
      .help =
          "on NVIDIA GPUs, where collectives run beside backward passes: so many of the 8 matrix products of a layer's "
          "backward pass, from its beginning, are chosen for the multiprocessors that the collectives leave; 0: none"},

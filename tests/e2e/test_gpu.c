@@ -118,15 +118,15 @@ static void test_products_beside_collectives(void **state) {
         int ranks, products; /* that are chosen so; linear2's two have shapes of their own, and so have the others */
         const char *words;
     } rows[] = {
-        {2, 2, ""},
-        {2, 2, "compile.enabled=true compile.fullgraph=true profiling.collective_start=stream"},
-        {2, 2, "fsdp.sharding_strategy=shard_grad_op --no-record"},
+        {2, 2, "fsdp.products_beside=2"},
+        {2, 2, "fsdp.products_beside=2 compile.enabled=true compile.fullgraph=true profiling.collective_start=stream"},
+        {2, 2, "fsdp.products_beside=2 fsdp.sharding_strategy=shard_grad_op --no-record"},
         {2, 8, "fsdp.products_beside=8"},
-        {2, 0, "fsdp.products_beside=0"},
-        {2, 0, "distributed.mode=ddp"},
-        {2, 0, "streams.count=1"},
-        {2, 0, "workload.occupancy_cap=0.5"},
-        {1, 0, ""},
+        {2, 0, ""},
+        {2, 0, "fsdp.products_beside=2 distributed.mode=ddp"},
+        {2, 0, "fsdp.products_beside=2 streams.count=1"},
+        {2, 0, "fsdp.products_beside=2 workload.occupancy_cap=0.5"},
+        {1, 0, "fsdp.products_beside=2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct e2e_run run;
