@@ -192,7 +192,7 @@ static aorta_status run_command(int argc, char **argv, bool sweep) {
                                  : "Runs a workload, measures it and says what the figures mean.";
     AORTA_TRY(hwq_values_parse(usage, about, workload, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
     aorta_status status = NULL;
-    if (!line.help) {
+    if (!line.help && workload) {
         int64_t counts[AORTA_HWQ_MAX_STREAMS] = {workload->recommended_streams};
         size_t count = sweep ? usual_counts(workload, counts) : 1;
         if (values.streams.items && (values.streams.count == 0 || values.streams.count > AORTA_HWQ_MAX_STREAMS))

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SYMBOLS(table) .symbols = table, .symbol_count = sizeof table / sizeof *table
+#define SYMBOLS(table) .symbols = (table), .symbol_count = sizeof(table) / sizeof *(table)
 
 /* ---- CUDA ---- */
 
