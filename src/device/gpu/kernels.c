@@ -13,6 +13,7 @@
     "#endif\n"                                                                                                         \
     "}\n"                                                                                                              \
     "static __device__ void block_barrier() { __builtin_amdgcn_s_barrier(); }\n"                                       \
+    "static __device__ void rest() { __builtin_amdgcn_s_sleep(127); }\n"                                               \
     "#else\n"                                                                                                          \
     "static __device__ long long device_timer() {\n"                                                                   \
     "    long long ns;\n"                                                                                              \
@@ -20,6 +21,7 @@
     "    return ns;\n"                                                                                                 \
     "}\n"                                                                                                              \
     "static __device__ void block_barrier() { __syncthreads(); }\n"                                                    \
+    "static __device__ void rest() { __nanosleep(50000); }\n"                                                          \
     "#endif\n"                                                                                                         \
     "\n"                                                                                                               \
     "struct line { long long timer, host_ns; double ns_per_tick, slew_ns, slew_ticks; };\n"                            \
@@ -123,12 +125,13 @@ static const struct aorta_gpu_source room_source = {
     "    for (int i = 0; i < COUNT; i++) memory[i] = held[COUNT - 1 - i];\n"
     "}\n"
     "\n"
-    "/* The other threads take no turns meanwhile. */\n"
+    "/* The other threads take no turns meanwhile. The host's memory is looked at rarely: many blocks that read one\n"
+    " * address of it without a pause may hold up what others read through the same part of the cache. */\n"
     "static __device__ void stay(const room_args &a) {\n"
     "    if (threadIdx.x == 0) {\n"
     "        long long begin = device_timer();\n"
     "        a.hold->begun[blockIdx.x] = 1;\n"
-    "        while (!a.hold->release && device_timer() - begin < a.hold_ticks) {}\n"
+    "        while (!a.hold->release && device_timer() - begin < a.hold_ticks) rest();\n"
     "    }\n"
     "    block_barrier();\n"
     "}\n"
