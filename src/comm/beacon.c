@@ -109,10 +109,19 @@ void aorta_beacon_close(struct aorta_beacon *beacon) {
     free(beacon);
 }
 
+/* The next slot that nobody writes to: somebody who was held up there may still go on. NULL: they are all taken. */
+static struct slot *claim(struct record *record) {
+    for (int i = 0; i < SLOTS; i++) {
+        struct slot *slot = &record->slots[atomic_fetch_add(&record->next, 1) % SLOTS];
+        uint32_t version = atomic_load(&slot->version);
+        if (version % 2 == 0 && atomic_compare_exchange_strong(&slot->version, &version, version + 1)) return slot;
+    }
+    return NULL;
+}
+
 void aorta_beacon_set(struct aorta_beacon *beacon, const char *text) {
-    if (!beacon) return;
-    struct slot *slot = &beacon->record->slots[atomic_fetch_add(&beacon->record->next, 1) % SLOTS];
-    atomic_fetch_add(&slot->version, 1);
+    struct slot *slot = beacon ? claim(beacon->record) : NULL;
+    if (!slot) return;
     slot->said_ns = aorta_clock_ns();
     size_t length = strnlen(text, AORTA_BEACON_TEXT - 1);
     memcpy(slot->text, text, length);
