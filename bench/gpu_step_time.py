@@ -2,6 +2,7 @@
 """Step time, overlap and memory of `aorta train` on GPUs beside PyTorch on the same model, in one visit.
 
     gpu_step_time.py [--aorta PROGRAM] [-n GPUS] [--steps 60] [--ways "fsdp, captured" ...] [--configs default large]
+        [--torch fsdp ddp]
 
 Medians over the steps after warm-up of rank 0; ratios are to PyTorch FSDP2 and DDP, the better of synchronised and
 pipelined steps each. Then what recording and tracing cost, what prefetch and overlap are worth, and whether the view by
@@ -86,11 +87,11 @@ def show(name, lines, others):
     return step
 
 
-def measure(program, name, gpus, steps, ways):
+def measure(program, name, gpus, steps, ways, modes):
     config = os.path.join(ROOT, "config", f"{name}.yaml")
     others = []
     print(f"{name}.yaml on {gpus} GPUs")
-    for mode in ("fsdp", "ddp"):
+    for mode in modes:
         side = torch_side(config, mode, gpus, 40)
         if side is None:
             continue
@@ -116,9 +117,11 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--ways", nargs="+", choices=[way[0] for way in WAYS], help="these only")
     parser.add_argument("--configs", nargs="+", default=["default", "large"])
+    parser.add_argument("--torch", nargs="*", choices=["fsdp", "ddp"], default=["fsdp", "ddp"], help="PyTorch's side")
     arguments = parser.parse_args()
     for name in arguments.configs:
-        measure(arguments.aorta, name, arguments.gpus, arguments.steps, arguments.ways)
+        measure(arguments.aorta, name, arguments.gpus, arguments.steps, arguments.ways,
+                arguments.torch)
 
 
 if __name__ == "__main__":
