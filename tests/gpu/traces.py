@@ -56,7 +56,7 @@ def figures_by_step(path):
     for event in trace["traceEvents"]:
         if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
             continue
-        start, duration = int(event["ts"] * 1000), int(event["dur"] * 1000)
+        start, duration = (int(event[key]) * 1000 + round(event[key] % 1 * 1000) for key in ("ts", "dur"))
         kinds = steps.setdefault(event["args"]["step"], {"compute": [], "comm": [], "memcpy": []})
         kinds[kind_of(event)].append((start, start + duration))
     figures = {}
