@@ -6,6 +6,8 @@
 
 /* Shares of an iteration from which on queueing, or what runs, is what limits. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
+/* What runs lasts so many times as long as an iteration that nothing stamps: its stamps are what is seen. */
+static const double too_slow = 1.2;
 static const size_t fewest_gaps = 10;
 /* A gap of this part of a kernel's time is no small thing beside it. */
 static const double by_gaps = 0.5;
@@ -74,6 +76,8 @@ static enum aorta_hwq_limit_by judge(const struct aorta_hwq_limit *limit, const 
     if (idle && host) return AORTA_HWQ_LIMIT_HOST_WORK;
     if (!gate && limit->queueing_share >= by_queueing && (marked || limit->busy_share < by_queueing))
         return AORTA_HWQ_LIMIT_LAUNCHES;
+    if (!gate && marked && limit->queueing_share > 0.5 && limit->busy_ms > too_slow * result->latency_ms.p50)
+        return AORTA_HWQ_LIMIT_UNKNOWN;
     if (idle) return AORTA_HWQ_LIMIT_WAITING;
     if (gaps->intra_samples >= fewest_gaps && gaps->intra_source && gaps->intra_source[0] == 'w' &&
         gaps->intra_gap_ms >= by_gaps * limit->kernel_ms)
@@ -89,7 +93,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
                                     .host_ms = 1e-6 * aorta_hwq_samples_median(&busy->host),
                                     .queueing_share = fmin(host.p50 / p50, 1.0),
                                     .at_once = aorta_hwq_samples_median(&busy->sum) / ran,
-                                    .kernel_ms = 1e-6 * aorta_hwq_samples_median(&busy->kernel)};
+                                    .kernel_ms = 1e-6 * aorta_summarise(busy->kernel.items, busy->kernel.count).mean};
     /* Of two passes: what only one of them shows is the stamps' doing, or chance. */
     limit.waiting_share =
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
@@ -137,6 +141,19 @@ static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_
         aorta_text_printf(out, "; launches and hand-overs cost at most %.1f%%", 100 * limit->waiting_share);
 }
 
+static void say_unknown(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                        struct aorta_text *out) {
+    if (isnan(limit->busy_share)) {
+        aorta_text_puts(out, "not known: no kernel was stamped");
+        return;
+    }
+    aorta_text_printf(
+        out,
+        "not known: the host queues for %.0f%% of an iteration, and with stamps around operations too slowly "
+        "to see the device's part (%.4g ms of work in an iteration of %.4g ms); --gate and --graph show it",
+        100 * limit->queueing_share, limit->busy_ms, result->latency_ms.p50);
+}
+
 void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
                           struct aorta_text *out) {
     switch (limit->by) {
@@ -156,18 +173,18 @@ void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aort
         say_waiting(limit, result, out);
         return;
     case AORTA_HWQ_LIMIT_GAPS:
-        aorta_text_printf(
-            out,
-            "gaps within streams: %.3f us behind each kernel of %.3f us (medians); %.1f of %d streams run "
-            "at a time",
-            1e3 * result->switch_latency.intra_gap_ms, 1e3 * limit->kernel_ms, limit->at_once, result->stream_count);
+        aorta_text_printf(out,
+                          "gaps within streams: %.3f us behind each kernel of %.3f us; %.1f of %d streams run "
+                          "at a time",
+                          1e3 * result->switch_latency.intra_gap_ms, 1e3 * limit->kernel_ms, limit->at_once,
+                          result->stream_count);
         return;
     case AORTA_HWQ_LIMIT_KERNELS:
         say_kernels(limit, result, out);
         return;
     case AORTA_HWQ_LIMIT_UNKNOWN:
     default:
-        aorta_text_puts(out, "not known: no kernel was stamped");
+        say_unknown(limit, result, out);
         return;
     }
 }
@@ -220,7 +237,7 @@ void aorta_hwq_limit_json(const struct aorta_hwq_limit *limit, const struct aort
     aorta_json_key_double(json, "waiting_share", limit->waiting_share);
     aorta_json_key_double(json, "host_queueing_share", limit->queueing_share);
     aorta_json_key_double(json, "streams_at_once", limit->at_once);
-    aorta_json_key_double(json, "kernel_p50_ms", limit->kernel_ms);
+    aorta_json_key_double(json, "kernel_mean_ms", limit->kernel_ms);
     aorta_json_object_end(json);
     aorta_text_free(&text);
 }

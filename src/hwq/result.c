@@ -59,6 +59,12 @@ aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *f
     return NULL;
 }
 
+int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most) {
+    const double fit = ms / result->latency_ms.p50;
+    if (!(fit < (double)most)) return most;
+    return fit > 3.0 ? (int64_t)fit : 3;
+}
+
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name) {
     for (size_t i = 0; i < result->figure_count; i++)
         if (!strcmp(result->figures[i].name, name)) return &result->figures[i];

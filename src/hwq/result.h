@@ -41,7 +41,7 @@ struct aorta_hwq_switch {
 
 /* What an iteration's time goes into (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
 enum aorta_hwq_limit_by {
-    AORTA_HWQ_LIMIT_UNKNOWN,
+    AORTA_HWQ_LIMIT_UNKNOWN,   /* nothing was stamped, or stamps slow the host down too much */
     AORTA_HWQ_LIMIT_HOST_WORK, /* the device waits for calls of the host */
     AORTA_HWQ_LIMIT_LAUNCHES,  /* the host queues for as long as an iteration lasts */
     AORTA_HWQ_LIMIT_WAITING,   /* nothing runs for another reason */
@@ -113,6 +113,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *res
 /* Adds a sentence of 500 characters at most on what the figures mean, for terminal and file. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...)
     AORTA_PRINTF(2, 3);
+/* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. */
+int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
 /* The three take the value as it is to stand in the JSON. */

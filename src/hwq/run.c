@@ -13,7 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { STAMPED_ITERATIONS = 20 }; /* at most: each is waited for and read */
+/* At most: each is waited for and read. Of long ones fewer, of which three at least. */
+enum { STAMPED_ITERATIONS = 20, STAMPED_MS = 4000 };
 
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync) {
     static const char *const names[] = {"per_iteration", "end_only", "none"};
@@ -196,7 +197,8 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
     struct seen seen = {.book = run->book};
     for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, run->workload, s);
     stamped.tell = NULL;
-    if (stamped.iterations > STAMPED_ITERATIONS) stamped.iterations = STAMPED_ITERATIONS;
+    stamped.iterations = aorta_hwq_result_iterations(result, STAMPED_MS, STAMPED_ITERATIONS);
+    if (stamped.iterations > plan->iterations) stamped.iterations = plan->iterations;
     aorta_status status = aorta_hwq_pass_stamp(hwq, &stamped, see, &seen);
     if (!status) {
         aorta_status failed = aorta_hwq_probe_run(hwq, priorities, run->book, &probe);

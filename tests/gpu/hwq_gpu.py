@@ -38,7 +38,7 @@ COMPARED = {
     "tiny_kernel_stress": (["--streams", "8", "--graph", "--iterations", "100"], ["--chains", "110"]),
     "hetero_kernels": (["--streams", "8", "--gate", "--iterations", "30"], ["--size", "4232"]),  # (4232 / 4096)³ = 1.103
 }
-ITERATIONS = {"zero_offload": 5, "large_gemm_only": 8, "activation_ckpt": 12, "tiny_kernel_stress": 50,
+ITERATIONS = {"zero_offload": 5, "comms_compute_overlap": 8, "large_gemm_only": 8, "activation_ckpt": 12, "tiny_kernel_stress": 50,
               "graph_subgraphs": 50, "grad_accum": 50, "rag_pipeline": 50}
 # p50 in ms on 8 streams of the original toolkit (Python), on an H100 on another day.
 ORIGINAL = {"hetero_kernels": 10.8, "moe": 6.4, "fsdp_tp": 9.1, "continuous_batch": 4.7, "speculative_decode": 12.2,
@@ -331,8 +331,8 @@ def show_run(visit, found, replayed):
     if switch["estimated_switch_overhead_ms"] is None or not switch["inter_stream_samples"] or \
             not switch["intra_stream_samples"]:
         visit.fail(f"{name} on {streams} streams lacks a switch figure: {switch['reason']}")
-    if original and best > original and not visit.options.small:
-        visit.fail(f"{name} on 8 streams: p50 {best:.3f} ms, the original's {original} ms")
+    if original and best > 1.01 * original and not visit.options.small:
+        visit.fail(f"{name} on 8 streams: p50 {best:.3f} ms, the original's {original} ms (1% is the difference of days)")
 
 
 def run_workload(visit, workload, streams, more):

@@ -112,12 +112,29 @@ static void test_the_host(void **state) {
 
     /* Launches of marks belong to what they mark: where the host is late it seems to last. */
     for (int marked = 0; marked < 2; marked++) {
+        const struct aorta_hwq_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
+        open_plant(&plant, 0.100, 0.070, 2);
+        add(&plant, &slow_one, 1);
+        if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "(0.13 ms of work in an iteration of 0.1 ms)");
+        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "100% of"); /* behind a gate */
+        close_plant(&plant);
         const struct aorta_hwq_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
         open_plant(&plant, 0.100, 0.099, 2);
         add(&plant, &long_one, 1);
         check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS, "100% of");
         close_plant(&plant);
     }
+}
+
+static void test_long_iterations_are_fewer(void **state) {
+    struct aorta_hwq_result result = {.latency_ms = {.p50 = 10.0}};
+    (void)state;
+    assert_int_equal(aorta_hwq_result_iterations(&result, 2000, 20), 20);
+    assert_int_equal(aorta_hwq_result_iterations(&result, 100, 20), 10);
+    result.latency_ms.p50 = 853.0;
+    assert_int_equal(aorta_hwq_result_iterations(&result, 2000, 20), 3);
+    result.latency_ms.p50 = NAN;
+    assert_int_equal(aorta_hwq_result_iterations(&result, 2000, 20), 20);
 }
 
 static void test_drift(void **state) {
@@ -152,7 +169,7 @@ static void test_gaps(void **state) {
     add(&plant, items, 4);
     plant.result.switch_latency =
         (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us behind each kernel of 10.000 us (medians); 1.1 of 2");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us behind each kernel of 10.000 us; 1.1 of 2");
     plant.result.switch_latency.intra_source = "probe";
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "100% of an iteration");
     close_plant(&plant);
@@ -178,7 +195,7 @@ int main(void) {
         cmocka_unit_test(test_kernels), cmocka_unit_test(test_gaps_of_one_pass_alone_do_not_count),
         cmocka_unit_test(test_waiting), cmocka_unit_test(test_the_host),
         cmocka_unit_test(test_gaps),    cmocka_unit_test(test_nothing_was_stamped),
-        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_drift),   cmocka_unit_test(test_long_iterations_are_fewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SIDE_ITERATIONS = 10 };
+enum { SIDE_ITERATIONS = 10, SIDE_MS = 2000 }; /* of one side, at most */
 
 struct sides { /* ns */
     struct aorta_hwq_samples compute, comms, total, product;
@@ -62,10 +62,9 @@ struct side_times { /* ms, medians; NaN: that side is not there */
     double collective[AORTA_HWQ_MOST_GROUPS]; /* one, of each group */
 };
 
-static aorta_status measure(struct aorta_hwq *hwq, struct overlap_state *state, bool compute, bool comms,
-                            struct side_times *times) {
-    const struct aorta_hwq_plan plan = {
-        .iterations = SIDE_ITERATIONS, .iterate = aorta_hwq_overlap_iterate, .state = state};
+static aorta_status measure(struct aorta_hwq *hwq, struct overlap_state *state, int64_t iterations, bool compute,
+                            bool comms, struct side_times *times) {
+    const struct aorta_hwq_plan plan = {.iterations = iterations, .iterate = aorta_hwq_overlap_iterate, .state = state};
     struct sides sides = {.groups = state->group_count};
     const bool kept_compute = state->compute, kept_comms = state->comms;
     state->compute = compute;
@@ -198,15 +197,16 @@ aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *opaque, struc
     struct overlap_state *state = opaque;
     const struct overlap_options *o = hwq->options;
     struct side_times compute = {0}, comms = {0}, both;
-    if (state->compute) AORTA_TRY(measure(hwq, state, true, false, &compute));
-    if (state->comms) AORTA_TRY(measure(hwq, state, false, true, &comms));
+    const int64_t iterations = aorta_hwq_result_iterations(result, SIDE_MS, SIDE_ITERATIONS);
+    if (state->compute) AORTA_TRY(measure(hwq, state, iterations, true, false, &compute));
+    if (state->comms) AORTA_TRY(measure(hwq, state, iterations, false, true, &comms));
     if (state->comms) AORTA_TRY(say_bandwidth(hwq, state, "alone", &comms, result));
     if (o->mode == OVERLAP_COMMS_ONLY) {
         result->throughput_unit = "GB/s";
         result->throughput = state->group_count ? carried(hwq, state, &comms) : NAN;
     }
     if (o->mode != OVERLAP_BOTH || !state->group_count) return NULL;
-    AORTA_TRY(measure(hwq, state, true, true, &both));
+    AORTA_TRY(measure(hwq, state, iterations, true, true, &both));
     AORTA_TRY(say_bandwidth(hwq, state, "together", &both, result));
     AORTA_TRY(say_contention(state, &compute, &both, result));
     return say_overlap(&compute, &comms, &both, result);
