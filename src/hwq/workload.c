@@ -42,9 +42,9 @@ static size_t distance_of(const char *word, const char *name) {
 
 /* However far off the word is: there are few names, and one of them is meant. */
 static aorta_status unknown(const char *word) {
-    const char *nearest = aorta_hwq_workloads[0]->name;
-    size_t least = distance_of(word, nearest);
-    for (size_t i = 1; aorta_hwq_workloads[i]; i++) {
+    const char *nearest = "";
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const size_t distance = distance_of(word, aorta_hwq_workloads[i]->name);
         if (distance >= least) continue;
         least = distance;

@@ -206,7 +206,7 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
     slot->range_count++;
     *range = (int)at;
     if (slot->ranges[at].witnessed) return aorta_timestamp_aside(stream, stamp_of(slot, at, STAMP_START));
-    if (!slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
+    if (!room || !slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
     AORTA_TRY(aorta_timestamp(stream, stamp_of(slot, at, STAMP_START)));
     return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;

@@ -237,7 +237,7 @@ static aorta_status finish(struct aorta_stream *base, struct aorta_graph **graph
     if (!status && footprint) {
         status = aorta_gpu_graph_footprint(gpu_device(base->device), handle, footprint);
         api_of(stream)->graph_destroy(handle);
-    } else if (!status) {
+    } else if (!status && graph) {
         status = make_graph(capture, handle, graph);
     }
     close_capture(capture);

@@ -102,12 +102,12 @@ static aorta_status take_mark(struct gpu_device *device, struct gpu_mark **taken
     pthread_mutex_lock(&pool->lock);
     if (!pool->free) collect(device);
     aorta_status status = pool->free ? NULL : add_chunk(device);
-    struct gpu_mark *mark = pool->free;
-    if (!status && !mark->handle) {
+    struct gpu_mark *mark = status ? NULL : pool->free;
+    if (mark && !mark->handle) {
         int result = device->driver.api.event_create(&mark->handle, GPU_EVENT_NO_TIMING);
         if (result) status = aorta_gpu_error(device, result, "event");
     }
-    if (!status) {
+    if (mark && !status) {
         pool->free = mark->next;
         mark->next = NULL;
         *taken = mark;

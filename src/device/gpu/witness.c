@@ -67,7 +67,7 @@ static aorta_status check_captured(const struct gpu_stream *stream) {
 static aorta_status watch(struct gpu_stream *stream, int64_t *begin, int64_t *end) {
     struct gpu_device *device = device_of(stream);
     struct gpu_stamp_args args = {.clock = device->clock.page, .slots = {begin, end}};
-    struct kernels last;
+    struct kernels last = {0};
     struct gpu_aside *aside;
     AORTA_TRY(aorta_gpu_make_current(&device->base));
     AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
