@@ -18,6 +18,8 @@ enum aorta_flow {
     AORTA_FLOW_COUNT
 };
 
+enum { AORTA_INPUT_STREAMS = 4 };
+
 struct aorta_train_context {
     const struct aorta_train_options *options; /* borrowed */
     const struct aorta_log *log;               /* borrowed */
@@ -28,9 +30,9 @@ struct aorta_train_context {
     int own_stream_count;
     struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
     enum aorta_role flows[AORTA_FLOW_COUNT];
-    struct aorta_stream *input; /* copies of input beside replayed steps; NULL: on their role's stream */
-    struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
-    struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
+    struct aorta_stream *input[AORTA_INPUT_STREAMS]; /* for copies of input beside replayed steps; or NULL */
+    struct aorta_comm *world;                        /* all ranks: broadcasts, all-reduces of gradients */
+    struct aorta_comm *control;                      /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
     struct aorta_rooms *rooms; /* NULL: ranges of collectives begin when their stream comes to them */
     struct aorta_model *model;

@@ -26,10 +26,11 @@ enum { SLOTS = 2 }; /* steps in flight */
 struct flight {
     void *input; /* device memory */
     struct aorta_event *input_ready, *done;
-    struct aorta_step_result *result; /* pinned */
-    float *stop;                      /* pinned: this rank was asked to stop */
-    struct aorta_graph *graph;        /* compile.enabled: the captured step */
-    int64_t begun_ns;                 /* host time */
+    struct aorta_event *input_parts[AORTA_INPUT_STREAMS]; /* where the input comes in parts: each on its stream */
+    struct aorta_step_result *result;                     /* pinned */
+    float *stop;                                          /* pinned: this rank was asked to stop */
+    struct aorta_graph *graph;                            /* compile.enabled: the captured step */
+    int64_t begun_ns;                                     /* host time */
     double data_wait_ms;
     bool watched; /* the tracer ran */
 };
@@ -78,6 +79,8 @@ static aorta_status make_flight(struct trainer *t, struct flight *flight) {
     void *memory;
     AORTA_TRY(aorta_device_alloc(device, t->layout.bytes, "input batch", &flight->input));
     AORTA_TRY(aorta_event_create_untimed(device, &flight->input_ready));
+    for (int i = 0; i < AORTA_INPUT_STREAMS && t->context.input[i]; i++)
+        AORTA_TRY(aorta_event_create_untimed(device, &flight->input_parts[i]));
     AORTA_TRY(aorta_event_create(device, &flight->done));
     AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->result, "step result", &memory));
     flight->result = memory;
@@ -92,6 +95,8 @@ static void end_flight(struct trainer *t, struct flight *flight) {
     if (flight->graph) aorta_graph_destroy(flight->graph);
     if (flight->done) aorta_event_destroy(flight->done);
     if (flight->input_ready) aorta_event_destroy(flight->input_ready);
+    for (int i = 0; i < AORTA_INPUT_STREAMS; i++)
+        if (flight->input_parts[i]) aorta_event_destroy(flight->input_parts[i]);
     aorta_pinned_free(device, flight->stop);
     aorta_pinned_free(device, flight->result);
     aorta_device_free(device, flight->input);
@@ -213,7 +218,8 @@ static aorta_status tear_down(struct trainer *t) {
     for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
-    if (t->context.input) aorta_status_free(aorta_stream_synchronize(t->context.input));
+    for (int i = 0; i < AORTA_INPUT_STREAMS; i++)
+        if (t->context.input[i]) aorta_status_free(aorta_stream_synchronize(t->context.input[i]));
     aorta_loader_destroy(t->loader);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
@@ -227,6 +233,18 @@ static aorta_status tear_down(struct trainer *t) {
 }
 
 /* ---- input ---- */
+
+/* One of `count` parts of the input, on its stream, once the step that used this memory before has ended. */
+static aorta_status copy_part(struct trainer *t, struct flight *flight, const char *host, int part, int count) {
+    const size_t most = ((t->layout.bytes + (size_t)count - 1) / (size_t)count + 255) / 256 * 256;
+    const size_t from = (size_t)part * most, left = from < t->layout.bytes ? t->layout.bytes - from : 0;
+    struct aorta_stream *stream = count > 1 ? t->context.input[part] : aorta_train_input_stream(&t->context);
+    if (part > 0 && t->input_queued >= SLOTS) AORTA_TRY(aorta_stream_wait(stream, flight->done));
+    if (left) AORTA_TRY(aorta_copy(stream, (char *)flight->input + from, host + from, left < most ? left : most));
+    if (part == 0) return NULL;
+    AORTA_TRY(aorta_event_record(flight->input_parts[part], stream));
+    return aorta_stream_wait(aorta_train_input_stream(&t->context), flight->input_parts[part]);
+}
 
 /* Queues the copy of the next step's input to the device. Waits for the data loader if need be. */
 static aorta_status queue_input(struct trainer *t) {
@@ -247,7 +265,8 @@ static aorta_status queue_input(struct trainer *t) {
                                           .bytes = (int64_t)t->layout.bytes};
     int range;
     AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
-    AORTA_TRY(aorta_copy(stream, flight->input, host, t->layout.bytes));
+    const int parts = c->input[0] ? AORTA_INPUT_STREAMS : 1;
+    for (int i = 0; i < parts; i++) AORTA_TRY(copy_part(t, flight, host, i, parts));
     AORTA_TRY(aorta_range_end(c->recorder, stream, range));
     t->input_queued++;
     return aorta_event_record(flight->input_ready, stream);
