@@ -3,7 +3,6 @@
 #include "device/gpu.h"
 #include "train/rooms.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,21 +67,6 @@ static enum aorta_priority priority_of(const struct aorta_train_options *options
     return highest;
 }
 
-/* A graph's branches take hardware queues that the driver chooses for them. A copy queued beside a replay whose stream
- * has got one of these starts when the branch has come to its end, late in the step, and ends later than it. So the
- * copy is cut: of several streams few share a queue with a branch. */
-static aorta_status open_input_streams(struct aorta_train_context *context) {
-    const struct aorta_compile_options *compile = &context->options->compile;
-    bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
-    if (!replayed || aorta_device_get_info(context->device)->kind == AORTA_DEVICE_CPU) return NULL;
-    for (int i = 0; i < AORTA_INPUT_STREAMS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "input %d", i);
-        AORTA_TRY(aorta_stream_create(context->device, name, AORTA_PRIORITY_LOW, &context->input[i]));
-    }
-    return NULL;
-}
-
 static aorta_status open_streams(struct aorta_train_context *context) {
     const struct aorta_streams_options *options = &context->options->streams;
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
@@ -94,7 +78,6 @@ static aorta_status open_streams(struct aorta_train_context *context) {
         }
         context->streams[role] = context->own_streams[number];
     }
-    AORTA_TRY(open_input_streams(context));
     /* Ranks that share the processors of a host have different ones. */
     AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,
                                                 context->ranks.local_rank),
@@ -194,7 +177,6 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 void aorta_train_context_close(struct aorta_train_context *context) {
     aorta_rooms_destroy(context->rooms);
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
-    for (int i = 0; i < AORTA_INPUT_STREAMS; i++) aorta_stream_destroy(context->input[i]);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
     if (context->device) aorta_device_free(context->device, context->state);
@@ -210,10 +192,6 @@ struct aorta_stream *aorta_train_compute(const struct aorta_train_context *conte
 
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow) {
     return context->streams[context->flows[flow]];
-}
-
-struct aorta_stream *aorta_train_input_stream(const struct aorta_train_context *context) {
-    return context->input[0] ? context->input[0] : aorta_train_stream(context, AORTA_FLOW_PREFETCH);
 }
 
 aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {

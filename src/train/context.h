@@ -18,8 +18,6 @@ enum aorta_flow {
     AORTA_FLOW_COUNT
 };
 
-enum { AORTA_INPUT_STREAMS = 4 };
-
 struct aorta_train_context {
     const struct aorta_train_options *options; /* borrowed */
     const struct aorta_log *log;               /* borrowed */
@@ -30,9 +28,8 @@ struct aorta_train_context {
     int own_stream_count;
     struct aorta_stream *streams[AORTA_ROLE_COUNT]; /* by role; roles may share one */
     enum aorta_role flows[AORTA_FLOW_COUNT];
-    struct aorta_stream *input[AORTA_INPUT_STREAMS]; /* for copies of input beside replayed steps; or NULL */
-    struct aorta_comm *world;                        /* all ranks: broadcasts, all-reduces of gradients */
-    struct aorta_comm *control;                      /* all ranks, its own communicator: norm and stop flag */
+    struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
+    struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
     struct aorta_rooms *rooms; /* NULL: ranges of collectives begin when their stream comes to them */
     struct aorta_model *model;
@@ -52,7 +49,6 @@ AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train
 
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
-struct aorta_stream *aorta_train_input_stream(const struct aorta_train_context *context);
 
 /* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
  * they are the same. */

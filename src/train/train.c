@@ -8,6 +8,7 @@
 #include "profile/kernel_lines.h"
 #include "profile/metrics.h"
 #include "train/data.h"
+#include "train/input.h"
 #include "train/readings.h"
 #include "train/step.h"
 #include "train/tracing.h"
@@ -20,17 +21,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 2 }; /* steps in flight */
+enum { SLOTS = AORTA_INPUT_SLOTS }; /* steps in flight */
 
 /* One step in flight. */
 struct flight {
-    void *input; /* device memory */
-    struct aorta_event *input_ready, *done;
-    struct aorta_event *input_parts[AORTA_INPUT_STREAMS]; /* where the input comes in parts: each on its stream */
-    struct aorta_step_result *result;                     /* pinned */
-    float *stop;                                          /* pinned: this rank was asked to stop */
-    struct aorta_graph *graph;                            /* compile.enabled: the captured step */
-    int64_t begun_ns;                                     /* host time */
+    const void *input; /* on the device; borrowed */
+    struct aorta_event *done;
+    struct aorta_step_result *result; /* pinned */
+    float *stop;                      /* pinned: this rank was asked to stop */
+    struct aorta_graph *graph;        /* compile.enabled: the captured step */
+    int64_t begun_ns;                 /* host time */
     double data_wait_ms;
     bool watched; /* the tracer ran */
 };
@@ -41,8 +41,7 @@ struct trainer {
     struct aorta_strategy *strategy;
     struct aorta_step *step;
     struct aorta_dataset *dataset;
-    struct aorta_loader *loader;
-    struct aorta_batch_layout layout;
+    struct aorta_input *input;
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
     struct aorta_readings readings;
@@ -51,8 +50,8 @@ struct trainer {
     struct aorta_step_traces *traces; /* profiling.enabled; else NULL */
     struct aorta_progress progress;
     struct flight flights[SLOTS];
+    struct aorta_event *done[SLOTS]; /* theirs */
     int64_t total_steps;
-    int64_t input_queued; /* steps whose input has been queued */
     int64_t queued;       /* steps that have been queued whole */
     int64_t collected;    /* steps whose line has been written */
     int64_t last_done_ns; /* device time at which the step collected last was done */
@@ -77,10 +76,6 @@ static struct flight *flight_of(struct trainer *t, int64_t step) {
 static aorta_status make_flight(struct trainer *t, struct flight *flight) {
     struct aorta_device *device = t->context.device;
     void *memory;
-    AORTA_TRY(aorta_device_alloc(device, t->layout.bytes, "input batch", &flight->input));
-    AORTA_TRY(aorta_event_create_untimed(device, &flight->input_ready));
-    for (int i = 0; i < AORTA_INPUT_STREAMS && t->context.input[i]; i++)
-        AORTA_TRY(aorta_event_create_untimed(device, &flight->input_parts[i]));
     AORTA_TRY(aorta_event_create(device, &flight->done));
     AORTA_TRY(aorta_pinned_alloc(device, sizeof *flight->result, "step result", &memory));
     flight->result = memory;
@@ -94,12 +89,8 @@ static void end_flight(struct trainer *t, struct flight *flight) {
     struct aorta_device *device = t->context.device;
     if (flight->graph) aorta_graph_destroy(flight->graph);
     if (flight->done) aorta_event_destroy(flight->done);
-    if (flight->input_ready) aorta_event_destroy(flight->input_ready);
-    for (int i = 0; i < AORTA_INPUT_STREAMS; i++)
-        if (flight->input_parts[i]) aorta_event_destroy(flight->input_parts[i]);
     aorta_pinned_free(device, flight->stop);
     aorta_pinned_free(device, flight->result);
-    aorta_device_free(device, flight->input);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -188,15 +179,18 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_enable(t->context.recorder, t->run->record);
     aorta_recorder_wait_for_ends(t->context.recorder, o->profiling.ends_inline);
-    t->layout = aorta_batch_layout(o);
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, rank, world, &t->dataset));
     t->total_steps = aorta_dataset_steps_per_epoch(t->dataset) * o->training.epochs;
     if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
-    AORTA_TRY(aorta_loader_create(t->context.device, o, t->dataset, t->total_steps, &t->loader));
-    for (int i = 0; i < SLOTS; i++) AORTA_TRY(make_flight(t, &t->flights[i]));
+    for (int i = 0; i < SLOTS; i++) {
+        AORTA_TRY(make_flight(t, &t->flights[i]));
+        t->done[i] = t->flights[i].done;
+    }
+    AORTA_TRY(aorta_input_create(&t->context, t->dataset, t->total_steps, t->done, &t->input));
+    for (int i = 0; i < SLOTS; i++) t->flights[i].input = aorta_input_memory(t->input, i);
     return open_output(t);
 }
 
@@ -214,13 +208,10 @@ static aorta_status close_output(struct trainer *t) {
 
 static aorta_status tear_down(struct trainer *t) {
     aorta_status status = close_output(t);
-    /* Streams may still hold copies out of the loader's buffers. */
     for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
-    for (int i = 0; i < AORTA_INPUT_STREAMS; i++)
-        if (t->context.input[i]) aorta_status_free(aorta_stream_synchronize(t->context.input[i]));
-    aorta_loader_destroy(t->loader);
+    aorta_input_destroy(t->input);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
         for (int i = 0; i < SLOTS; i++) end_flight(t, &t->flights[i]);
@@ -234,69 +225,30 @@ static aorta_status tear_down(struct trainer *t) {
 
 /* ---- input ---- */
 
-/* One of `count` parts of the input, on its stream, once the step that used this memory before has ended. */
-static aorta_status copy_part(struct trainer *t, struct flight *flight, const char *host, int part, int count) {
-    const size_t most = ((t->layout.bytes + (size_t)count - 1) / (size_t)count + 255) / 256 * 256;
-    const size_t from = (size_t)part * most, left = from < t->layout.bytes ? t->layout.bytes - from : 0;
-    struct aorta_stream *stream = count > 1 ? t->context.input[part] : aorta_train_input_stream(&t->context);
-    if (part > 0 && t->input_queued >= SLOTS) AORTA_TRY(aorta_stream_wait(stream, flight->done));
-    if (left) AORTA_TRY(aorta_copy(stream, (char *)flight->input + from, host + from, left < most ? left : most));
-    if (part == 0) return NULL;
-    AORTA_TRY(aorta_event_record(flight->input_parts[part], stream));
-    return aorta_stream_wait(aorta_train_input_stream(&t->context), flight->input_parts[part]);
-}
-
-/* Queues the copy of the next step's input to the device. Waits for the data loader if need be. */
-static aorta_status queue_input(struct trainer *t) {
-    const struct aorta_train_context *c = &t->context;
-    struct flight *flight = flight_of(t, t->input_queued);
-    struct aorta_stream *stream = aorta_train_input_stream(c);
-    const void *host;
-    AORTA_TRY(aorta_loader_next(t->loader, &host));
-    if (aorta_dump_wanted(options_of(t), t->input_queued))
-        AORTA_TRY(aorta_dump_batch(c, &t->layout, host, t->input_queued));
-    /* The step that used this memory before must have ended. */
-    if (t->input_queued >= SLOTS) AORTA_TRY(aorta_stream_wait(stream, flight->done));
-    const struct aorta_range_info info = {.tag = "input",
-                                          .function = "prefetch",
-                                          .role = c->flows[AORTA_FLOW_PREFETCH],
-                                          .kind = AORTA_RANGE_COPY,
-                                          .layer = -1,
-                                          .bytes = (int64_t)t->layout.bytes};
-    int range;
-    AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
-    const int parts = c->input[0] ? AORTA_INPUT_STREAMS : 1;
-    for (int i = 0; i < parts; i++) AORTA_TRY(copy_part(t, flight, host, i, parts));
-    AORTA_TRY(aorta_range_end(c->recorder, stream, range));
-    t->input_queued++;
-    return aorta_event_record(flight->input_ready, stream);
-}
-
 /* In the middle of a step: the next input, if it is there already. */
 static aorta_status prefetch_input(void *user) {
     struct trainer *t = user;
-    bool more = t->input_queued < t->total_steps && !t->stopping;
-    return more && aorta_loader_ready(t->loader) ? queue_input(t) : NULL;
+    return t->stopping ? NULL : aorta_input_prefetch(t->input);
 }
 
 /* At the start of step `step`: its input, waited for and counted if it was not prefetched. */
 static aorta_status ensure_input(struct trainer *t, int64_t step) {
     struct flight *flight = flight_of(t, step);
     flight->data_wait_ms = 0;
-    if (t->input_queued <= step) {
+    if (aorta_input_queued(t->input) <= step) {
         int64_t start = aorta_clock_ns();
-        AORTA_TRY(queue_input(t));
+        AORTA_TRY(aorta_input_queue(t->input));
         int64_t end = aorta_clock_ns();
         AORTA_TRY(aorta_recorder_host(t->context.recorder, AORTA_HOST_DATA_WAIT, start, end));
         flight->data_wait_ms = (double)(end - start) / 1e6;
     }
-    return aorta_stream_wait(aorta_train_compute(&t->context), flight->input_ready);
+    return aorta_input_wait(t->input, step, aorta_train_compute(&t->context));
 }
 
 /* ---- one step ---- */
 
 static aorta_status queue_eagerly(struct trainer *t, struct flight *flight, const struct aorta_step_hook *hook) {
-    AORTA_TRY(aorta_step_gradients(t->step, &t->layout, flight->input, hook));
+    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, hook));
     return aorta_step_optimize(t->step, flight->stop, flight->result);
 }
 
@@ -304,7 +256,7 @@ static aorta_status queue_eagerly(struct trainer *t, struct flight *flight, cons
 static aorta_status queue_with_dump(struct trainer *t, struct flight *flight, int64_t step) {
     AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(&t->context)));
     AORTA_TRY(aorta_dump_parameters(&t->context, t->strategy, step));
-    AORTA_TRY(aorta_step_gradients(t->step, &t->layout, flight->input, NULL));
+    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, NULL));
     AORTA_TRY(aorta_stream_synchronize(aorta_train_stream(&t->context, AORTA_FLOW_OPTIMIZER)));
     AORTA_TRY(aorta_dump_gradients(&t->context, t->strategy, step));
     AORTA_TRY(aorta_step_optimize(t->step, flight->stop, flight->result));
@@ -362,8 +314,8 @@ static aorta_status launch_graph(struct trainer *t, struct flight *flight, int64
     struct aorta_stream *compute = aorta_train_compute(&t->context);
     AORTA_TRY(aorta_graph_launch(flight->graph, compute));
     AORTA_TRY(prefetch_input(t));
-    bool prefetched = t->input_queued > step + 1;
-    return prefetched ? aorta_stream_wait(compute, flight_of(t, step + 1)->input_ready) : NULL;
+    bool prefetched = aorta_input_queued(t->input) > step + 1;
+    return prefetched ? aorta_input_wait(t->input, step + 1, compute) : NULL;
 }
 
 static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
@@ -484,7 +436,7 @@ static aorta_status collect(struct trainer *t) {
     double step_ms;
     AORTA_TRY(aorta_annotate(aorta_event_synchronize(flight->done), "step %lld", (long long)step));
     AORTA_TRY(step_time(t, flight, &step_ms));
-    aorta_loader_release(t->loader);
+    aorta_input_release(t->input);
     AORTA_TRY(write_line(t, step, step_ms));
     tell(t, step, step_ms);
     if (flight->result->stop > 0) t->stopping = true;
@@ -538,7 +490,7 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
 /* The device is idle then, and what it did has been fetched. */
 static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(collect(t));
-    AORTA_TRY(aorta_stream_synchronize(aorta_train_input_stream(&t->context)));
+    AORTA_TRY(aorta_input_synchronize(t->input));
     AORTA_TRY(aorta_tracer_flush(t->tracer, true));
     t->watching = false;
     return aorta_tracer_stop(t->tracer);

@@ -1,0 +1,182 @@
+#include "train/input.h"
+
+#include "train/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STREAMS = 4 };
+
+struct slot {
+    void *memory; /* on the device */
+    struct aorta_event *ready;
+    struct aorta_event *parts[STREAMS]; /* of the streams but the first; NULL: the copy is one */
+};
+
+struct aorta_input {
+    const struct aorta_train_context *context;
+    struct aorta_loader *loader;
+    struct aorta_batch_layout layout;
+    struct aorta_event *const *done;
+    int64_t steps, queued;
+    struct aorta_stream *streams[STREAMS]; /* NULL: copies run on their role's stream */
+    struct slot slots[AORTA_INPUT_SLOTS];
+};
+
+/* ---- life ---- */
+
+/* A graph's branches take hardware queues that the driver chooses for them. A copy queued beside a replay whose stream
+ * has got one of these starts when the branch has come to its end, late in the step, and ends later than it. So the
+ * copy is cut: of several streams few share a queue with a branch. */
+static aorta_status open_streams(struct aorta_input *input) {
+    const struct aorta_compile_options *compile = &input->context->options->compile;
+    bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    if (!replayed || aorta_device_get_info(input->context->device)->kind == AORTA_DEVICE_CPU) return NULL;
+    for (int i = 0; i < STREAMS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "input %d", i);
+        AORTA_TRY(aorta_stream_create(input->context->device, name, AORTA_PRIORITY_LOW, &input->streams[i]));
+    }
+    return NULL;
+}
+
+static aorta_status make_slot(const struct aorta_input *input, struct slot *slot) {
+    struct aorta_device *device = input->context->device;
+    AORTA_TRY(aorta_device_alloc(device, input->layout.bytes, "input batch", &slot->memory));
+    AORTA_TRY(aorta_event_create_untimed(device, &slot->ready));
+    for (int i = 1; i < STREAMS && input->streams[i]; i++)
+        AORTA_TRY(aorta_event_create_untimed(device, &slot->parts[i]));
+    return NULL;
+}
+
+static aorta_status build(struct aorta_input *input, const struct aorta_dataset *dataset) {
+    const struct aorta_train_context *c = input->context;
+    AORTA_TRY(aorta_loader_create(c->device, c->options, dataset, input->steps, &input->loader));
+    AORTA_TRY(open_streams(input));
+    for (int i = 0; i < AORTA_INPUT_SLOTS; i++) AORTA_TRY(make_slot(input, &input->slots[i]));
+    return NULL;
+}
+
+aorta_status aorta_input_create(const struct aorta_train_context *context, const struct aorta_dataset *dataset,
+                                int64_t steps, struct aorta_event *const done[AORTA_INPUT_SLOTS],
+                                struct aorta_input **out) {
+    *out = NULL;
+    struct aorta_input *input = calloc(1, sizeof *input);
+    if (!input) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the input of steps");
+    input->context = context, input->done = done, input->steps = steps;
+    input->layout = aorta_batch_layout(context->options);
+    aorta_status status = build(input, dataset);
+    if (status)
+        aorta_input_destroy(input);
+    else
+        *out = input;
+    return status;
+}
+
+static struct aorta_stream *first_stream(const struct aorta_input *input) {
+    return input->streams[0] ? input->streams[0] : aorta_train_stream(input->context, AORTA_FLOW_PREFETCH);
+}
+
+aorta_status aorta_input_synchronize(struct aorta_input *input) {
+    aorta_status status = aorta_stream_synchronize(first_stream(input));
+    for (int i = 1; i < STREAMS && input->streams[i]; i++)
+        status = aorta_status_join(status, aorta_stream_synchronize(input->streams[i]));
+    return status;
+}
+
+static void end_slot(struct aorta_device *device, struct slot *slot) {
+    if (slot->ready) aorta_event_destroy(slot->ready);
+    for (int i = 1; i < STREAMS; i++)
+        if (slot->parts[i]) aorta_event_destroy(slot->parts[i]);
+    aorta_device_free(device, slot->memory);
+}
+
+void aorta_input_destroy(struct aorta_input *input) {
+    if (!input) return;
+    aorta_status_free(aorta_input_synchronize(input)); /* a failure was told when it happened */
+    aorta_loader_destroy(input->loader);
+    for (int i = 0; i < AORTA_INPUT_SLOTS; i++) end_slot(input->context->device, &input->slots[i]);
+    for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(input->streams[i]);
+    free(input);
+}
+
+/* ---- copies ---- */
+
+static struct slot *slot_of(const struct aorta_input *input, int64_t step) {
+    return (struct slot *)&input->slots[step % AORTA_INPUT_SLOTS];
+}
+
+/* The step that read this memory before must have ended. */
+static aorta_status wait_for_slot(const struct aorta_input *input, struct aorta_stream *stream) {
+    if (input->queued < AORTA_INPUT_SLOTS) return NULL;
+    return aorta_stream_wait(stream, input->done[input->queued % AORTA_INPUT_SLOTS]);
+}
+
+/* Part number `part` of STREAMS, from the second on; the first stream comes behind it. */
+static aorta_status copy_part(const struct aorta_input *input, const struct slot *slot, const char *host, int part,
+                              size_t most) {
+    const size_t from = (size_t)part * most, left = from < input->layout.bytes ? input->layout.bytes - from : 0;
+    struct aorta_stream *stream = input->streams[part];
+    AORTA_TRY(wait_for_slot(input, stream));
+    if (left) AORTA_TRY(aorta_copy(stream, (char *)slot->memory + from, host + from, left < most ? left : most));
+    AORTA_TRY(aorta_event_record(slot->parts[part], stream));
+    return aorta_stream_wait(input->streams[0], slot->parts[part]);
+}
+
+static aorta_status copy(const struct aorta_input *input, const struct slot *slot, const char *host) {
+    const size_t bytes = input->layout.bytes;
+    if (!input->streams[0]) return aorta_copy(first_stream(input), slot->memory, host, bytes);
+    const size_t most = (bytes / STREAMS + 256) / 256 * 256; /* a part; STREAMS of them hold all */
+    AORTA_TRY(aorta_copy(input->streams[0], slot->memory, host, most < bytes ? most : bytes));
+    for (int i = 1; i < STREAMS; i++) AORTA_TRY(copy_part(input, slot, host, i, most));
+    return NULL;
+}
+
+aorta_status aorta_input_queue(struct aorta_input *input) {
+    const struct aorta_train_context *c = input->context;
+    const struct aorta_range_info info = {.tag = "input",
+                                          .function = "prefetch",
+                                          .role = c->flows[AORTA_FLOW_PREFETCH],
+                                          .kind = AORTA_RANGE_COPY,
+                                          .layer = -1,
+                                          .bytes = (int64_t)input->layout.bytes};
+    struct slot *slot = slot_of(input, input->queued);
+    struct aorta_stream *stream = first_stream(input);
+    const void *host;
+    int range;
+    AORTA_TRY(aorta_loader_next(input->loader, &host));
+    if (aorta_dump_wanted(c->options, input->queued))
+        AORTA_TRY(aorta_dump_batch(c, &input->layout, host, input->queued));
+    AORTA_TRY(wait_for_slot(input, stream));
+    AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
+    AORTA_TRY(copy(input, slot, host));
+    AORTA_TRY(aorta_range_end(c->recorder, stream, range));
+    input->queued++;
+    return aorta_event_record(slot->ready, stream);
+}
+
+aorta_status aorta_input_prefetch(struct aorta_input *input) {
+    return input->queued < input->steps && aorta_loader_ready(input->loader) ? aorta_input_queue(input) : NULL;
+}
+
+aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream) {
+    return aorta_stream_wait(stream, slot_of(input, step)->ready);
+}
+
+/* ---- questions ---- */
+
+const struct aorta_batch_layout *aorta_input_layout(const struct aorta_input *input) {
+    return &input->layout;
+}
+
+void *aorta_input_memory(const struct aorta_input *input, int64_t step) {
+    return slot_of(input, step)->memory;
+}
+
+int64_t aorta_input_queued(const struct aorta_input *input) {
+    return input->queued;
+}
+
+void aorta_input_release(struct aorta_input *input) {
+    aorta_loader_release(input->loader);
+}
