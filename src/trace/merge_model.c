@@ -104,6 +104,8 @@ static aorta_status make_lanes(struct writing *w) {
 static aorta_status take_lane(struct writing *w, const struct aorta_trace_work *work, int64_t *number) {
     size_t lane = work->stream;
     int nth = 1;
+    if (lane >= w->lane_count)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: work on stream %zu of %zu", w->trace->path, lane, w->lane_count);
     for (; w->lanes[lane].free_ns > work->start_ns && w->lanes[lane].next; lane = w->lanes[lane].next) nth++;
     if (w->lanes[lane].free_ns > work->start_ns) {
         AORTA_TRY(grow_lanes(w));

@@ -151,7 +151,8 @@ aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event 
     aorta_status status =
         aorta_capture_check_wait(stream->base.name, stream->branch ? &stream->branch->capture->state : NULL,
                                  event->capture ? &event->capture->state : NULL, event->recorded_on);
-    if (status) return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
+    if (status || !event->capture) /* none: there is a status */
+        return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
     struct capture *capture = event->capture;
     struct branch *branch = stream->branch ? stream->branch : make_branch(capture, stream);
     if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach))

@@ -124,7 +124,8 @@ aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event 
     aorta_status status =
         aorta_capture_check_wait(stream->base.name, stream->branch ? &stream->branch->capture->state : NULL,
                                  event->capture ? &event->capture->state : NULL, event->recorded_on);
-    if (status) return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
+    if (status || !event->capture) /* none: there is a status */
+        return stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
     status = join_capture(stream, event);
     return status ? aorta_capture_break(&event->capture->state, status) : NULL;
 }
