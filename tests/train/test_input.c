@@ -20,7 +20,7 @@ struct fixture {
 };
 
 /* Batches of some KiB, so that the parts of a copy all hold something, or of less than one part. */
-static void open(struct fixture *f, enum aorta_device_kind kind, bool replayed, int64_t positions) {
+static void set_up(struct fixture *f, enum aorta_device_kind kind, bool replayed, int64_t positions) {
     *f = (struct fixture){0};
     f->options = (struct aorta_train_options){
         .training = {.batch_size = 2, .gradient_accumulation = 1},
@@ -46,7 +46,7 @@ static void open(struct fixture *f, enum aorta_device_kind kind, bool replayed, 
     assert_non_null(f->expected);
 }
 
-static void close(struct fixture *f) {
+static void tear_down(struct fixture *f) {
     aorta_input_destroy(f->input);
     aorta_dataset_destroy(f->dataset);
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) aorta_event_destroy(f->done[i]);
@@ -87,7 +87,7 @@ static void test_every_byte_arrives(void **state) {
                 {AORTA_DEVICE_CUDA, true, 40}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fixture f;
-        open(&f, rows[i].kind, rows[i].replayed, rows[i].positions);
+        set_up(&f, rows[i].kind, rows[i].replayed, rows[i].positions);
         void *arrived;
         check_ok(aorta_pinned_alloc(f.context.device, aorta_input_layout(f.input)->bytes, "arrived", &arrived));
         aorta_recorder_step(f.context.recorder, 0, 0);
@@ -103,7 +103,7 @@ static void test_every_byte_arrives(void **state) {
         assert_int_equal(aorta_input_queued(f.input), STEPS);
         check_ok(aorta_input_synchronize(f.input));
         aorta_pinned_free(f.context.device, arrived);
-        close(&f);
+        tear_down(&f);
     }
 }
 
@@ -121,7 +121,7 @@ static aorta_status wait_for_gate(void *user) {
 static void test_memory_is_waited_for(void **state) {
     (void)state;
     struct fixture f;
-    open(&f, AORTA_DEVICE_CUDA, true, 40);
+    set_up(&f, AORTA_DEVICE_CUDA, true, 40);
     struct aorta_stream *stream = f.context.own_streams[0];
     const size_t bytes = aorta_input_layout(f.input)->bytes;
     void *arrived;
@@ -141,7 +141,7 @@ static void test_memory_is_waited_for(void **state) {
     check_arrival(&f, 2, arrived);
     check_ok(aorta_stream_synchronize(stream));
     aorta_pinned_free(f.context.device, arrived);
-    close(&f);
+    tear_down(&f);
 }
 
 int main(void) {
