@@ -23,7 +23,7 @@ function(aorta_embed module name input)
 endfunction()
 
 # aorta_tests(MODULE [USES module...]): every test_*.c of this folder is a cmocka program and a CTest test
-# MODULE.NAME; the other .c files are helpers linked into each, as MODULE_test_helpers.
+# MODULE.NAME; the other .c files are helpers linked into each, as FOLDER_test_helpers (with _ for / in the folder).
 function(aorta_tests module)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES")
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.c)
@@ -32,7 +32,8 @@ function(aorta_tests module)
   list(TRANSFORM arg_USES PREPEND aorta_)
   set(shared)
   if(helpers)
-    set(shared ${module}_test_helpers)
+    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+    string(REPLACE "/" "_" shared ${folder}_test_helpers)
     add_library(${shared} OBJECT ${helpers})
     target_include_directories(${shared} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_link_libraries(${shared} PUBLIC aorta_${module} ${arg_USES} cmocka)

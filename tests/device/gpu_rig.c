@@ -1,0 +1,105 @@
+#include "device/gpu_rig.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- the fake ---- */
+
+static char folder[512]; /* of the cache */
+
+int make_cache(void **state) {
+    (void)state;
+    char pattern[] = "/tmp/aorta-cache-XXXXXX";
+    if (!mkdtemp(pattern)) return -1;
+    snprintf(folder, sizeof folder, "%s", pattern);
+    return 0;
+}
+
+int remove_cache(void **state) {
+    (void)state;
+    char command[600];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+const char *cache_folder(void) {
+    return folder;
+}
+
+void use_libraries(const char *subfolder) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", FAKE_GPU, subfolder);
+    setenv("AORTA_LIBRARY_PATH", path, 1);
+}
+
+const struct fake_gpu_control *control(void) {
+    void *library = dlopen(FAKE_GPU "/cuda/libcuda.so.1", RTLD_NOW);
+    assert_non_null(library);
+    const struct fake_gpu_control *found = dlsym(library, "fake_gpu_control");
+    assert_non_null(found);
+    return found;
+}
+
+int reset_fake(void **state) {
+    (void)state;
+    use_libraries("cuda");
+    setenv("AORTA_CACHE_DIR", folder, 1);
+    control()->strike(NULL, 0, 0, 0);
+    control()->set_devices(1);
+    control()->set_version(13000);
+    return 0;
+}
+
+struct aorta_device *open_gpu(void) {
+    struct aorta_device *device;
+    check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device));
+    return device;
+}
+
+struct aorta_stream *open_stream(struct aorta_device *device, const char *name) {
+    struct aorta_stream *stream;
+    check_ok(aorta_stream_create(device, name, AORTA_PRIORITY_HIGH, &stream));
+    return stream;
+}
+
+/* ---- kernels ---- */
+
+static aorta_status run_add(const void *args) {
+    const struct add_args *a = args;
+    __atomic_fetch_add(a->sum, a->value, __ATOMIC_RELAXED); /* the host may look at any time */
+    return NULL;
+}
+
+static aorta_status run_fault(const void *args) {
+    (void)args;
+    return AORTA_ERROR(AORTA_DEVICE, "a fault on the device");
+}
+
+static aorta_status run_hold(const void *args) {
+    const struct hold_args *a = args;
+    while (!atomic_load(a->release)) usleep(100);
+    return NULL;
+}
+
+/* The fake finds them in the program by name. */
+extern const struct fake_kernel fake_kernel_add, fake_kernel_fault, fake_kernel_hold;
+const struct fake_kernel fake_kernel_hold = {run_hold, sizeof(struct hold_args)};
+const struct fake_kernel fake_kernel_add = {run_add, sizeof(struct add_args)};
+const struct fake_kernel fake_kernel_fault = {run_fault, 0};
+
+const struct aorta_gpu_source rig_source = {"test.cu", "add(struct add_args) fault() hold(struct hold_args)"};
+const struct aorta_gpu_entry add_entry = {&rig_source, "add"}, hold_entry = {&rig_source, "hold"},
+                             fault_entry = {&rig_source, "fault"};
+const struct aorta_gpu_grid one_block = {.blocks = {1}};
+
+aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
+    struct add_args args = {sum, value};
+    return aorta_gpu_launch(stream, &add_entry, one_block, &args, sizeof args);
+}
+
+aorta_status no_failure(void *user) {
+    (void)user;
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/* What the programs test_gpu*.c share: the GPU driver on the fake CUDA of tests/fake_gpu, three kernels to run on it,
+ * and a folder for its cache. FAKE_GPU is the folder of the fake libraries. */
+#ifndef AORTA_TESTS_DEVICE_GPU_RIG_H
+#define AORTA_TESTS_DEVICE_GPU_RIG_H
+
+#include "check.h"
+#include "device/gpu.h"
+#include "fake_gpu/fake_gpu.h"
+
+/* ---- cmocka's set-up and tear-down ---- */
+
+/* Of each test: the libraries of the folder "cuda", the cache, one device, and nothing that fails. */
+int reset_fake(void **state);
+
+/* Of each program: the cache's folder, below /tmp. */
+int make_cache(void **state);
+int remove_cache(void **state);
+
+const char *cache_folder(void);
+void use_libraries(const char *subfolder); /* "cuda", "old"; another has none */
+const struct fake_gpu_control *control(void);
+
+/* ---- devices and streams; the caller closes and destroys them ---- */
+
+struct aorta_device *open_gpu(void);                                             /* the first one */
+struct aorta_stream *open_stream(struct aorta_device *device, const char *name); /* of high priority */
+
+/* ---- kernels ---- */
+
+struct add_args {
+    int64_t *sum, value;
+};
+
+/* Holds its stream until somebody writes there. */
+struct hold_args {
+    _Atomic int *release;
+};
+
+extern const struct aorta_gpu_source rig_source; /* of the three */
+extern const struct aorta_gpu_entry add_entry;   /* takes a struct add_args */
+extern const struct aorta_gpu_entry hold_entry;  /* takes a struct hold_args */
+extern const struct aorta_gpu_entry fault_entry; /* fails */
+extern const struct aorta_gpu_grid one_block;
+
+aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
+
+aorta_status no_failure(void *user); /* a host call, or what looks at a note */
+
+#endif

@@ -1,0 +1,193 @@
+/* The GPU driver on the fake CUDA: timestamps, events without a time, and the clock that timestamps are read from. */
+#include "device/gpu_rig.h"
+
+#include <unistd.h>
+
+/* ---- timestamps ---- */
+
+static aorta_status queue_stamps(struct aorta_stream *stream, int64_t *stamps, int64_t *sum) {
+    AORTA_TRY(aorta_timestamp(stream, &stamps[0]));
+    AORTA_TRY(aorta_timestamp(stream, &stamps[1]));
+    AORTA_TRY(queue_add(stream, sum, 1));
+    for (int i = 2; i < 7; i++) AORTA_TRY(aorta_timestamp(stream, &stamps[i]));
+    return NULL;
+}
+
+static void check_stamps(int64_t *stamps) {
+    for (int i = 1; i < 7; i++) assert_true(stamps[i - 1] && stamps[i - 1] <= stamps[i]);
+    memset(stamps, 0, 7 * sizeof *stamps);
+}
+
+/* In a graph. Outside, each is written at once: the host may be late with what comes next. */
+static void test_timestamps_in_a_row_share_a_kernel(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "stamps");
+    struct aorta_graph *graph;
+    void *memory;
+    check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
+    int64_t *stamps = memory;
+    memset(stamps, 0, 8 * sizeof *stamps);
+    control()->strike("cuLaunchKernel", 0, 0, 0);
+    check_ok(queue_stamps(stream, stamps, &stamps[7]));
+    assert_int_equal(control()->calls(), 8);
+    check_ok(aorta_stream_synchronize(stream));
+    check_stamps(stamps);
+    check_ok(aorta_capture_begin(stream));
+    control()->strike("cuLaunchKernel", 0, 0, 0);
+    check_ok(queue_stamps(stream, stamps, &stamps[7]));
+    check_ok(aorta_capture_end(stream, &graph));
+    assert_int_equal(control()->calls(), 4); /* 2 together, the add, 4 together and 1 */
+    check_ok(aorta_graph_launch(graph, stream));
+    check_ok(aorta_stream_synchronize(stream));
+    assert_int_equal(stamps[0], stamps[1]);
+    check_stamps(stamps);
+    aorta_graph_destroy(graph);
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(device, memory);
+    aorta_device_close(device);
+}
+
+/* Launches of a capture: each round is a range's two stamps around an addition, with an event between rounds and, if
+ * asked for, a wait for another stream. */
+static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps, bool aside) {
+    struct aorta_event *event, *joined;
+    struct aorta_graph *graph;
+    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &event));
+    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &joined));
+    for (int i = 0; i < 6; i++) stamps[i] = 0;
+    check_ok(aorta_capture_begin(stream));
+    control()->strike("cuLaunchKernel", 0, 0, 0);
+    for (int round = 0; round < 3; round++) {
+        check_ok(aorta_timestamp(stream, &stamps[2 * round]));
+        check_ok(queue_add(stream, &stamps[7], 1));
+        check_ok(aside ? aorta_timestamp_aside(stream, &stamps[2 * round + 1])
+                       : aorta_timestamp(stream, &stamps[2 * round + 1]));
+        check_ok(
+            aorta_event_record(event, stream)); /* shares the stamps of two rounds if they need no kernel between */
+        if (round == 1) check_ok(aorta_stream_wait(other, event));
+        if (round == 1) check_ok(queue_add(other, &stamps[6], 1));
+        if (round == 1) check_ok(aorta_event_record(joined, other));
+        if (round == 1) check_ok(aorta_stream_wait(stream, joined));
+    }
+    check_ok(aorta_capture_end(stream, &graph));
+    int launches = control()->calls();
+    check_ok(aorta_graph_launch(graph, stream));
+    check_ok(aorta_stream_synchronize(stream));
+    for (int i = 0; i < 6; i++) assert_true(stamps[i] != 0);
+    for (int round = 0; round < 3; round++) assert_true(stamps[2 * round] <= stamps[2 * round + 1]);
+    aorta_graph_destroy(graph);
+    aorta_event_destroy(event);
+    aorta_event_destroy(joined);
+    return launches;
+}
+
+/* An end that nothing waits for shares the kernel of the next beginning across an event; before a wait, and at the end
+ * of the capture, it has one beside. The graph waits for all of them. */
+static void test_timestamps_aside(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "a"), *other = open_stream(device, "b");
+    void *memory;
+    check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
+    int64_t *stamps = memory;
+    stamps[6] = stamps[7] = 0;
+    assert_int_equal(count_launches(stream, other, stamps, false), 4 + 6);
+    assert_int_equal(count_launches(stream, other, stamps, true), 4 + 5);
+    assert_int_equal(stamps[1], stamps[2]); /* one kernel wrote both */
+    assert_int_equal(stamps[7], 6);
+    /* Outside captures it is a plain stamp. */
+    stamps[0] = 0;
+    check_ok(aorta_timestamp_aside(stream, &stamps[0]));
+    check_ok(aorta_stream_synchronize(stream));
+    assert_true(stamps[0] != 0);
+    /* A stream that was joined before its stamp is written: the stamp is joined all the same. */
+    struct aorta_event *event;
+    struct aorta_graph *graph;
+    check_ok(aorta_event_create_untimed(device, &event));
+    check_ok(aorta_capture_begin(stream));
+    check_ok(aorta_event_record(event, stream));
+    check_ok(aorta_stream_wait(other, event));
+    check_ok(queue_add(other, &stamps[6], 1));
+    check_ok(aorta_timestamp_aside(other, &stamps[0]));
+    check_ok(aorta_event_record(event, other));
+    check_ok(aorta_stream_wait(stream, event));
+    check_ok(aorta_capture_end(stream, &graph));
+    stamps[0] = 0;
+    check_ok(aorta_graph_launch(graph, stream));
+    check_ok(aorta_stream_synchronize(stream));
+    assert_true(stamps[0] != 0);
+    aorta_graph_destroy(graph);
+    aorta_event_destroy(event);
+    aorta_stream_destroy(stream);
+    aorta_stream_destroy(other);
+    aorta_pinned_free(device, memory);
+    aorta_device_close(device);
+}
+
+/* ---- events ---- */
+
+static void test_untimed_events_have_no_time(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "s");
+    struct aorta_event *event;
+    int64_t time;
+    check_ok(aorta_event_create_untimed(device, &event));
+    control()->strike("cuLaunchKernel", 0, 0, 0);
+    check_ok(aorta_event_record(event, stream));
+    assert_int_equal(control()->calls(), 0); /* waiting may launch the clock's own */
+    check_ok(aorta_event_synchronize(event));
+    check_fails(aorta_event_time(event, &time), AORTA_DEVICE, "order streams only");
+    aorta_event_destroy(event);
+    aorta_stream_destroy(stream);
+    aorta_device_close(device);
+}
+
+/* ---- the clock ---- */
+
+/* Stamps for a second; then what the device's clock is off by at least, the best of many looks. */
+static int64_t run_the_clock(struct aorta_device *device, struct aorta_stream *stream, int64_t *stamp) {
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < 200; i++) {
+        check_ok(aorta_timestamp(stream, stamp));
+        check_ok(aorta_stream_synchronize(stream));
+        usleep(5000);
+    }
+    for (int i = 0; i < 200; i++) {
+        int64_t before = aorta_device_now_ns(device);
+        check_ok(aorta_timestamp(stream, stamp));
+        check_ok(aorta_stream_synchronize(stream));
+        int64_t after = aorta_device_now_ns(device),
+                off = before - *stamp > *stamp - after ? before - *stamp : *stamp - after;
+        if (off < best) best = off;
+    }
+    return best;
+}
+
+/* The fake's timer runs 40 in a million too fast: after a while device time is the host's all the same. Without care it
+ * would be off by 40 us after the first round and by more after each. On a busy machine no measurement of a round may
+ * be good; a later one is. */
+static void test_the_clocks_stay_together(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *stream = open_stream(device, "clock");
+    void *stamp;
+    int64_t off = INT64_MAX;
+    check_ok(aorta_pinned_alloc(device, sizeof(int64_t), "stamp", &stamp));
+    for (int round = 0; round < 20 && off >= 15000; round++) off = run_the_clock(device, stream, stamp);
+    assert_true(off < 15000);
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(device, stamp);
+    aorta_device_close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_timestamps_in_a_row_share_a_kernel, reset_fake),
+        cmocka_unit_test_setup(test_timestamps_aside, reset_fake),
+        cmocka_unit_test_setup(test_untimed_events_have_no_time, reset_fake),
+        cmocka_unit_test_setup(test_the_clocks_stay_together, reset_fake),
+    };
+    return cmocka_run_group_tests(tests, make_cache, remove_cache);
+}
