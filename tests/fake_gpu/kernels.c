@@ -1,0 +1,222 @@
+/* The fake libcuda: what its kernels do. Those of src/device/gpu are here, with the timer and the clock that they read;
+ * others are the program's. */
+#include "ops/kernels.h"
+#include "base/clock.h"
+#include "device/gpu/driver.h"
+#include "fake_gpu/cuda.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- the clock ---- */
+
+int64_t fake_timer(void) {
+    int64_t now = aorta_clock_ns();
+    return (1000000000000000 + now + now / 25000) / 32 * 32;
+}
+
+struct clock_page {
+    volatile int current;
+    struct gpu_clock_line lines[2];
+};
+
+/* A GPU reads one line while the other is written; the languages of the host want a lock. */
+static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t device_time(const struct clock_page *page, int64_t timer) {
+    pthread_mutex_lock(&page_lock);
+    const struct gpu_clock_line *l = &page->lines[page->current];
+    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
+    int64_t time_ns = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+    pthread_mutex_unlock(&page_lock);
+    return time_ns;
+}
+
+/* ---- kernels ---- */
+
+static aorta_status run_stamp(const void *args) {
+    const struct gpu_stamp_args *a = args;
+    int64_t time_ns = device_time(a->clock, fake_timer());
+    for (int i = 0; i < GPU_STAMPS; i++) {
+        if (a->slots[i]) *a->slots[i] = time_ns;
+    }
+    return NULL;
+}
+
+/* What it is a witness of is known when it is launched; of kernels of the program's own only the end is. */
+struct witness_args {
+    struct gpu_stamp_args stamps;
+    const struct fake_call *call;
+};
+
+static aorta_status run_witness(const void *args) {
+    const struct witness_args *a = args;
+    const int64_t now = fake_timer(), begin = a->call ? a->call->begin : now, end = a->call ? a->call->end : now;
+    if (a->stamps.slots[0]) *a->stamps.slots[0] = device_time(a->stamps.clock, begin);
+    if (a->stamps.slots[1]) *a->stamps.slots[1] = device_time(a->stamps.clock, end);
+    return NULL;
+}
+
+/* Of the operations' kernels the one that programs without kernels of their own are tested with. */
+static aorta_status run_spin(const void *args) {
+    const struct aorta_spin_args *a = args;
+    int64_t start = fake_timer(), end = start + a->duration_ns + a->duration_ns / 25000;
+    for (int64_t left; (left = end - fake_timer()) > 0;) {
+        nanosleep(&(struct timespec){left / 1000000000, left % 1000000000}, NULL);
+    }
+    if (!a->stamps) return NULL;
+    a->stamps[0] = device_time(a->clock, start);
+    a->stamps[1] = device_time(a->clock, fake_timer());
+    return NULL;
+}
+
+static aorta_status run_clock_set(const void *args) {
+    const struct gpu_clock_set_args *a = args;
+    struct clock_page *page = a->clock;
+    pthread_mutex_lock(&page_lock);
+    page->lines[1 - page->current] = a->line;
+    page->current = 1 - page->current;
+    pthread_mutex_unlock(&page_lock);
+    return NULL;
+}
+
+static _Atomic int host_cpu; /* where the last launch came from */
+
+/* A GPU never shares a processor with the host; two threads that answer each other are often put on one. */
+static void leave_host_cpu(void) {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    CPU_CLR(atomic_load(&host_cpu), &allowed);
+    if (CPU_COUNT(&allowed) > 0) sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+static void answer_pings(struct gpu_mailbox *box) {
+    box->tick = 32;
+    for (int ping = 1; ping <= GPU_PINGS; ping++) {
+        int64_t begin = aorta_clock_ns();
+        while (atomic_load(&box->request) >= 0 && atomic_load(&box->request) < ping) {
+            int64_t waited_ns = aorta_clock_ns() - begin;
+            if (waited_ns > 1000000000) return;
+            if (waited_ns > 5000) sched_yield();
+        }
+        if (atomic_load(&box->request) < ping) return;
+        box->timers[ping] = fake_timer();
+        atomic_store(&box->answer, ping);
+    }
+}
+
+static aorta_status run_clock_ping(const void *args) {
+    struct gpu_mailbox *box = *(struct gpu_mailbox *const *)args;
+    cpu_set_t before;
+    bool known = sched_getaffinity(0, sizeof before, &before) == 0;
+    leave_host_cpu();
+    if (known) answer_pings(box);
+    if (known) sched_setaffinity(0, sizeof before, &before);
+    return NULL;
+}
+
+static _Atomic int held_blocks;
+
+int fake_held_blocks(void) {
+    return atomic_load(&held_blocks);
+}
+
+/* Its arguments begin with those of a plain stamp. */
+static aorta_status run_room(const void *args) {
+    return run_stamp(args);
+}
+
+/* The same kernel, told to stay. All blocks find room at once, whatever else is there. */
+struct stay {
+    struct gpu_room_args room;
+    int blocks;
+};
+static aorta_status run_stay(const void *args) {
+    const struct stay *a = args;
+    struct aorta_hold *hold = a->room.hold;
+    int64_t begin = fake_timer();
+    atomic_fetch_add(&held_blocks, a->blocks);
+    for (int i = 0; i < a->blocks; i++) __atomic_store_n(&hold->begun[i], 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&hold->release, __ATOMIC_ACQUIRE) && fake_timer() - begin < a->room.hold_ticks)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    atomic_fetch_sub(&held_blocks, a->blocks);
+    return NULL;
+}
+
+/* ---- kernels by their names ---- */
+
+#define ROOM_STAMP(registers)                                                                                          \
+    {                                                                                                                  \
+        "aorta_stamp_room_" #registers, {                                                                              \
+            run_room, sizeof(struct gpu_room_args)                                                                     \
+        }                                                                                                              \
+    }
+static const struct {
+    const char *name;
+    struct fake_kernel kernel;
+} own_kernels[] = {
+    {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
+    {"aorta_witness", {run_witness, sizeof(struct gpu_stamp_args)}},
+    {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
+    {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
+    ROOM_STAMP(32),
+    ROOM_STAMP(40),
+    ROOM_STAMP(48),
+    ROOM_STAMP(56),
+    ROOM_STAMP(64),
+    ROOM_STAMP(72),
+    ROOM_STAMP(80),
+    ROOM_STAMP(96),
+    ROOM_STAMP(128),
+    ROOM_STAMP(168),
+    ROOM_STAMP(255),
+    {"spin", {run_spin, sizeof(struct aorta_spin_args)}},
+};
+
+static aorta_status run_nothing(const void *args) {
+    (void)args;
+    return NULL;
+}
+
+/* FAKE_GPU_KERNELS=ignore: kernels that nobody has do nothing. */
+static bool ignores_kernels(void) {
+    const char *wish = getenv("FAKE_GPU_KERNELS");
+    return wish && strcmp(wish, "ignore") == 0;
+}
+
+const struct fake_kernel *fake_find_kernel(const char *text, const char *name) {
+    static const struct fake_kernel nothing = {.run = run_nothing};
+    if (!strstr(text, name) && !ignores_kernels()) return NULL; /* names may be put together by macros */
+    for (size_t i = 0; i < sizeof own_kernels / sizeof *own_kernels; i++) {
+        if (strcmp(own_kernels[i].name, name) == 0) return &own_kernels[i].kernel;
+    }
+    char symbol[128];
+    snprintf(symbol, sizeof symbol, "fake_kernel_%s", name);
+    const struct fake_kernel *found = dlsym(RTLD_DEFAULT, symbol);
+    return found || !ignores_kernels() ? found : &nothing;
+}
+
+bool fake_does_nothing(const struct fake_function *function) {
+    return function->kernel.cpu == run_nothing;
+}
+
+aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function, unsigned blocks,
+                      const struct fake_call *awaited, const void *args) {
+    static const struct aorta_kernel staying = {.name = "stay", .cpu = run_stay};
+    const struct gpu_room_args *room = args;
+    atomic_store(&host_cpu, sched_getcpu());
+    if (function->kernel.cpu == run_witness) {
+        struct witness_args witness = {.call = awaited};
+        memcpy(&witness.stamps, args, sizeof witness.stamps);
+        return aorta_launch(stream, &function->kernel, &witness, sizeof witness);
+    }
+    if (function->kernel.cpu != run_room || !room->hold)
+        return aorta_launch(stream, &function->kernel, args, function->bytes);
+    return aorta_launch(stream, &staying, &(struct stay){*room, (int)blocks}, sizeof(struct stay));
+}
