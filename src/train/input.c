@@ -25,9 +25,9 @@ struct aorta_input {
 
 /* ---- life ---- */
 
-/* A graph's branches take hardware queues that the driver chooses for them. A copy queued beside a replay whose stream
- * has got one of these starts when the branch has come to its end, late in the step, and ends later than it. So the
- * copy is cut: of several streams few share a queue with a branch. */
+/* A copy queued beside a replay was seen to start only when a branch of the graph had come far, late in the step, as if
+ * its stream shared a hardware queue with the branch (docs/measurements.md). So it is cut: of several streams few do.
+ */
 static aorta_status open_streams(struct aorta_input *input) {
     const struct aorta_compile_options *compile = &input->context->options->compile;
     bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
