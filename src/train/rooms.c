@@ -45,18 +45,20 @@ static aorta_status make_side(struct aorta_rooms *rooms, struct aorta_stream *of
     return aorta_stream_create(device, name, aorta_stream_priority(of), &side->stream);
 }
 
-static bool has_side(const struct aorta_rooms *rooms, const struct aorta_stream *stream) {
+static const struct side *side_of(const struct aorta_rooms *rooms, const struct aorta_stream *stream) {
     for (int i = 0; i < rooms->side_count; i++)
-        if (rooms->sides[i].of == stream) return true;
-    return false;
+        if (rooms->sides[i].of == stream) return &rooms->sides[i];
+    return NULL;
 }
 
 static aorta_status build(struct aorta_rooms *rooms) {
     static const enum aorta_flow flows[] = {AORTA_FLOW_ALL_GATHER, AORTA_FLOW_REDUCE_SCATTER, AORTA_FLOW_ALL_REDUCE,
                                             AORTA_FLOW_OPTIMIZER};
+    const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
+    if (start != AORTA_START_ROOM && start != AORTA_START_KERNEL) return NULL;
     for (size_t i = 0; i < sizeof flows / sizeof *flows; i++) {
         struct aorta_stream *stream = aorta_train_stream(rooms->context, flows[i]);
-        if (!has_side(rooms, stream)) AORTA_TRY(make_side(rooms, stream));
+        if (!side_of(rooms, stream)) AORTA_TRY(make_side(rooms, stream));
     }
     return NULL;
 }
@@ -119,23 +121,17 @@ static const struct known *look_up(const struct aorta_rooms *rooms, const struct
     return NULL;
 }
 
-static struct side *side_of(const struct aorta_rooms *rooms, const struct aorta_stream *stream) {
-    for (int i = 0; i < rooms->side_count; i++)
-        if (rooms->sides[i].of == stream) return (struct side *)&rooms->sides[i];
-    return NULL;
-}
-
-bool aorta_rooms_find(struct aorta_rooms *rooms, struct aorta_stream *stream,
+bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stream,
                       const struct aorta_train_collective *collective, struct aorta_room *room) {
     *room = (struct aorta_room){.stream = stream};
     if (!rooms) return true;
     const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
     const struct known *known = look_up(rooms, collective);
-    struct side *side = side_of(rooms, stream);
+    const struct side *side = side_of(rooms, stream);
     if (!known || !rooms->stamps) return known != NULL;
     room->footprint = known->footprint;
     room->witness = known->one_kernel && start == AORTA_START_KERNEL && aorta_stream_capturing(stream);
-    if (side && start != AORTA_START_BEFORE) {
+    if (side) {
         room->stream = side->stream;
         room->event = side->fork;
     }

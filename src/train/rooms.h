@@ -15,7 +15,7 @@ void aorta_rooms_destroy(struct aorta_rooms *rooms); /* before the streams of th
 
 /* Room for a collective that is about to be queued on `stream`, for aorta_range_begin_room; without a footprint where
  * nothing is known. False: it should be learnt. */
-bool aorta_rooms_find(struct aorta_rooms *rooms, struct aorta_stream *stream,
+bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stream,
                       const struct aorta_train_collective *collective, struct aorta_room *room);
 /* After the collective has been queued for the first time (the library is connected then). All ranks of the group do
  * so in the same place; inside a capture nothing is learnt. */

@@ -3,9 +3,7 @@
 #include "rig.h"
 
 #include "base/clock.h"
-#include "fake_gpu/fake_gpu.h"
 
-#include <dlfcn.h>
 #include <time.h>
 
 enum { MS = 1000000, M = 17, N = 33, K = 65 };
@@ -15,20 +13,13 @@ static const struct aorta_beside two = {2,
                                         {{.threads = 640, .registers = 96, .cluster = 1, .blocks = 1},
                                          {.threads = 512, .registers = 64, .cluster = 1, .blocks = 1}}};
 
-static const struct fake_gpu_control *fake(void) {
-    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_gpu_control *control = cuda ? dlsym(cuda, "fake_gpu_control") : NULL;
-    if (cuda) dlclose(cuda);
-    return control;
-}
-
 void fake_blas_pace(int guess, int multiprocessors);
 
 static _Atomic int last_multiprocessors, most_held;
 
 /* A product for the whole device is the fastest, unless others hold a part of it: it then takes a second turn. */
 void fake_blas_pace(int guess, int multiprocessors) {
-    const int held = fake()->held();
+    const int held = rig_fake_gpu()->held();
     last_multiprocessors = multiprocessors;
     if (held > most_held) most_held = held;
     const int64_t work_ns = multiprocessors ? 2 * MS : held ? 5 * MS : MS;
@@ -63,7 +54,7 @@ static int count_lines(struct rig *rig, const char *part, int *lines) {
 
 static void choices_are_kept_apart(void **state) {
     struct rig *rig = *state;
-    if (!fake()) skip();
+    if (!rig_fake_gpu()) skip();
     int before, lines;
     count_lines(rig, "", &before);
     most_held = 0;
@@ -88,7 +79,7 @@ static void choices_are_kept_apart(void **state) {
     assert_int_equal(lines, before + 3);
     assert_int_equal(count_lines(rig, "as 1 node of a graph beside 2 held multiprocessors, launched for 2", NULL), 1);
     assert_int_equal(count_lines(rig, "as 1 node of a graph beside 1 held multiprocessors, launched for 3", NULL), 1);
-    assert_int_equal(fake()->held(), 0);
+    assert_int_equal(rig_fake_gpu()->held(), 0);
 }
 
 /* Nothing is left of the device, or the kernels are not known: as alone. */
@@ -98,7 +89,7 @@ static void hints_that_cannot_be_followed(void **state) {
     all.kernels[0].blocks = 3;
     unknown.kernels[1].threads = 0;
     check_ok(aorta_ops_beside(rig->stream, &two, 0));
-    if (!fake()) { /* a device that has no such thing takes the hint and is as it is */
+    if (!rig_fake_gpu()) { /* a device that has no such thing takes the hint and is as it is */
         check_ok(aorta_ops_beside(rig->stream, &two, 1));
         return;
     }
@@ -116,7 +107,7 @@ static void hints_that_cannot_be_followed(void **state) {
 /* In a capture nothing can be tried: what was chosen for the product alone is taken, or what was chosen beside. */
 static void in_a_capture(void **state) {
     struct rig *rig = *state;
-    if (!fake()) skip();
+    if (!rig_fake_gpu()) skip();
     multiply(rig, M - 2);
     for (int known = 0; known < 2; known++) {
         struct aorta_graph *graph;
@@ -140,15 +131,15 @@ static void in_a_capture(void **state) {
 /* The product is chosen as alone then, and made; whoever asks is told why. */
 static void others_that_cannot_be_imitated(void **state) {
     struct rig *rig = *state;
-    if (!fake()) skip();
+    if (!rig_fake_gpu()) skip();
     struct aorta_beside clusters = two;
     clusters.kernels[0].cluster = clusters.kernels[0].blocks = 2;
     clusters.count = 1;
     const int64_t begin = aorta_clock_ns();
-    fake()->strike("cuLaunchKernelEx", 1, 701, 1);
+    rig_fake_gpu()->strike("cuLaunchKernelEx", 1, 701, 1);
     check_ok(aorta_ops_beside(rig->stream, &clusters, 1));
     multiply(rig, M - 3);
-    fake()->strike(NULL, 0, 0, 0);
+    rig_fake_gpu()->strike(NULL, 0, 0, 0);
     assert_true(aorta_clock_ns() - begin < 20000 * (int64_t)MS);
     assert_int_equal(last_multiprocessors, 0);
     assert_int_equal(count_lines(rig, "product 33 x 14 x 65", NULL), 1);

@@ -2,11 +2,9 @@
 #include "rig.h"
 
 #include "base/clock.h"
-#include "fake_gpu/fake_gpu.h"
 #include "ops/gpu/holder.h"
 #include "ops/gpu/trials.h"
 
-#include <dlfcn.h>
 #include <time.h>
 
 enum { MS = 1000000, MOST = 24 };
@@ -175,19 +173,11 @@ static const struct aorta_beside others = {
     {{.threads = 640, .registers = 96, .shared_bytes = 80000, .cluster = 2, .blocks = 2},
      {.threads = 512, .registers = 64, .cluster = 1, .blocks = 1}}};
 
-/* NULL: not the fake GPU. */
-static const struct fake_gpu_control *fake(void) {
-    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_gpu_control *control = cuda ? dlsym(cuda, "fake_gpu_control") : NULL;
-    if (cuda) dlclose(cuda);
-    return control;
-}
-
 /* Way 0 takes 1 ms alone and 6 ms beside others, way 1 always 3 ms, way 2 finds no room beside them. */
 static aorta_status work_beside(void *user) {
-    const int which = *(const int *)user, held = fake()->held();
+    const int which = *(const int *)user, held = rig_fake_gpu()->held();
     const int64_t work_ns = which == 1 ? 3 * MS : held ? 6 * MS : MS;
-    while (which == 2 && fake()->held()) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    while (which == 2 && rig_fake_gpu()->held()) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
     nanosleep(&(struct timespec){.tv_nsec = work_ns}, NULL);
     return NULL;
 }
@@ -209,7 +199,7 @@ static aorta_status run_beside(struct rig *rig, const struct aorta_beside *besid
 static void beside_others_another_way_is_best(void **state) {
     struct rig *rig = *state;
     struct aorta_trial trials[3];
-    if (!fake()) skip();
+    if (!rig_fake_gpu()) skip();
     const struct aorta_memory_info before = aorta_device_memory(rig->device);
     check_ok(run_beside(rig, NULL, trials));
     assert_int_not_equal(aorta_trials_best(trials, 3), 1);
@@ -217,7 +207,7 @@ static void beside_others_another_way_is_best(void **state) {
     assert_int_equal(aorta_trials_best(trials, 3), 1);
     assert_true(trials[0].time_ns >= 6 * MS && trials[1].time_ns >= 3 * MS && trials[1].nodes > 0);
     assert_true(trials[2].time_ns == INT64_MAX);
-    assert_int_equal(fake()->held(), 0);
+    assert_int_equal(rig_fake_gpu()->held(), 0);
     assert_int_equal(aorta_device_memory(rig->device).pinned, before.pinned);
 }
 
@@ -225,7 +215,7 @@ static void beside_others_another_way_is_best(void **state) {
 static void others_that_do_not_come_are_told(void **state) {
     struct rig *rig = *state;
     struct aorta_trial trials[3];
-    if (!fake()) skip();
+    if (!rig_fake_gpu()) skip();
     static const char *const launches[] = {"cuLaunchKernelEx", "cuLaunchKernel"}; /* with clusters, and without */
     for (int i = 0; i < 2; i++) {
         static const struct aorta_beside one = {1, {{.threads = 512, .registers = 64, .cluster = 1, .blocks = 1}}};
@@ -233,16 +223,16 @@ static void others_that_do_not_come_are_told(void **state) {
         const int64_t begin = aorta_clock_ns();
         struct aorta_holder *holder;
         check_ok(aorta_holder_create(rig->device, beside, &holder));
-        fake()->strike(launches[i], 1, 701, 0);
+        rig_fake_gpu()->strike(launches[i], 1, 701, 0);
         check_fails(aorta_holder_begin(holder, 20 * MS), AORTA_DEVICE, "stream held room: holding room: kernel");
-        fake()->strike(NULL, 0, 0, 0);
+        rig_fake_gpu()->strike(NULL, 0, 0, 0);
         aorta_holder_destroy(holder);
         assert_true(aorta_clock_ns() - begin < 2000 * (int64_t)MS);
-        assert_int_equal(fake()->held(), 0);
+        assert_int_equal(rig_fake_gpu()->held(), 0);
     }
-    fake()->strike("cuLaunchKernelEx", 1, 701, 1);
+    rig_fake_gpu()->strike("cuLaunchKernelEx", 1, 701, 1);
     check_fails(run_beside(rig, &others, trials), AORTA_DEVICE, "aorta_stamp_room_96 (640 threads");
-    fake()->strike(NULL, 0, 0, 0);
+    rig_fake_gpu()->strike(NULL, 0, 0, 0);
     check_ok(aorta_stream_synchronize(rig->stream));
     check_ok(run_beside(rig, &others, trials));
 }
@@ -266,9 +256,9 @@ static void room_is_held_for_a_while(void **state) {
     for (int early = 0; early < 2; early++) {
         const int64_t begin = aorta_clock_ns();
         check_ok(aorta_holder_begin(holder, 100 * MS));
-        if (fake()) assert_int_equal(fake()->held(), 3);
+        if (rig_fake_gpu()) assert_int_equal(rig_fake_gpu()->held(), 3);
         if (!early) nanosleep(&(struct timespec){.tv_nsec = 400 * MS}, NULL);
-        if (fake()) assert_int_equal(fake()->held(), early ? 3 : 0);
+        if (rig_fake_gpu()) assert_int_equal(rig_fake_gpu()->held(), early ? 3 : 0);
         check_ok(aorta_holder_end(holder));
         if (early) assert_true(aorta_clock_ns() - begin < 90 * (int64_t)MS);
     }
