@@ -1,5 +1,6 @@
 /* One iteration as one JSON line (layout: docs/measurement.md). */
 #include "base/json.h"
+#include "profile/clocks.h"
 #include "profile/metrics.h"
 
 #include <math.h>
@@ -265,17 +266,30 @@ static void write_memory(struct aorta_json *json, const struct aorta_memory_info
     aorta_json_object_end(json);
 }
 
+static const char missing[] = "the driver does not tell it of this device";
+
+/* Why the clock is as low as it is; empty: for no reason that the driver knows. */
+static void write_clock_limits(struct aorta_json *json, struct reasons *reasons, const char *key,
+                               const struct aorta_device_metrics *values) {
+    if (!values->clock_limits_known) {
+        number_or_reason(json, reasons, key, NAN, missing);
+        return;
+    }
+    aorta_json_key(json, key);
+    aorta_clock_limits_json(values->clock_limits, json);
+}
+
 /* A device's readings as an object; null when there are none. */
 static void write_reading(struct aorta_json *json, struct reasons *reasons, const char *key,
                           const struct aorta_device_reading *reading) {
-    static const char missing[] = "the driver does not tell it of this device";
     const struct aorta_device_metrics *values = &reading->values;
     const struct {
         const char *key;
         double value;
     } rows[] = {{"temperature_c", values->temperature_c},         {"power_w", values->power_w},
                 {"sm_clock_mhz", values->sm_clock_mhz},           {"memory_clock_mhz", values->memory_clock_mhz},
-                {"memory_used_bytes", values->memory_used_bytes}, {"utilization", values->utilization}};
+                {"memory_used_bytes", values->memory_used_bytes}, {"utilization", values->utilization},
+                {"sm_clock_max_mhz", values->sm_clock_max_mhz},   {"power_limit_w", values->power_limit_w}};
     struct reasons own = {0};
     int measured = 0;
     if (!reading->wanted) return;
@@ -288,6 +302,7 @@ static void write_reading(struct aorta_json *json, struct reasons *reasons, cons
     aorta_json_object(json);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         number_or_reason(json, &own, rows[i].key, rows[i].value, missing);
+    write_clock_limits(json, &own, "clock_limited_by", values);
     aorta_json_key_double(json, "age_ms", reading->age_ms);
     aorta_json_key_double(json, "read_ms", reading->read_ms);
     write_reasons(json, &own);

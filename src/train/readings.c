@@ -9,10 +9,10 @@ aorta_status aorta_readings_open(const struct aorta_train_run *run, const struct
     *readings =
         (struct aorta_readings){.device = run->device_metrics, .rocm = run->rocm_metrics && kind == AORTA_DEVICE_HIP};
     if (run->rocm_metrics && !readings->rocm) {
-        readings->no_rocm = (struct aorta_device_reading){.wanted = true, .values = {NAN, NAN, NAN, NAN, NAN, NAN, ""}};
-        char *reason = readings->no_rocm.values.reason;
-        snprintf(reason, sizeof readings->no_rocm.values.reason,
-                 "ROCm SMI reads AMD GPUs; this run is on the %s device", aorta_device_kind_name(kind));
+        char reason[128];
+        snprintf(reason, sizeof reason, "ROCm SMI reads AMD GPUs; this run is on the %s device",
+                 aorta_device_kind_name(kind));
+        readings->no_rocm = (struct aorta_device_reading){.wanted = true, .values = aorta_device_unmeasured(reason)};
         if (context->ranks.rank == 0) aorta_log(context->log, AORTA_LOG_WARNING, "--enable-rocm-metrics: %s", reason);
     }
     if (!readings->device && !readings->rocm) return NULL;

@@ -34,6 +34,10 @@ void use_libraries(const char *subfolder) {
     setenv("AORTA_LIBRARY_PATH", path, 1);
 }
 
+void use_old_management(void) {
+    setenv("AORTA_LIBRARY_PATH", FAKE_GPU "/old_nvml:" FAKE_GPU "/cuda", 1);
+}
+
 const struct fake_gpu_control *control(void) {
     void *library = dlopen(FAKE_GPU "/cuda/libcuda.so.1", RTLD_NOW);
     assert_non_null(library);

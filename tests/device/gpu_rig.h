@@ -18,6 +18,7 @@ int remove_cache(void **state);
 
 const char *cache_folder(void);
 void use_libraries(const char *subfolder); /* "cuda", "old"; another has none */
+void use_old_management(void);             /* "cuda", with a library that lacks what is optional */
 const struct fake_gpu_control *control(void);
 
 /* ---- devices and streams; the caller closes and destroys them ---- */

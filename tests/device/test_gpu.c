@@ -147,6 +147,41 @@ static void test_metrics_say_what_is_missing(void **state) {
     aorta_device_close(device);
 }
 
+/* Why a clock is low: by this driver, and by one that is too old to tell. */
+static void test_clocks_and_their_limits(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    setenv("FAKE_NVML_CLOCK", "1410", 1);
+    setenv("FAKE_NVML_REASONS", "68", 1);
+    setenv("FAKE_NVML_POWER_SHARE", "0.5", 1);
+    struct aorta_device_metrics metrics = aorta_device_measure(device), later;
+    assert_true(metrics.sm_clock_mhz == 1410 && metrics.sm_clock_max_mhz == 1980 && metrics.power_limit_w == 700);
+    assert_true(metrics.clock_limits_known);
+    assert_int_equal(metrics.clock_limits, 1U << AORTA_CLOCK_POWER_CAP | 1U << AORTA_CLOCK_HW_THERMAL);
+    usleep(20000);
+    later = aorta_device_measure(device);
+    assert_true(later.power_capped_ms - metrics.power_capped_ms >= 10);
+    assert_true(later.thermal_capped_ms == 0);
+    setenv("FAKE_NVML_REASONS", "0", 1);
+    metrics = aorta_device_measure(device);
+    assert_true(metrics.clock_limits_known && metrics.clock_limits == 0);
+    setenv("FAKE_NVML_REASONS", "511", 1);
+    assert_int_equal(aorta_device_measure(device).clock_limits, (1U << AORTA_CLOCK_LIMITS) - 1);
+    setenv("FAKE_NVML_POWER_SHARE", "none", 1);
+    assert_true(isnan(aorta_device_measure(device).power_capped_ms));
+    aorta_device_close(device);
+    unsetenv("FAKE_NVML_REASONS");
+    unsetenv("FAKE_NVML_POWER_SHARE");
+    use_old_management();
+    device = open_gpu();
+    metrics = aorta_device_measure(device);
+    assert_true(metrics.sm_clock_mhz == 1410 && isnan(metrics.sm_clock_max_mhz) && isnan(metrics.power_limit_w));
+    assert_true(!metrics.clock_limits_known && isnan(metrics.power_capped_ms) && isnan(metrics.thermal_capped_ms));
+    aorta_device_close(device);
+    use_libraries("cuda");
+    unsetenv("FAKE_NVML_CLOCK");
+}
+
 static void test_the_inventory_lists_devices_and_links(void **state) {
     (void)state;
     struct aorta_gpu_inventory inventory;
@@ -266,6 +301,7 @@ int main(void) {
         cmocka_unit_test_setup(test_no_device_and_too_old, reset_fake),
         cmocka_unit_test_setup(test_ranks_share_devices, reset_fake),
         cmocka_unit_test_setup(test_metrics_say_what_is_missing, reset_fake),
+        cmocka_unit_test_setup(test_clocks_and_their_limits, reset_fake),
         cmocka_unit_test_setup(test_the_inventory_lists_devices_and_links, reset_fake),
         cmocka_unit_test_setup(test_devices_reach_each_other, reset_fake),
         cmocka_unit_test_setup(test_attachments_live_as_long_as_the_device, reset_fake),

@@ -1,9 +1,25 @@
-/* The fake libnvidia-ml: two devices, joined by four links. */
+/* The fake libnvidia-ml: two devices, joined by four links. Variables of the environment, read at each call, say how
+ * they fare: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
+ * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters tell;
+ * "none": there are no counters). FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 enum { NOT_SUPPORTED = 3, NOT_FOUND = 6 };
+
+static const char *told(const char *variable) {
+    const char *only = getenv("FAKE_NVML_RANK"), *rank = getenv("RANK");
+    return only && rank && strcmp(only, rank) != 0 ? NULL : getenv(variable);
+}
+
+static double number(const char *variable, double usual) {
+    const char *text = told(variable);
+    return text ? atof(text) : usual;
+}
 
 EXPORT int nvmlInit_v2(void);
 int nvmlInit_v2(void) {
@@ -44,16 +60,52 @@ int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {
 EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts);
 int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
     (void)device;
-    *milliwatts = 123500;
+    *milliwatts = (unsigned)(1e3 * number("FAKE_NVML_POWER", 123.5));
     return 0;
 }
 
 EXPORT int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz);
 int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
     (void)device;
-    *mhz = clock == 1 ? 1980 : 2619;
+    *mhz = clock == 1 ? (unsigned)number("FAKE_NVML_CLOCK", 1980) : 2619;
     return clock == 1 || clock == 2 ? 0 : NOT_SUPPORTED;
 }
+
+#ifndef FAKE_NVML_OLD
+EXPORT int nvmlDeviceGetMaxClockInfo(void *device, int clock, unsigned *mhz);
+int nvmlDeviceGetMaxClockInfo(void *device, int clock, unsigned *mhz) {
+    (void)device;
+    *mhz = 1980;
+    return clock == 1 ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts);
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts) {
+    (void)device;
+    *milliwatts = 700000;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons);
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons) {
+    (void)device;
+    *reasons = (unsigned long long)number("FAKE_NVML_REASONS", 0);
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetViolationStatus(void *device, int policy, unsigned long long times[2]);
+int nvmlDeviceGetViolationStatus(void *device, int policy, unsigned long long times[2]) {
+    static const char *const shares[] = {"FAKE_NVML_POWER_SHARE", "FAKE_NVML_THERMAL_SHARE"};
+    struct timespec now;
+    (void)device;
+    if (policy > 1 || (told(shares[policy]) && !strcmp(told(shares[policy]), "none"))) return NOT_SUPPORTED;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double ns = 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
+    times[0] = (unsigned long long)(ns / 1e3);
+    times[1] = (unsigned long long)(ns * number(shares[policy], 0));
+    return 0;
+}
+#endif
 
 EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned percent[2]);
 int nvmlDeviceGetUtilizationRates(void *device, unsigned percent[2]) {

@@ -64,15 +64,21 @@ static void readings_in_lines(void **state) {
     struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
     check_line(&metrics, "device_metrics", false);
     check_line(&metrics, "rocm_smi_output", false);
-    metrics.device_metrics = (struct aorta_device_reading){
-        .wanted = true, .values = {41, NAN, 1980, NAN, 0.25, 12345678, "no power"}, .age_ms = 1.5, .read_ms = 0.25};
+    struct aorta_device_metrics some = aorta_device_unmeasured("no power");
+    some.temperature_c = 41, some.sm_clock_mhz = 1545, some.sm_clock_max_mhz = 1980;
+    some.utilization = 0.25, some.memory_used_bytes = 12345678;
+    some.clock_limits_known = true, some.clock_limits = 1U << AORTA_CLOCK_HW_THERMAL | 1U << AORTA_CLOCK_POWER_CAP;
+    metrics.device_metrics =
+        (struct aorta_device_reading){.wanted = true, .values = some, .age_ms = 1.5, .read_ms = 0.25};
     metrics.rocm_smi_output =
-        (struct aorta_device_reading){.wanted = true, .values = {NAN, NAN, NAN, NAN, NAN, NAN, "no AMD here"}};
+        (struct aorta_device_reading){.wanted = true, .values = aorta_device_unmeasured("no AMD here")};
     check_line(&metrics,
-               "\"device_metrics\": {\"temperature_c\": 41.0, \"power_w\": null, \"sm_clock_mhz\": 1980.0, "
-               "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, \"age_ms\": 1.5, "
-               "\"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does not tell it of this device\", "
-               "\"memory_clock_mhz\": \"the driver does not tell it of this device\"}}",
+               "\"device_metrics\": {\"temperature_c\": 41.0, \"power_w\": null, \"sm_clock_mhz\": 1545.0, "
+               "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, "
+               "\"sm_clock_max_mhz\": 1980.0, \"power_limit_w\": null, \"clock_limited_by\": [\"power_cap\", "
+               "\"hw_thermal\"], \"age_ms\": 1.5, \"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does "
+               "not tell it of this device\", \"memory_clock_mhz\": \"the driver does not tell it of this device\", "
+               "\"power_limit_w\": \"the driver does not tell it of this device\"}}",
                true);
     check_line(&metrics, "\"rocm_smi_output\": null", true);
     check_line(&metrics, "\"rocm_smi_output\": \"no AMD here\"", true);

@@ -55,9 +55,15 @@ static void tell_missing(struct aorta_device_metrics *metrics) {
     const struct {
         const char *name;
         double value;
-    } values[] = {{"temperature", metrics->temperature_c}, {"power", metrics->power_w},
-                  {"clock", metrics->sm_clock_mhz},        {"memory clock", metrics->memory_clock_mhz},
-                  {"utilization", metrics->utilization},   {"memory in use", metrics->memory_used_bytes}};
+    } values[] = {{"temperature", metrics->temperature_c},
+                  {"power", metrics->power_w},
+                  {"clock", metrics->sm_clock_mhz},
+                  {"memory clock", metrics->memory_clock_mhz},
+                  {"utilization", metrics->utilization},
+                  {"memory in use", metrics->memory_used_bytes},
+                  {"power limit", metrics->power_limit_w},
+                  {"highest clock", metrics->sm_clock_max_mhz},
+                  {"reason of a low clock", metrics->clock_limits_known ? 0 : NAN}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (!isnan(values[i].value)) continue;
         snprintf(metrics->reason, sizeof metrics->reason, "the driver does not tell the %s of this device",
@@ -66,21 +72,34 @@ static void tell_missing(struct aorta_device_metrics *metrics) {
     }
 }
 
+struct aorta_device_metrics aorta_device_unmeasured(const char *reason) {
+    struct aorta_device_metrics metrics = {.temperature_c = NAN,
+                                           .power_w = NAN,
+                                           .power_limit_w = NAN,
+                                           .sm_clock_mhz = NAN,
+                                           .sm_clock_max_mhz = NAN,
+                                           .memory_clock_mhz = NAN,
+                                           .utilization = NAN,
+                                           .memory_used_bytes = NAN,
+                                           .power_capped_ms = NAN,
+                                           .thermal_capped_ms = NAN};
+    snprintf(metrics.reason, sizeof metrics.reason, "%s", reason);
+    return metrics;
+}
+
 struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
     static const char key;
-    struct aorta_device_metrics metrics = {NAN, NAN, NAN, NAN, NAN, NAN, ""};
-    if (!aorta_device_is_gpu(device)) {
-        snprintf(metrics.reason, sizeof metrics.reason, "not measured on the cpu device");
-        return metrics;
-    }
+    if (!aorta_device_is_gpu(device)) return aorta_device_unmeasured("not measured on the cpu device");
     void *state;
     aorta_status status = aorta_device_attachment(device, &key, make_watch, end_watch, &state);
     struct watch *watch = status ? NULL : state;
     if (!watch || watch->failure) {
-        snprintf(metrics.reason, sizeof metrics.reason, "%s", aorta_status_message(watch ? watch->failure : status));
+        struct aorta_device_metrics none =
+            aorta_device_unmeasured(aorta_status_message(watch ? watch->failure : status));
         aorta_status_free(status);
-        return metrics;
+        return none;
     }
+    struct aorta_device_metrics metrics = aorta_device_unmeasured("");
     watch->manager.kind->measure(&watch->manager, &watch->device, &metrics);
     tell_missing(&metrics);
     return metrics;

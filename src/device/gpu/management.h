@@ -15,6 +15,11 @@ struct nvml_api {
     int (*temperature)(void *device, int sensor, unsigned *celsius);
     int (*power)(void *device, unsigned *milliwatts);
     int (*clock)(void *device, int clock, unsigned *mhz);
+    int (*clock_max)(void *device, int clock, unsigned *mhz);
+    int (*power_limit)(void *device, unsigned *milliwatts);
+    int (*event_reasons)(void *device, unsigned long long *reasons);
+    int (*throttle_reasons)(void *device, unsigned long long *reasons);      /* its older name */
+    int (*violation)(void *device, int policy, unsigned long long times[2]); /* struct nvmlViolationTime_t: us, ns */
     int (*utilization)(void *device, unsigned percent[2]);    /* struct nvmlUtilization_t: of the GPU, of its memory */
     int (*memory)(void *device, unsigned long long bytes[3]); /* struct nvmlMemory_t: total, free, used */
     int (*common_ancestor)(void *device, void *other, int *level);
@@ -33,6 +38,7 @@ struct rsmi_api {
     int (*temperature)(uint32_t index, uint32_t sensor, int metric, int64_t *millicelsius);
     int (*power)(uint32_t index, uint32_t sensor, uint64_t *microwatts);
     int (*socket_power)(uint32_t index, uint64_t *microwatts);
+    int (*power_cap)(uint32_t index, uint32_t sensor, uint64_t *microwatts);
     int (*busy)(uint32_t index, uint32_t *percent);
     int (*memory_used)(uint32_t index, int kind, uint64_t *bytes);
     int (*clock)(uint32_t index, int clock, void *frequencies);

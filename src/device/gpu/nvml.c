@@ -7,6 +7,8 @@ enum {
     SENSOR_GPU = 0,
     CLOCK_SM = 1,
     CLOCK_MEMORY = 2,
+    POLICY_POWER = 0,
+    POLICY_THERMAL = 1,
     CAPABILITY_NVLINK = 2,
     MOST_LINKS = 36, /* 18 on Hopper and Blackwell */
 };
@@ -41,17 +43,41 @@ static aorta_status nvml_find(struct gpu_manager *manager, const char *bus_id, s
                        manager->api.nvml.error_text(result));
 }
 
+/* False when the driver does not tell. */
+static bool read_limits(const struct nvml_api *api, void *device, unsigned *limits) {
+    static const struct {
+        unsigned long long bit;
+        enum aorta_clock_limit limit;
+    } reasons[] = {{0x1, AORTA_CLOCK_IDLE},        {0x2, AORTA_CLOCK_APPLICATIONS}, {0x4, AORTA_CLOCK_POWER_CAP},
+                   {0x8, AORTA_CLOCK_HW_SLOWDOWN}, {0x10, AORTA_CLOCK_SYNC_BOOST},  {0x20, AORTA_CLOCK_SW_THERMAL},
+                   {0x40, AORTA_CLOCK_HW_THERMAL}, {0x80, AORTA_CLOCK_POWER_BRAKE}, {0x100, AORTA_CLOCK_DISPLAY}};
+    int (*get)(void *, unsigned long long *) = api->event_reasons ? api->event_reasons : api->throttle_reasons;
+    unsigned long long bits;
+    if (!get || get(device, &bits)) return false;
+    *limits = 0;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (bits & reasons[i].bit) *limits |= 1U << reasons[i].limit;
+    return true;
+}
+
 static void nvml_measure(struct gpu_manager *manager, const struct gpu_managed *device,
                          struct aorta_device_metrics *metrics) {
     const struct nvml_api *api = &manager->api.nvml;
+    void *handle = device->handle;
     unsigned value, percent[2];
-    unsigned long long bytes[3];
-    if (!api->temperature(device->handle, SENSOR_GPU, &value)) metrics->temperature_c = value;
-    if (!api->power(device->handle, &value)) metrics->power_w = value / 1e3;
-    if (!api->clock(device->handle, CLOCK_SM, &value)) metrics->sm_clock_mhz = value;
-    if (!api->clock(device->handle, CLOCK_MEMORY, &value)) metrics->memory_clock_mhz = value;
-    if (!api->utilization(device->handle, percent)) metrics->utilization = percent[0] / 1e2;
-    if (!api->memory(device->handle, bytes)) metrics->memory_used_bytes = (double)bytes[2];
+    unsigned long long bytes[3], times[2];
+    if (!api->temperature(handle, SENSOR_GPU, &value)) metrics->temperature_c = value;
+    if (!api->power(handle, &value)) metrics->power_w = value / 1e3;
+    if (api->power_limit && !api->power_limit(handle, &value)) metrics->power_limit_w = value / 1e3;
+    if (!api->clock(handle, CLOCK_SM, &value)) metrics->sm_clock_mhz = value;
+    if (api->clock_max && !api->clock_max(handle, CLOCK_SM, &value)) metrics->sm_clock_max_mhz = value;
+    if (!api->clock(handle, CLOCK_MEMORY, &value)) metrics->memory_clock_mhz = value;
+    if (!api->utilization(handle, percent)) metrics->utilization = percent[0] / 1e2;
+    if (!api->memory(handle, bytes)) metrics->memory_used_bytes = (double)bytes[2];
+    metrics->clock_limits_known = read_limits(api, handle, &metrics->clock_limits);
+    if (!api->violation) return;
+    if (!api->violation(handle, POLICY_POWER, times)) metrics->power_capped_ms = (double)times[1] / 1e6;
+    if (!api->violation(handle, POLICY_THERMAL, times)) metrics->thermal_capped_ms = (double)times[1] / 1e6;
 }
 
 static int count_links(const struct nvml_api *api, void *device) {

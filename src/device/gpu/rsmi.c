@@ -64,39 +64,46 @@ static aorta_status rsmi_find(struct gpu_manager *manager, const char *bus_id, s
                        result ? text_of(api, result) : "it is not among those listed");
 }
 
-/* Of the clock that holds now. Version 6 put a flag in front of the struct. */
-static bool read_clock(const struct gpu_manager *manager, uint32_t index, int clock, double *mhz) {
+/* The clock that holds now, and the highest of those listed. Version 6 put a flag in front of the struct. */
+static bool read_clock(const struct gpu_manager *manager, uint32_t index, int clock, double *mhz, double *highest) {
     struct {
         uint32_t head[3];
         uint64_t rest[64];
     } raw = {0};
     const char *bytes = (const char *)&raw + (manager->major >= 6 ? sizeof(uint32_t) : 0);
+    const char *list = (const char *)&raw + (manager->major >= 6 ? 16 : 8);
     uint32_t count, current;
     uint64_t hertz;
     if (manager->api.rsmi.clock(index, clock, &raw)) return false;
     memcpy(&count, bytes, sizeof count);
     memcpy(&current, bytes + sizeof count, sizeof current);
     if (count > 33 || current >= count) return false;
-    size_t list = manager->major >= 6 ? 16 : 8;
-    memcpy(&hertz, (const char *)&raw + list + current * sizeof hertz, sizeof hertz);
-    *mhz = (double)hertz / 1e6;
+    *highest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(&hertz, list + i * sizeof hertz, sizeof hertz);
+        if (i == current) *mhz = (double)hertz / 1e6;
+        if ((double)hertz / 1e6 > *highest) *highest = (double)hertz / 1e6;
+    }
     return true;
 }
 
+/* Why a clock is low, and for how long, ROCm SMI does not tell. */
 static void rsmi_measure(struct gpu_manager *manager, const struct gpu_managed *device,
                          struct aorta_device_metrics *metrics) {
     const struct rsmi_api *api = &manager->api.rsmi;
     uint32_t index = device->index, percent;
     int64_t millicelsius;
     uint64_t value;
-    double mhz;
+    double mhz, highest;
     if (!api->temperature(index, SENSOR_EDGE, TEMPERATURE_CURRENT, &millicelsius) ||
         !api->temperature(index, SENSOR_JUNCTION, TEMPERATURE_CURRENT, &millicelsius))
         metrics->temperature_c = (double)millicelsius / 1e3;
     if ((api->socket_power && !api->socket_power(index, &value)) || !api->power(index, 0, &value))
         metrics->power_w = (double)value / 1e6;
-    if (read_clock(manager, index, CLOCK_SYSTEM, &mhz)) metrics->sm_clock_mhz = mhz;
-    if (read_clock(manager, index, CLOCK_MEMORY, &mhz)) metrics->memory_clock_mhz = mhz;
+    if (api->power_cap && !api->power_cap(index, 0, &value)) metrics->power_limit_w = (double)value / 1e6;
+    if (read_clock(manager, index, CLOCK_SYSTEM, &mhz, &highest))
+        metrics->sm_clock_mhz = mhz, metrics->sm_clock_max_mhz = highest;
+    if (read_clock(manager, index, CLOCK_MEMORY, &mhz, &highest)) metrics->memory_clock_mhz = mhz;
     if (!api->busy(index, &percent)) metrics->utilization = percent / 1e2;
     if (!api->memory_used(index, MEMORY_VRAM, &value)) metrics->memory_used_bytes = (double)value;
 }
