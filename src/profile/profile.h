@@ -117,9 +117,9 @@ AORTA_MUST_USE aorta_status aorta_recorder_create(struct aorta_device *device, i
 void aorta_recorder_destroy(struct aorta_recorder *recorder);
 /* Switched off, begin and end queue nothing (for measuring the cost of recording). */
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
-/* Whether what follows a range in a captured step waits for the stamp at its end (aorta_timestamp); it does not before
- * this is called (aorta_timestamp_aside). */
-void aorta_recorder_wait_for_ends(struct aorta_recorder *recorder, bool wait);
+/* Whether a stream in a captured step waits for the stamps of its ranges (aorta_timestamp); it does not before this is
+ * called (aorta_timestamp_aside). Stamps of collectives that begin with room for them are waited for in any case. */
+void aorta_recorder_wait_for_stamps(struct aorta_recorder *recorder, bool wait);
 bool aorta_recorder_enabled(const struct aorta_recorder *recorder);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);

@@ -34,7 +34,7 @@ struct aorta_recorder {
     int slot_count, current;
     size_t ranges_per_slot;
     bool enabled;
-    bool ends_inline;                                 /* what follows a range waits for the stamp at its end */
+    bool stamps_inline;                               /* what a stream does next waits for the stamps */
     const struct aorta_stream *streams[STREAM_LIMIT]; /* by their number; only compared */
     int stream_count;
 };
@@ -97,8 +97,8 @@ void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled) {
     recorder->enabled = enabled;
 }
 
-void aorta_recorder_wait_for_ends(struct aorta_recorder *recorder, bool wait) {
-    recorder->ends_inline = wait;
+void aorta_recorder_wait_for_stamps(struct aorta_recorder *recorder, bool wait) {
+    recorder->stamps_inline = wait;
 }
 
 bool aorta_recorder_enabled(const struct aorta_recorder *recorder) {
@@ -169,6 +169,10 @@ static int64_t next_sequence(const struct slot *slot, const struct aorta_range_i
     return 0;
 }
 
+static aorta_status stamp(const struct aorta_recorder *recorder, struct aorta_stream *stream, int64_t *slot) {
+    return recorder->stamps_inline ? aorta_timestamp(stream, slot) : aorta_timestamp_aside(stream, slot);
+}
+
 /* The stamp goes first to where the operation's stream is now: the other stream then has it while this one is still
  * writing its own. */
 static aorta_status stamp_room(struct aorta_stream *stream, const struct aorta_room *room, int64_t *slot) {
@@ -206,19 +210,19 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
     slot->range_count++;
     *range = (int)at;
     if (slot->ranges[at].witnessed) return aorta_timestamp_aside(stream, stamp_of(slot, at, STAMP_START));
-    if (!room || !slot->ranges[at].room) return aorta_timestamp(stream, stamp_of(slot, at, STAMP_START));
+    if (!room || !slot->ranges[at].room) return stamp(recorder, stream, stamp_of(slot, at, STAMP_START));
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
-    AORTA_TRY(aorta_timestamp(stream, stamp_of(slot, at, STAMP_START)));
+    AORTA_TRY(stamp(recorder, stream, stamp_of(slot, at, STAMP_START)));
     return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;
 }
 
 aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
     if (range < 0) return NULL; /* begun while switched off */
     struct slot *slot = current_slot(recorder);
-    int64_t *stamp = stamp_of(slot, (size_t)range, STAMP_END);
+    int64_t *end = stamp_of(slot, (size_t)range, STAMP_END);
     slot->last_ended[slot->ranges[range].stream] = range;
-    if (slot->ranges[range].witnessed) return aorta_witness(stream, stamp_of(slot, (size_t)range, STAMP_ROOM), stamp);
-    return recorder->ends_inline ? aorta_timestamp(stream, stamp) : aorta_timestamp_aside(stream, stamp);
+    if (slot->ranges[range].witnessed) return aorta_witness(stream, stamp_of(slot, (size_t)range, STAMP_ROOM), end);
+    return stamp(recorder, stream, end);
 }
 
 aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,

@@ -251,9 +251,9 @@ static const struct aorta_option table_rows[] = {
              "(Hopper and later, CUDA 12.3 and later; elsewhere as room); stream: when its stream comes to it; room: "
              "when the device has room for its kernel (a timestamp as large waits beside it); before: the same, and "
              "the collective waits for the timestamp"},
-    {"profiling.ends_inline", AORTA_OPTION_BOOL, AT(profiling.ends_inline), "false",
-     .help = "true: in a captured step on a GPU, what follows a range waits for the timestamp at its end, about 1 us "
-             "each; false: these are written beside it"},
+    {"profiling.stamps_inline", AORTA_OPTION_BOOL, AT(profiling.stamps_inline), "false",
+     .help = "true: in a captured step on a GPU, operations wait for the timestamps between them, about 2 us each; "
+             "false: these are written beside them"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "

@@ -92,7 +92,7 @@ struct aorta_profiling_options {
     bool record_shapes, profile_memory, with_stack, with_flops, tensorboard, chrome_trace;
     const char *trace_filename;
     enum aorta_collective_start collective_start;
-    bool ends_inline; /* what follows a range in a captured step waits for the timestamp at its end */
+    bool stamps_inline; /* operations of a captured step wait for the timestamps between them */
 };
 
 /* Which role's stream an operation runs on. */

@@ -178,7 +178,7 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_enable(t->context.recorder, t->run->record);
-    aorta_recorder_wait_for_ends(t->context.recorder, o->profiling.ends_inline);
+    aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));

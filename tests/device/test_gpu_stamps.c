@@ -50,7 +50,10 @@ static void test_timestamps_in_a_row_share_a_kernel(void **state) {
 
 /* Launches of a capture: each round is a range's two stamps around an addition, with an event between rounds and, if
  * asked for, a wait for another stream. */
-static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps, bool aside) {
+typedef aorta_status stamp_function(struct aorta_stream *stream, int64_t *slot);
+
+static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps,
+                          stamp_function *begin, stamp_function *end) {
     struct aorta_event *event, *joined;
     struct aorta_graph *graph;
     check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &event));
@@ -59,10 +62,9 @@ static int count_launches(struct aorta_stream *stream, struct aorta_stream *othe
     check_ok(aorta_capture_begin(stream));
     control()->strike("cuLaunchKernel", 0, 0, 0);
     for (int round = 0; round < 3; round++) {
-        check_ok(aorta_timestamp(stream, &stamps[2 * round]));
+        check_ok(begin(stream, &stamps[2 * round]));
         check_ok(queue_add(stream, &stamps[7], 1));
-        check_ok(aside ? aorta_timestamp_aside(stream, &stamps[2 * round + 1])
-                       : aorta_timestamp(stream, &stamps[2 * round + 1]));
+        check_ok(end(stream, &stamps[2 * round + 1]));
         check_ok(
             aorta_event_record(event, stream)); /* shares the stamps of two rounds if they need no kernel between */
         if (round == 1) check_ok(aorta_stream_wait(other, event));
@@ -82,8 +84,8 @@ static int count_launches(struct aorta_stream *stream, struct aorta_stream *othe
     return launches;
 }
 
-/* An end that nothing waits for shares the kernel of the next beginning across an event; before a wait, and at the end
- * of the capture, it has one beside. The graph waits for all of them. */
+/* Stamps that nothing waits for share a kernel across an event, but not across a wait, and never with one that is
+ * waited for. The graph waits for all of them. */
 static void test_timestamps_aside(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -92,10 +94,11 @@ static void test_timestamps_aside(void **state) {
     check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
     int64_t *stamps = memory;
     stamps[6] = stamps[7] = 0;
-    assert_int_equal(count_launches(stream, other, stamps, false), 4 + 6);
-    assert_int_equal(count_launches(stream, other, stamps, true), 4 + 5);
+    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp), 4 + 6);
+    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp_aside), 4 + 6);
+    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp_aside, aorta_timestamp_aside), 4 + 5);
     assert_int_equal(stamps[1], stamps[2]); /* one kernel wrote both */
-    assert_int_equal(stamps[7], 6);
+    assert_int_equal(stamps[7], 9);
     /* Outside captures it is a plain stamp. */
     stamps[0] = 0;
     check_ok(aorta_timestamp_aside(stream, &stamps[0]));

@@ -89,7 +89,7 @@ static void test_collectives_begin_with_room(void **state) {
         {2, true, "compile.enabled=true compile.fullgraph=true"},
         {2, true, "profiling.collective_start=room compile.enabled=true compile.fullgraph=true"},
         {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
-        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.ends_inline=true"},
+        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.stamps_inline=true"},
         {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},
         {4, true, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2 compile.enabled=true"},
         {2, false, "profiling.collective_start=stream"},

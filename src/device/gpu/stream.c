@@ -178,26 +178,26 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
     return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
 }
 
-/* A timestamp is a kernel of one thread, about 1 us of the stream's time. Events with timing would cost as much, tell a
- * time only through the host, in floats, and none in graphs.
+/* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch behind it. Events with timing
+ * would cost as much, tell a time only through the host, in floats, and none in graphs.
  *
  * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
  * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies
  * between must not count as part of the range that has ended. */
 static aorta_status ask_for_stamp(struct gpu_stream *stream, int64_t *slot, bool aside) {
     if (!stream->branch && has_failed(stream)) return NULL;
-    if (stream->stamp_count == GPU_STAMPS) {
+    if (stream->stamp_count == GPU_STAMPS || (stream->stamp_count && stream->stamps_aside != aside)) {
         aorta_status status;
         if (!begin(stream, &status)) return status;
     }
-    stream->stamps_aside = aside && (!stream->stamp_count || stream->stamps_aside);
+    stream->stamps_aside = aside && stream->branch;
     stream->stamps[stream->stamp_count++] = slot;
     if (!stream->branch) {
         aorta_status status;
         begin(stream, &status);
         return status;
     }
-    if (!stream->stamps_aside) stream->branch->base.reach.counts[stream->branch->base.index]++;
+    if (!aside) stream->branch->base.reach.counts[stream->branch->base.index]++;
     return NULL;
 }
 
@@ -205,7 +205,7 @@ aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return ask_for_stamp(gpu_stream(stream), slot, false);
 }
 
-/* Written aside unless a plain one follows before anything else does. */
+/* Never with a plain one in a kernel: those of a stream's branch stay in their order. */
 aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
     return ask_for_stamp(gpu_stream(stream), slot, true);
 }
