@@ -16,8 +16,8 @@ static const struct {
     const char *name, *words, *meaning;
 } limits[AORTA_CLOCK_LIMITS] = {
     [AORTA_CLOCK_POWER_CAP] = {"power_cap", "at the power limit",
-                               "kernels that run side by side share the power and slow down, so hiding communication "
-                               "gains less than its exposed time"},
+                               "kernels side by side share the power and slow down, so hiding communication gains less "
+                               "than its exposed time"},
     [AORTA_CLOCK_SW_THERMAL] = {"sw_thermal", "slowed down by the driver for heat",
                                 "better cooling gives the time back (nvidia-smi -q -d TEMPERATURE)"},
     [AORTA_CLOCK_HW_THERMAL] = {"hw_thermal", "slowed down by the hardware for heat",
@@ -190,7 +190,7 @@ static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *j
         if (!(cause.share > 0)) continue;
         aorta_json_object(json);
         aorta_json_key_string(json, "limit", limits[i].name);
-        aorta_json_key_double(json, "share", cause.share);
+        aorta_json_key_fixed(json, "share", cause.share, 4);
         aorta_json_key_string(json, "of", cause.counted ? "time" : "readings");
         aorta_json_object_end(json);
     }

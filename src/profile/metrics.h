@@ -14,6 +14,7 @@ struct aorta_device_reading {
     struct aorta_device_metrics values; /* all NaN: its key is null, for the reason in it */
     double age_ms;                      /* when it was taken, before now */
     double read_ms;                     /* how long that took */
+    int64_t at_ns;                      /* host time at which it was complete */
 };
 
 /* NaN marks a number that was not measured; it becomes null, with its reason under "null_reasons". */
@@ -31,6 +32,7 @@ struct aorta_step_metrics {
     const char *device;                     /* "cpu"; NULL: not written */
     const struct aorta_memory_info *memory; /* NULL: not measured */
     struct aorta_device_reading device_metrics, rocm_smi_output;
+    struct aorta_device_reading clocks;         /* in the lines of some steps: what profile/clocks.h makes figures of */
     const struct aorta_profile *profile;        /* NULL: recording was off */
     const struct aorta_overlap *overlap;        /* of that profile; NULL only with it */
     const struct aorta_profile *kernel_profile; /* NULL: the run was not traced */

@@ -291,10 +291,8 @@ static void write_reading(struct aorta_json *json, struct reasons *reasons, cons
                 {"memory_used_bytes", values->memory_used_bytes}, {"utilization", values->utilization},
                 {"sm_clock_max_mhz", values->sm_clock_max_mhz},   {"power_limit_w", values->power_limit_w}};
     struct reasons own = {0};
-    int measured = 0;
     if (!reading->wanted) return;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) measured += !isnan(rows[i].value);
-    if (!measured) {
+    if (!aorta_device_measured(values)) {
         number_or_reason(json, reasons, key, NAN, values->reason);
         return;
     }
@@ -305,6 +303,34 @@ static void write_reading(struct aorta_json *json, struct reasons *reasons, cons
     write_clock_limits(json, &own, "clock_limited_by", values);
     aorta_json_key_double(json, "age_ms", reading->age_ms);
     aorta_json_key_double(json, "read_ms", reading->read_ms);
+    write_reasons(json, &own);
+    aorta_json_object_end(json);
+}
+
+/* As much of a reading as says what the clock was and why. */
+static void write_clocks(struct aorta_json *json, struct reasons *reasons, const struct aorta_device_reading *reading) {
+    const struct aorta_device_metrics *values = &reading->values;
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"sm_clock_mhz", values->sm_clock_mhz},
+                {"sm_clock_max_mhz", values->sm_clock_max_mhz},
+                {"power_w", values->power_w},
+                {"power_limit_w", values->power_limit_w},
+                {"power_capped_ms", values->power_capped_ms},
+                {"thermal_capped_ms", values->thermal_capped_ms}};
+    struct reasons own = {0};
+    if (!reading->wanted) return;
+    if (!aorta_device_measured(values)) {
+        number_or_reason(json, reasons, "clocks", NAN, values->reason);
+        return;
+    }
+    aorta_json_key(json, "clocks");
+    aorta_json_object(json);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        number_or_reason(json, &own, rows[i].key, rows[i].value, missing);
+    write_clock_limits(json, &own, "limited_by", values);
+    aorta_json_key_int(json, "at_ns", reading->at_ns);
     write_reasons(json, &own);
     aorta_json_object_end(json);
 }
@@ -330,6 +356,7 @@ static void write_training(struct aorta_json *json, const struct aorta_step_metr
     if (metrics->memory) write_memory(json, metrics->memory);
     write_reading(json, reasons, "device_metrics", &metrics->device_metrics);
     write_reading(json, reasons, "rocm_smi_output", &metrics->rocm_smi_output);
+    write_clocks(json, reasons, &metrics->clocks);
 }
 
 aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, struct aorta_text *out) {
@@ -342,7 +369,7 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
         write_profile(&json, "profile", metrics->profile, metrics->overlap);
     } else {
         aorta_json_key_null(&json, "profile");
-        reasons.rows[reasons.count].key = "profile"; /* at most eight reasons come before it */
+        reasons.rows[reasons.count].key = "profile"; /* at most nine reasons come before it */
         reasons.rows[reasons.count++].reason = "recording was switched off";
     }
     if (metrics->kernel_profile)

@@ -8,14 +8,18 @@
 
 struct aorta_sampler;
 
-/* Takes the first reading before it returns. `rarely`: how many times it must be asked for each reading that takes
- * long. Close it before the device. */
-AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, int64_t rarely,
+/* `at_once`: takes the first reading before it returns; else the thread does, which opens the library. `rarely`: how
+ * many times it must be asked for each reading that takes long. Close it before the device. */
+AORTA_MUST_USE aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64_t rarely,
                                                struct aorta_sampler **sampler);
 void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
-/* Asks for a reading; returns at once. One that is still being made counts. */
+/* Asks for a reading that begins from now on; returns at once. */
 void aorta_sampler_ask(struct aorta_sampler *sampler);
-/* The last one that is complete, with `wanted` set. */
+/* The same, however long readings take. */
+void aorta_sampler_insist(struct aorta_sampler *sampler);
+/* Waits until nothing more is asked for, half a second at most. */
+void aorta_sampler_settle(struct aorta_sampler *sampler);
+/* The last one that is complete, with `wanted` set; at_ns 0: there is none. */
 struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
 
 #endif

@@ -54,8 +54,7 @@ static size_t same_rank(const struct aorta_judged *items, size_t count) {
     return same;
 }
 
-static size_t choose_warmup(size_t iterations, int wanted) {
-    if (wanted >= 0) return (size_t)wanted;
+size_t aorta_verdict_warmup(size_t iterations) {
     return iterations < 4 ? 0 : iterations < 10 ? 1 : 3;
 }
 
@@ -65,7 +64,7 @@ static void select_iterations(struct trial *trial, int warmup, struct aorta_verd
     size_t kept = 0, fewest = SIZE_MAX;
     for (size_t i = 0; i < trial->count;) {
         size_t same = same_rank(trial->items + i, trial->count - i), before = kept;
-        if (verdict->rank_count == 0) verdict->warmup = choose_warmup(same, warmup);
+        if (verdict->rank_count == 0) verdict->warmup = warmup < 0 ? aorta_verdict_warmup(same) : (size_t)warmup;
         for (size_t j = verdict->warmup; j < same; j++)
             if (trial->items[i + j].iteration.profile->range_count) trial->items[kept++] = trial->items[i + j];
         if (kept - before < fewest) fewest = kept - before;
@@ -306,6 +305,18 @@ aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iteration
     return judge(iterations, count, 0, verdict);
 }
 
+aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about, const char *sentence) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s: %s", about, sentence);
+    if (text.failed) {
+        aorta_text_free(&text);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+    }
+    free(verdict->remark);
+    verdict->remark = text.data;
+    return NULL;
+}
+
 void aorta_verdict_free(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         free(verdict->findings[i].evidence);
@@ -313,5 +324,6 @@ void aorta_verdict_free(struct aorta_verdict *verdict) {
     }
     free(verdict->findings);
     free(verdict->ranks);
+    free(verdict->remark);
     memset(verdict, 0, sizeof *verdict);
 }

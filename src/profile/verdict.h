@@ -66,6 +66,7 @@ struct aorta_verdict {
     double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
+    char *remark; /* told beside the causes, costs nothing: "clocks: ..."; NULL: there is none */
     bool simulated, common_clock;
     bool recorded;         /* aorta_verdict_make_recorded made it */
     bool whole;            /* an iteration is a whole recording, not a step */
@@ -75,6 +76,9 @@ struct aorta_verdict {
     bool coarse;
 };
 
+/* How many of a rank's iterations are left out at its start where nothing else is asked for. */
+size_t aorta_verdict_warmup(size_t iterations);
+
 /* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below
  * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to judge. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
@@ -83,6 +87,9 @@ AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *ite
  * `whole`: its steps are not marked, an iteration is all that was recorded of a rank. */
 AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count,
                                                         bool whole, struct aorta_verdict *verdict);
+/* Sets the remark, "ABOUT: SENTENCE". */
+AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about,
+                                                 const char *sentence);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */

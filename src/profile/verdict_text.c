@@ -1,5 +1,5 @@
-/* The verdict on a terminal: headline, figures, up to five causes, up to two things to try. Each has a line of its own;
- * what is left of ten lines goes to those that are longer, the worst cause first. */
+/* The verdict on a terminal: headline, figures, a remark if there is one, up to five causes, up to two things to try.
+ * Each has a line of its own; what is left of ten lines goes to those that are longer, the worst cause first. */
 #include "base/lines.h"
 #include "profile/verdict.h"
 
@@ -8,7 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 10, USUAL_WIDTH = 100, BAR_WIDTH = 10, CAUSES_SHOWN = 5, ADVICE_SHOWN = 2, MOST_BLOCKS = 10 };
+enum {
+    LINES = 10,
+    USUAL_WIDTH = 100,
+    BAR_WIDTH = 10,
+    CAUSES_SHOWN = 5,
+    ADVICE_SHOWN = 2,
+    MOST_BLOCKS = 10,
+    REMARK_LINES = 2
+};
 
 /* A sentence with what stands before it. */
 struct block {
@@ -113,9 +121,21 @@ static void cause_block(struct page *page, const struct aorta_finding *finding) 
     aorta_text_puts(&block->sentence, finding->evidence);
 }
 
+/* It has two lines for certain: half of it would mislead. */
+static void remark_block(const struct aorta_verdict *verdict, struct page *page) {
+    if (!verdict->remark) return;
+    struct block *block = add_block(page, 4);
+    block->lines = REMARK_LINES;
+    aorta_text_puts(&block->head, "  ");
+    aorta_text_puts(&block->sentence, verdict->remark);
+}
+
 static void cause_blocks(const struct aorta_verdict *verdict, struct page *page) {
+    const int taken = (verdict->remark ? REMARK_LINES : 0) + (verdict->simulated ? 1 : 0);
+    const size_t room = (size_t)(LINES - 2 - ADVICE_SHOWN - taken); /* below headline and figures */
+    const size_t shown = room < CAUSES_SHOWN ? room : CAUSES_SHOWN;
     page->first_cause = page->count;
-    for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
+    for (size_t i = 0; i < verdict->finding_count && i < shown; i++) {
         if (i && verdict->findings[i].share < 0.01) break; /* crumbs; the JSON has them */
         cause_block(page, &verdict->findings[i]);
     }
@@ -154,7 +174,8 @@ static void grant(struct block *block, int width, int *spare) {
 }
 
 static void share_lines(struct page *page, int width) {
-    int spare = LINES - (int)page->count;
+    int spare = LINES;
+    for (size_t i = 0; i < page->count; i++) spare -= page->blocks[i].lines;
     for (size_t i = 0; i < page->first_cause; i++) grant(&page->blocks[i], width, &spare);
     for (int before = -1; spare > 0 && spare != before;) {
         before = spare;
@@ -181,6 +202,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
     struct page page = {0};
     headline(verdict, &add_block(&page, 2)->sentence);
     figures(verdict, &add_block(&page, 2)->sentence);
+    remark_block(verdict, &page);
     cause_blocks(verdict, &page);
     advice_blocks(verdict, &page);
     if (verdict->simulated)

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "device/metrics.h"
 #include "profile/intern.h"
 #include "profile/verdict.h"
 
@@ -13,6 +14,9 @@ struct aorta_run_step {
     int64_t epoch, step, global_step;
     double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms;
     bool skipped, simulated;
+    bool clocked;                       /* the line held a reading of the device's clock, or why there is none */
+    struct aorta_device_metrics clocks; /* of that, what clocks.h takes */
+    int64_t clocks_at_ns;
     bool profiled;                /* the line held ranges; else the two below are empty */
     struct aorta_profile profile; /* its strings lie in the run's arena */
     struct aorta_overlap overlap; /* computed from the ranges */

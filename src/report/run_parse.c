@@ -1,5 +1,6 @@
 /* One line of rank_RR_metrics.jsonl. Keys that only this program writes are optional, so that the original toolkit's
  * files are read too. */
+#include "profile/clocks.h"
 #include "report/run.h"
 
 #include <jansson.h>
@@ -325,6 +326,56 @@ static aorta_status read_views(const json_t *object, struct aorta_run *run, cons
     return NULL;
 }
 
+/* ---- the device's clock ---- */
+
+static aorta_status read_clock_limits(const json_t *list, struct aorta_device_metrics *values) {
+    size_t i;
+    const json_t *item;
+    values->clock_limits_known = json_is_array(list);
+    if (!list || json_is_null(list)) return NULL;
+    if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by is not an array");
+    json_array_foreach(list, i, item) {
+        const char *name = json_string_value(item);
+        enum aorta_clock_limit limit = aorta_clock_limit_find(name ? name : "");
+        if (limit == AORTA_CLOCK_LIMITS)
+            return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is no reason that this program knows: %s", i,
+                               name ? name : "it is no string");
+        values->clock_limits |= 1U << limit;
+    }
+    return NULL;
+}
+
+static bool is_amount(double value, double limit) {
+    return isnan(value) || (value >= 0 && value <= limit);
+}
+
+static aorta_status read_clocks(const json_t *object, struct aorta_run_step *step) {
+    const json_t *clocks = json_object_get(object, "clocks");
+    struct aorta_device_metrics *values = &step->clocks;
+    step->clocked = clocks != NULL;
+    if (!clocks) return NULL;
+    const char *reason = json_string_value(json_object_get(json_object_get(object, "null_reasons"), "clocks"));
+    bool none = json_is_null(clocks);
+    *values = aorta_device_unmeasured(!none ? "" : reason ? reason : "the files do not say why");
+    if (none) return NULL;
+    if (!json_is_object(clocks)) return AORTA_ERROR(AORTA_FORMAT, "clocks is neither an object nor null");
+    AORTA_TRY(get_optional(clocks, "sm_clock_mhz", "clocks.", &values->sm_clock_mhz));
+    AORTA_TRY(get_optional(clocks, "sm_clock_max_mhz", "clocks.", &values->sm_clock_max_mhz));
+    AORTA_TRY(get_optional(clocks, "power_w", "clocks.", &values->power_w));
+    AORTA_TRY(get_optional(clocks, "power_limit_w", "clocks.", &values->power_limit_w));
+    AORTA_TRY(get_optional(clocks, "power_capped_ms", "clocks.", &values->power_capped_ms));
+    AORTA_TRY(get_optional(clocks, "thermal_capped_ms", "clocks.", &values->thermal_capped_ms));
+    AORTA_TRY(get_integer(clocks, "at_ns", "clocks.", &step->clocks_at_ns));
+    if (!is_amount(values->sm_clock_mhz, 1e6) || !is_amount(values->sm_clock_max_mhz, 1e6) ||
+        !is_amount(values->power_w, 1e6) || !is_amount(values->power_limit_w, 1e6) ||
+        !is_amount(values->power_capped_ms, 1e13) || !is_amount(values->thermal_capped_ms, 1e13) ||
+        step->clocks_at_ns < 0 || step->clocks_at_ns > INT64_MAX / 4)
+        return AORTA_ERROR(AORTA_FORMAT, "clocks holds a number that cannot be");
+    if (isnan(values->sm_clock_mhz))
+        snprintf(values->reason, sizeof values->reason, "the driver does not tell the clock of this device");
+    return read_clock_limits(json_object_get(clocks, "limited_by"), values);
+}
+
 static aorta_status read_step(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
                               struct aorta_run_step *step) {
     if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "the line is not a JSON object");
@@ -350,6 +401,7 @@ static aorta_status read_step(const json_t *object, struct aorta_run *run, const
     AORTA_TRY(get_optional(object, "step_ms", "", &step->step_ms));
     step->skipped = json_is_true(json_object_get(object, "skipped"));
     step->simulated = json_is_true(json_object_get(object, "simulated"));
+    AORTA_TRY(read_clocks(object, step));
     const char *device = json_string_value(json_object_get(object, "device"));
     if (device) AORTA_TRY(keep_string(run, device, &run->device));
     run->simulated |= step->simulated;

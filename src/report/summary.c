@@ -72,8 +72,10 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;
     status = compare_views(labelled);
+    if (!status) status = aorta_labelled_clocks(labelled);
     if (status) {
         aorta_verdict_free(&labelled->verdict);
+        free(labelled->clocks);
         memset(&labelled->run, 0, sizeof labelled->run); /* it stays the caller's */
         return status;
     }
@@ -84,6 +86,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
 void aorta_labelled_free(struct aorta_labelled *labelled) {
     aorta_run_free(&labelled->run);
     aorta_verdict_free(&labelled->verdict);
+    free(labelled->clocks);
     memset(labelled, 0, sizeof *labelled);
 }
 
@@ -258,7 +261,8 @@ static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
     aorta_json_object_end(json);
 }
 
-static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
+    const int rank = labelled->run.ranks[index];
     size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank);
@@ -277,6 +281,7 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
     AORTA_TRY(write_metrics(json, labelled, rank));
+    aorta_clocks_json(&labelled->clocks[index], json);
     aorta_json_object_end(json);
     return NULL;
 }
@@ -324,9 +329,11 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
         aorta_json_key_null(json, "verdict");
         aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");
     }
+    aorta_clocks_json(&labelled->clocks[labelled->lowest_clock], json);
+    aorta_json_key_int(json, "clocks_rank", run->ranks[labelled->lowest_clock]);
     aorta_json_key(json, "ranks");
     aorta_json_array(json);
-    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, run->ranks[i]));
+    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, i));
     aorta_json_array_end(json);
     aorta_json_object_end(json);
     return NULL;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "profile/agreement.h"
+#include "profile/clocks.h"
 #include "report/run.h"
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
@@ -18,6 +19,8 @@ struct aorta_labelled {
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
     bool by_kernels;
+    struct aorta_clocks *clocks;      /* one for each of run.ranks */
+    size_t lowest_clock;              /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_agreement agreement; /* of both views, over the measured iterations that have them */
 };
 
@@ -27,6 +30,9 @@ void aorta_labelled_free(struct aorta_labelled *labelled);
 
 /* The steps of one rank that count: run.steps[*first .. *first + result). */
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first);
+
+/* Clocks of the ranks from the measured steps, and the remark on them in the verdict. (clocks.c) */
+AORTA_MUST_USE aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled);
 
 /* A figure that each iteration has; NaN where it was not measured. (metric.c) */
 struct aorta_metric {

@@ -1,4 +1,5 @@
-/* What of the device's management library goes into the metrics lines: --device-metrics, --enable-rocm-metrics. */
+/* What of the device's management library goes into the metrics lines: --device-metrics, --enable-rocm-metrics, and
+ * of each GPU its clocks, about once a second. */
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H
 
@@ -10,6 +11,10 @@ struct aorta_readings {
     struct aorta_sampler *sampler;       /* NULL: nothing is asked for, or nothing serves it */
     struct aorta_device_reading no_rocm; /* rocm_smi_output where ROCm SMI does not serve: null, and why */
     bool device, rocm;                   /* keys that readings go to */
+    bool clocks;                         /* the device is a GPU */
+    int64_t first_step, last_step;       /* whose clocks are read for certain */
+    int64_t since_ns;                    /* when clocks were asked for first; 0: not yet */
+    int64_t asked_ns, told_ns;           /* when last; the reading told last */
 };
 
 /* Warns on rank 0 when ROCm SMI is asked for and does not serve. */
@@ -17,8 +22,11 @@ AORTA_MUST_USE aorta_status aorta_readings_open(const struct aorta_train_run *ru
                                                 const struct aorta_train_context *context,
                                                 struct aorta_readings *readings);
 void aorta_readings_close(struct aorta_readings *readings);
-/* A step begins: a new reading is welcome. */
-void aorta_readings_step(struct aorta_readings *readings);
-void aorta_readings_tell(struct aorta_readings *readings, struct aorta_step_metrics *metrics);
+/* Before the first step: how many there will be. */
+void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps);
+/* Step `step` begins: a new reading is welcome. */
+void aorta_readings_step(struct aorta_readings *readings, int64_t step);
+/* `last`: no step is queued any more and no line follows, so that a reading which is being made may be waited for. */
+void aorta_readings_tell(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics);
 
 #endif

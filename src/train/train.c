@@ -58,6 +58,7 @@ struct trainer {
     int64_t last_end_ns;  /* device time at which its last range ended; INT64_MIN: none */
     bool watching;        /* the tracer runs */
     bool stopping;        /* the ranks agreed to end */
+    bool ending;          /* no further step is queued */
     bool capture_failed;
     int signal;
     struct aorta_train_outcome *outcome;
@@ -185,6 +186,7 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_dataset_create(o, rank, world, &t->dataset));
     t->total_steps = aorta_dataset_steps_per_epoch(t->dataset) * o->training.epochs;
     if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
+    aorta_readings_expect(&t->readings, t->total_steps);
     for (int i = 0; i < SLOTS; i++) {
         AORTA_TRY(make_flight(t, &t->flights[i]));
         t->done[i] = t->flights[i].done;
@@ -332,7 +334,7 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
     struct aorta_step_hook hook = {prefetch_input, t};
     *flight->stop = t->signal ? 1.0f : 0.0f;
     aorta_beacon_step(t->beacon, step);
-    aorta_readings_step(&t->readings);
+    aorta_readings_step(&t->readings, step);
     AORTA_TRY(ensure_input(t, step));
     switch (plan) {
     case PLAN_EAGER:
@@ -384,7 +386,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
         .device = aorta_device_kind_name(aorta_device_get_info(t->context.device)->kind),
         .memory = &memory,
     };
-    aorta_readings_tell(&t->readings, &metrics);
+    aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
     struct aorta_profile profile = {0};
     struct aorta_overlap overlap = {0};
     if (!t->run->record) return aorta_metrics_write(t->metrics, &metrics);
@@ -524,6 +526,7 @@ static aorta_status loop(struct trainer *t) {
         AORTA_TRY(aorta_annotate(queue_step(t, step, plan), "step %lld", (long long)step));
         t->queued++;
     }
+    t->ending = true;
     while (t->collected < t->queued) AORTA_TRY(collect(t));
     return NULL;
 }

@@ -18,7 +18,7 @@ static void readings_of_a_gpu(void **state) {
     (void)state;
     struct aorta_device *device = open_device(AORTA_DEVICE_CUDA);
     struct aorta_sampler *sampler;
-    check_ok(aorta_sampler_open(device, 3, &sampler));
+    check_ok(aorta_sampler_open(device, true, 3, &sampler));
     struct aorta_device_reading first = aorta_sampler_latest(sampler);
     assert_true(first.wanted && first.values.temperature_c == 41 && first.values.power_w == 123.5);
     assert_true(isnan(first.values.utilization));
@@ -38,11 +38,42 @@ static void readings_of_a_gpu(void **state) {
     aorta_device_close(device);
 }
 
+/* The thread opens the library; what is insisted on comes, however long readings take, and is waited for. */
+static void readings_in_the_background(void **state) {
+    (void)state;
+    struct aorta_device *device = open_device(AORTA_DEVICE_CUDA);
+    struct aorta_sampler *sampler;
+    check_ok(aorta_sampler_open(device, false, INT64_MAX, &sampler));
+    aorta_sampler_insist(sampler);
+    int64_t asked_ns;
+    aorta_sampler_settle(sampler);
+    struct aorta_device_reading first = aorta_sampler_latest(sampler);
+    assert_true(first.wanted && first.values.sm_clock_mhz == 1980 && first.at_ns > 0);
+    for (int i = 0; i < 50; i++) {
+        asked_ns = aorta_clock_ns();
+        aorta_sampler_insist(sampler);
+        aorta_sampler_settle(sampler);
+        struct aorta_device_reading reading = aorta_sampler_latest(sampler);
+        assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
+    }
+    aorta_sampler_close(sampler);
+    aorta_device_close(device);
+    device = open_device(AORTA_DEVICE_CPU); /* tells nothing: the thread ends, and nobody waits for it */
+    check_ok(aorta_sampler_open(device, false, 1, &sampler));
+    aorta_sampler_insist(sampler);
+    aorta_sampler_settle(sampler);
+    assert_string_equal(aorta_sampler_latest(sampler).values.reason, "not measured on the cpu device");
+    aorta_sampler_insist(sampler);
+    aorta_sampler_settle(sampler);
+    aorta_sampler_close(sampler);
+    aorta_device_close(device);
+}
+
 static void readings_of_a_cpu(void **state) {
     (void)state;
     struct aorta_device *device = open_device(AORTA_DEVICE_CPU);
     struct aorta_sampler *sampler;
-    check_ok(aorta_sampler_open(device, 1, &sampler));
+    check_ok(aorta_sampler_open(device, true, 1, &sampler));
     aorta_sampler_ask(sampler);
     struct aorta_device_reading reading = aorta_sampler_latest(sampler);
     assert_true(reading.wanted && isnan(reading.values.power_w));
@@ -81,6 +112,17 @@ static void readings_in_lines(void **state) {
                "\"power_limit_w\": \"the driver does not tell it of this device\"}}",
                true);
     check_line(&metrics, "\"rocm_smi_output\": null", true);
+    check_line(&metrics, "\"clocks\"", false);
+    metrics.clocks = metrics.device_metrics;
+    metrics.clocks.at_ns = 5000000123;
+    metrics.clocks.values.power_capped_ms = 12.5;
+    check_line(&metrics,
+               "\"clocks\": {\"sm_clock_mhz\": 1545.0, \"sm_clock_max_mhz\": 1980.0, \"power_w\": null, "
+               "\"power_limit_w\": null, \"power_capped_ms\": 12.5, \"thermal_capped_ms\": null, \"limited_by\": "
+               "[\"power_cap\", \"hw_thermal\"], \"at_ns\": 5000000123, \"null_reasons\": {\"power_w\": ",
+               true);
+    metrics.clocks = metrics.rocm_smi_output;
+    check_line(&metrics, "\"clocks\": \"no AMD here\"", true);
     check_line(&metrics, "\"rocm_smi_output\": \"no AMD here\"", true);
 }
 
@@ -88,6 +130,7 @@ int main(void) {
     setenv("AORTA_LIBRARY_PATH", FAKE_GPU, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(readings_of_a_gpu),
+        cmocka_unit_test(readings_in_the_background),
         cmocka_unit_test(readings_of_a_cpu),
         cmocka_unit_test(readings_in_lines),
     };

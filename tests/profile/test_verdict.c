@@ -383,6 +383,21 @@ static void text_is_short_and_honest(void **state) {
     assert_non_null(strstr(text.data, "simulated: "));
     assert_non_null(strstr(text.data, "try: "));
     aorta_text_free(&text);
+    /* A remark finds room: all of it, and no line more. */
+    check_ok(aorta_verdict_remark(&verdict, "clocks", "first"));
+    check_ok(
+        aorta_verdict_remark(&verdict, "clocks",
+                             "1545 of 1980 MHz (78%): at the power limit (698 of 700 W) 96% of the time, and so on "
+                             "to the end of the second line, which is here"));
+    aorta_verdict_text(&verdict, 0, &text);
+    check_ok(aorta_text_check(&text));
+    lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_in_range(lines, 5, 10);
+    assert_non_null(strstr(text.data, "\n  clocks: 1545 of"));
+    assert_non_null(strstr(text.data, "which is here\n"));
+    assert_non_null(strstr(text.data, "try: "));
+    aorta_text_free(&text);
     end(run, &verdict);
 }
 

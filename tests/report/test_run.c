@@ -114,6 +114,10 @@ static void torn_line(void **state) {
     HEAD "{\"ranges\": [{\"stream\": \"" stream "\", \"tag\": \"x\", \"start_ms\": " start ", \"end_ms\": " end        \
          ", \"metadata\": {" metadata "}}]}}\n"
 
+#define CLOCKS(value)                                                                                                  \
+    "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, \"global_step\": 0, \"profile\": null, "              \
+    "\"clocks\": " value "}\n"
+
 static void malformed_lines(void **state) {
     (void)state;
     static const struct {
@@ -125,6 +129,13 @@ static void malformed_lines(void **state) {
         {"{\"rank\": \"0\", \"world_size\": 1}\n", "rank is not an integer"},
         {"{\"rank\": 3, \"world_size\": 2}\n", "rank 3 of world_size 2 cannot be"},
         {"{\"schema_version\": 9, \"rank\": 0, \"world_size\": 1}\n", "schema_version is 9"},
+        {CLOCKS("7"), "clocks is neither an object nor null"},
+        {CLOCKS("{}"), "clocks.at_ns is missing"},
+        {CLOCKS("{\"at_ns\": 1, \"sm_clock_mhz\": \"1\"}"), "clocks.sm_clock_mhz is not a number"},
+        {CLOCKS("{\"at_ns\": 1, \"power_w\": -1}"), "clocks holds a number that cannot be"},
+        {CLOCKS("{\"at_ns\": 1, \"limited_by\": 3}"), "clocks.limited_by is not an array"},
+        {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\", \"fate\"]}"), "limited_by[1] is no reason that this program "
+                                                                         "knows: fate"},
         {HEAD "7}\n", "profile is missing or not an object"},
         {HEAD "{}}\n", "profile.ranges is missing"},
         {HEAD "{\"ranges\": [4]}}\n", "profile.ranges[0]. is not an object"},

@@ -87,6 +87,14 @@ struct aorta_device_metrics aorta_device_unmeasured(const char *reason) {
     return metrics;
 }
 
+bool aorta_device_measured(const struct aorta_device_metrics *m) {
+    const double values[] = {m->temperature_c,    m->power_w,          m->power_limit_w, m->sm_clock_mhz,
+                             m->sm_clock_max_mhz, m->memory_clock_mhz, m->utilization,   m->memory_used_bytes};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (!isnan(values[i])) return true;
+    return m->clock_limits_known;
+}
+
 struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
     static const char key;
     if (!aorta_device_is_gpu(device)) return aorta_device_unmeasured("not measured on the cpu device");

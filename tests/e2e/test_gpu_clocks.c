@@ -1,0 +1,204 @@
+/* What a user learns of a GPU's clock: the line of the verdict, `clocks` in summary.json, and nothing where there is
+ * nothing to say. The fake NVML plays the devices (tests/fake_gpu/nvml.c). */
+#include "check.h"
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 6, MANY_STEPS = 400 };
+
+#define CUDA "device.kind=cuda "
+
+struct setting {
+    const char *variable, *value;
+};
+
+static const char *const variables[] = {"FAKE_NVML_CLOCK",       "FAKE_NVML_POWER",         "FAKE_NVML_REASONS",
+                                        "FAKE_NVML_POWER_SHARE", "FAKE_NVML_THERMAL_SHARE", "FAKE_NVML_RANK"};
+
+static int begin(void **state) {
+    (void)state;
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s/cache", e2e_workspace());
+    setenv("AORTA_CACHE_DIR", cache, 1);
+    setenv("AORTA_LIBRARY_PATH", FAKES, 1);
+    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
+    return 0;
+}
+
+/* A run and its report; the caller frees what the report printed and the label in summary.json's text. */
+static json_t *train_and_report(int ranks, int steps, const char *words, char **printed) {
+    struct e2e_run run, report;
+    char command[700];
+    json_error_t error;
+    e2e_train_well(&run, ranks, steps, words);
+    snprintf(command, sizeof command, "report --log-dir %s/out --label run --output %s/report", run.directory,
+             run.directory);
+    e2e_start_command(&report, command);
+    e2e_finish(&report);
+    e2e_expect_output(&report, 0, "Verdict: ");
+    snprintf(command, sizeof command, "%s/report/summary.json", run.directory);
+    json_t *root = json_load_file(command, 0, &error);
+    assert_non_null(root);
+    json_t *label = json_incref(json_object_get(json_object_get(root, "labels"), "run"));
+    assert_non_null(label);
+    json_decref(root);
+    *printed = strdup(report.output);
+    e2e_free(&run);
+    e2e_free(&report);
+    return label;
+}
+
+/* Lines are broken anywhere. */
+static void expect_words(const char *printed, const char *words) {
+    char *flat = strdup(printed);
+    size_t length = 0;
+    for (const char *c = printed; *c; c++)
+        if ((*c != '\n' && *c != ' ') || (length && flat[length - 1] != ' ')) flat[length++] = *c == '\n' ? ' ' : *c;
+    flat[length] = '\0';
+    if (!strstr(flat, words)) fail_msg("\"%s\" is not in: %s", words, flat);
+    free(flat);
+}
+
+static void expect_silence(const char *printed) {
+    if (strstr(printed, "clocks") || strstr(printed, "MHz") || strstr(printed, "nvml"))
+        fail_msg("something is said of clocks: %s", printed);
+}
+
+static void test_full_clock(void **state) {
+    (void)state;
+    char *printed;
+    json_t *label = train_and_report(2, STEPS, CUDA, &printed);
+    expect_silence(printed);
+    assert_true(e2e_number(label, "clocks.readings") >= 1);
+    assert_true(e2e_number(label, "clocks.sm_clock_mhz.p50") == 1980);
+    assert_true(e2e_number(label, "clocks.sm_clock_max_mhz") == 1980);
+    assert_true(e2e_number(label, "clocks.power_w") == 123.5);
+    assert_true(e2e_number(label, "clocks.power_limit_w") == 700);
+    assert_int_equal(json_array_size(e2e_get(label, "clocks.limited_by")), 0);
+    assert_true(json_is_null(e2e_get(label, "clocks.text")));
+    for (size_t rank = 0; rank < 2; rank++) {
+        const json_t *one = json_array_get(e2e_get(label, "ranks"), rank);
+        assert_true(e2e_number(one, "clocks.readings") >= 1);
+    }
+    json_decref(label);
+    free(printed);
+}
+
+/* Long enough for the driver's counters. */
+static void test_power_cap(void **state) {
+    (void)state;
+    char *printed;
+    setenv("FAKE_NVML_CLOCK", "1545", 1);
+    setenv("FAKE_NVML_POWER", "698", 1);
+    setenv("FAKE_NVML_REASONS", "4", 1);
+    setenv("FAKE_NVML_POWER_SHARE", "0.96", 1);
+    json_t *label =
+        train_and_report(1, MANY_STEPS, CUDA "training.max_steps=400 training.epochs=10 --device-metrics", &printed);
+    expect_words(printed, "clocks: 1545 of 1980 MHz (78%): at the power limit (698 of 700 W) 96% of the time: kernels "
+                          "side by side share the power and slow down, so hiding communication gains less than its "
+                          "exposed time");
+    const json_t *limit = json_array_get(e2e_get(label, "clocks.limited_by"), 0);
+    assert_string_equal(json_string_value(e2e_get(limit, "limit")), "power_cap");
+    assert_string_equal(json_string_value(e2e_get(limit, "of")), "time");
+    assert_true(e2e_number(limit, "share") > 0.9 && e2e_number(limit, "share") <= 1);
+    assert_non_null(strstr(json_string_value(e2e_get(label, "clocks.text")), "96% of the time"));
+    json_decref(label);
+    free(printed);
+}
+
+/* A remark costs nothing: the causes are the whole step, as they are without it. */
+static void check_costs(const json_t *label) {
+    const json_t *verdict = e2e_get(label, "verdict");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(verdict); i++) sum += e2e_number(json_array_get(verdict, i), "share");
+    assert_true(sum > 0.999999 && sum < 1.000001);
+}
+
+static void test_heat_on_one_rank(void **state) {
+    (void)state;
+    char *printed;
+    setenv("FAKE_NVML_RANK", "1", 1);
+    setenv("FAKE_NVML_CLOCK", "1200", 1);
+    setenv("FAKE_NVML_REASONS", "72", 1); /* hardware slowdown, hardware thermal */
+    setenv("FAKE_NVML_THERMAL_SHARE", "none", 1);
+    json_t *label = train_and_report(2, STEPS, CUDA, &printed);
+    expect_words(printed, "clocks: 1200 of 1980 MHz (61%) on rank 1, 1980 MHz on rank 0: slowed down by the hardware "
+                          "for heat in ");
+    assert_true(e2e_number(label, "clocks_rank") == 1);
+    const json_t *limit = json_array_get(e2e_get(label, "clocks.limited_by"), 0);
+    assert_string_equal(json_string_value(e2e_get(limit, "limit")), "hw_thermal");
+    assert_string_equal(json_string_value(e2e_get(limit, "of")), "readings");
+    check_costs(label);
+    json_decref(label);
+    free(printed);
+}
+
+static void check_none(const json_t *label, const char *reason) {
+    assert_true(json_is_null(e2e_get(label, "clocks")));
+    const char *told = json_string_value(e2e_get(label, "clocks_reason"));
+    if (!strstr(told, reason)) fail_msg("\"%s\" is not in: %s", reason, told);
+}
+
+/* An old driver tells the clock and nothing to hold it against; without the library, on a CPU, there is none. */
+static void test_what_cannot_be_read(void **state) {
+    (void)state;
+    char *printed;
+    setenv("FAKE_NVML_CLOCK", "1200", 1);
+    setenv("AORTA_LIBRARY_PATH", OLD_NVML ":" FAKES, 1);
+    json_t *label = train_and_report(1, STEPS, CUDA, &printed);
+    expect_silence(printed);
+    assert_true(e2e_number(label, "clocks.sm_clock_mhz.p50") == 1200);
+    assert_true(json_is_null(e2e_get(label, "clocks.sm_clock_max_mhz")));
+    assert_true(json_is_null(e2e_get(label, "clocks.limited_by")));
+    assert_non_null(e2e_get(label, "clocks.limited_by_reason"));
+    json_decref(label);
+    free(printed);
+    setenv("AORTA_LIBRARY_PATH", WRONG "/nvml:" FAKES, 1);
+    label = train_and_report(1, STEPS, CUDA, &printed);
+    expect_silence(printed);
+    check_none(label, "libnvidia-ml.so.1");
+    json_decref(label);
+    free(printed);
+    label = train_and_report(1, STEPS, "device.kind=cpu", &printed);
+    expect_silence(printed);
+    check_none(label, "not measured on the cpu device");
+    json_decref(label);
+    free(printed);
+}
+
+/* Without --device-metrics few lines hold a reading, none of the warm-up; with it every key is there. */
+static void test_lines(void **state) {
+    (void)state;
+    struct e2e_run run;
+    int found = 0;
+    setenv("FAKE_NVML_REASONS", "2", 1);
+    e2e_train_well(&run, 1, STEPS, CUDA);
+    for (int step = 0; step < STEPS; step++) {
+        const json_t *clocks = json_object_get(e2e_line(&run, 0, (size_t)step), "clocks");
+        assert_null(json_object_get(e2e_line(&run, 0, (size_t)step), "device_metrics"));
+        if (!clocks) continue;
+        found++;
+        assert_true(step >= 1); /* one step is the warm-up */
+        assert_true(e2e_number(clocks, "sm_clock_mhz") == 1980 && e2e_number(clocks, "power_capped_ms") == 0);
+        assert_string_equal(json_string_value(json_array_get(e2e_get(clocks, "limited_by"), 0)), "applications_clocks");
+    }
+    assert_in_range(found, 1, 2);
+    e2e_free(&run);
+    e2e_train_well(&run, 1, STEPS, CUDA "--device-metrics");
+    const json_t *metrics = e2e_get(e2e_line(&run, 0, STEPS - 1), "device_metrics");
+    assert_true(e2e_number(metrics, "sm_clock_max_mhz") == 1980 && e2e_number(metrics, "power_limit_w") == 700);
+    assert_int_equal(json_array_size(e2e_get(metrics, "clock_limited_by")), 1);
+    e2e_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_full_clock, begin),          cmocka_unit_test_setup(test_power_cap, begin),
+        cmocka_unit_test_setup(test_heat_on_one_rank, begin),    cmocka_unit_test_setup(test_lines, begin),
+        cmocka_unit_test_setup(test_what_cannot_be_read, begin),
+    };
+    return cmocka_run_group_tests_name("e2e gpu clocks", tests, e2e_open, e2e_close);
+}
