@@ -199,18 +199,57 @@ void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct
                              "(aorta hwq map); ");
 }
 
+aorta_status aorta_hwq_say_clocks(struct aorta_hwq_result *result) {
+    const struct aorta_clocks *clocks = &result->clocks;
+    struct aorta_text text = {0};
+    if (!aorta_clocks_low(clocks)) return NULL;
+    aorta_clocks_figures(clocks, &text);
+    aorta_text_puts(&text, ": ");
+    aorta_clocks_cause(clocks, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_hwq_result_say(result, "the device's clock was low, %s", text.data);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* Why later iterations are slower, as far as the clock tells. It may have fallen before it was read first. */
+static void say_slower(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    struct aorta_text why = {0};
+    const bool several = clocks->readings > 1, known = clocks->readings && aorta_clocks_why(clocks, &why);
+    if (several && clocks->last_mhz < 0.99 * clocks->first_mhz)
+        aorta_text_printf(out, "its clock fell from %.0f to %.0f MHz", clocks->first_mhz, clocks->last_mhz);
+    else if (known)
+        aorta_text_printf(out, "the device was %s", why.data);
+    else if (aorta_clocks_low(clocks))
+        aorta_text_puts(out, "its clock is low");
+    else if (several)
+        aorta_text_printf(out, "not for its clock, %.0f MHz in all %zu readings at least: other work on the machine",
+                          clocks->mhz.min, clocks->readings);
+    else
+        aorta_text_puts(out, "clocks that fall under power or heat limits, or other work on the machine");
+    out->failed |= why.failed;
+    aorta_text_free(&why);
+}
+
 aorta_status aorta_hwq_say_drift(struct aorta_hwq_result *result) {
     enum { FEWEST = 20 };
     const size_t quarter = result->iteration_count / 4;
+    struct aorta_text why = {0};
     if (result->iteration_count < FEWEST) return NULL;
     const double first = aorta_summarise(result->iteration_times_ms, quarter).p50;
     const double last = aorta_summarise(result->iteration_times_ms + result->iteration_count - quarter, quarter).p50;
     if (fabs(last / first - 1.0) < 0.05) return NULL;
-    return aorta_hwq_result_say(
-        result, "iterations become %s: the last quarter takes %.4g ms, the first %.4g ms (%+.0f%%): %s",
-        last > first ? "slower" : "faster", last, first, 100 * (last / first - 1.0),
-        last > first ? "clocks that fall under power or heat limits, or other work on the machine"
-                     : "more --warmup would leave that out");
+    if (last > first)
+        say_slower(&result->clocks, &why);
+    else
+        aorta_text_puts(&why, "more --warmup would leave that out");
+    aorta_status status = aorta_text_check(&why);
+    if (!status)
+        status = aorta_hwq_result_say(
+            result, "iterations become %s: the last quarter takes %.4g ms, the first %.4g ms (%+.0f%%): %s",
+            last > first ? "slower" : "faster", last, first, 100 * (last / first - 1.0), why.data);
+    aorta_text_free(&why);
+    return status;
 }
 
 static const char *const names[] = {[AORTA_HWQ_LIMIT_HOST_WORK] = "host_work",

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
+#include "profile/clocks.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,6 +90,7 @@ struct aorta_hwq_result {
     double *host_launch_ms; /* raw: what queueing each iteration took on the host; NULL: not measured */
     struct aorta_hwq_switch switch_latency;
     struct aorta_hwq_limit limit;
+    struct aorta_clocks clocks; /* while iterations were timed */
     struct aorta_hwq_memory memory;
     const char *memory_reason;        /* not NULL: memory was not measured */
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */

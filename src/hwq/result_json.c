@@ -160,6 +160,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     write_switch(&result->switch_latency, json);
     aorta_json_key(json, "limit");
     aorta_hwq_limit_json(&result->limit, result, json);
+    aorta_clocks_json(&result->clocks, json);
     write_memory(result, json);
     write_figures(result, json);
     aorta_json_key(json, "findings");

@@ -5,6 +5,7 @@
 #include "hwq/kept.h"
 #include "hwq/limit.h"
 #include "hwq/probe.h"
+#include "hwq/watch.h"
 #include "ops/ops.h"
 
 #include <inttypes.h>
@@ -115,17 +116,32 @@ static aorta_status add_rates(struct aorta_hwq_result *result, const struct aort
                                    "no iterations");
 }
 
-static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                              struct aorta_hwq_result *result) {
-    struct aorta_hwq_times times;
+/* The measured iterations, with an eye on the clock. */
+static aorta_status time_iterations(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
+                                    const struct aorta_hwq_plan *plan, struct aorta_hwq_watch *watch,
+                                    struct aorta_clocks *clocks, struct aorta_hwq_times *times) {
     struct aorta_hwq_plan timed = *plan;
-    double amount;
     AORTA_TRY(warm_up(hwq, plan));
     AORTA_TRY(start(run, hwq, plan->state));
     aorta_device_reset_peak(hwq->device);
     timed.warmup = 0;
-    AORTA_TRY(aorta_hwq_pass_time(hwq, &timed, &times));
-    aorta_status status = keep_times(result, &times, plan->iterations);
+    AORTA_TRY(aorta_hwq_watch_begin(watch));
+    AORTA_TRY(aorta_hwq_pass_time(hwq, &timed, times));
+    aorta_status status = aorta_hwq_watch_end(watch, clocks);
+    if (status) aorta_hwq_times_free(times);
+    return status;
+}
+
+static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                              struct aorta_hwq_result *result) {
+    struct aorta_hwq_times times;
+    struct aorta_hwq_watch *watch;
+    double amount;
+    AORTA_TRY(aorta_hwq_watch_open(hwq->device, &watch));
+    aorta_status status = time_iterations(run, hwq, plan, watch, &result->clocks, &times);
+    aorta_hwq_watch_close(watch);
+    if (status) return status;
+    status = keep_times(result, &times, plan->iterations);
     if (!status) status = add_rates(result, &times);
     aorta_hwq_times_free(&times);
     if (status) return status;
@@ -289,6 +305,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .user = run->user};
     AORTA_TRY(time_pass(run, hwq, &plan, result));
     AORTA_TRY(stamp_pass(run, hwq, &plan, result));
+    AORTA_TRY(aorta_hwq_say_clocks(result));
     AORTA_TRY(aorta_hwq_say_drift(result));
     if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));

@@ -84,13 +84,16 @@ static void take_sample(struct aorta_clocks *clocks, const struct aorta_device_m
     if (!isnan(values->sm_clock_max_mhz)) clocks->max_mhz = values->sm_clock_max_mhz;
     if (!isnan(values->power_limit_w)) clocks->power_limit_w = values->power_limit_w;
     if (isnan(values->sm_clock_mhz)) return;
+    if (!clocks->readings) clocks->first_mhz = values->sm_clock_mhz;
+    clocks->last_mhz = values->sm_clock_mhz;
     watts[clocks->readings] = values->power_w;
     mhz[clocks->readings++] = values->sm_clock_mhz;
     count_limits(clocks, values);
 }
 
 aorta_status aorta_clocks_make(const struct aorta_clock_sample *samples, size_t count, struct aorta_clocks *clocks) {
-    *clocks = (struct aorta_clocks){.max_mhz = NAN, .power_w = NAN, .power_limit_w = NAN, .counted_ms = NAN};
+    *clocks = (struct aorta_clocks){
+        .first_mhz = NAN, .last_mhz = NAN, .max_mhz = NAN, .power_w = NAN, .power_limit_w = NAN, .counted_ms = NAN};
     double *values = calloc(2 * count + 1, sizeof *values);
     if (!values) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu readings of the clock", count);
     for (size_t i = 0; i < count; i++)
@@ -156,14 +159,9 @@ void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *
                       100 * aorta_clocks_share(clocks));
 }
 
-void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out) {
+bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out) {
     const struct cause cause = main_cause(clocks);
-    if (cause.limit == AORTA_CLOCK_LIMITS) {
-        aorta_text_puts(out, clocks->limit_readings ? "the driver names no reason: the clock may be locked "
-                                                      "(nvidia-smi -q -d CLOCK shows it, nvidia-smi -rgc resets it)"
-                                                    : "the driver does not tell why");
-        return;
-    }
+    if (cause.limit == AORTA_CLOCK_LIMITS) return false;
     aorta_text_puts(out, limits[cause.limit].words);
     if (cause.limit == AORTA_CLOCK_POWER_CAP && clocks->power_w > 0 && clocks->power_limit_w > 0)
         aorta_text_printf(out, " (%.0f of %.0f W)", clocks->power_w, clocks->power_limit_w);
@@ -171,7 +169,17 @@ void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *ou
         aorta_text_printf(out, " %.0f%% of the time", 100 * cause.share);
     else
         aorta_text_printf(out, " in %zu of %zu readings", clocks->limited[cause.limit], clocks->limit_readings);
-    aorta_text_printf(out, ": %s", limits[cause.limit].meaning);
+    return true;
+}
+
+void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    if (aorta_clocks_why(clocks, out))
+        aorta_text_printf(out, ": %s", limits[main_cause(clocks).limit].meaning);
+    else if (clocks->limit_readings)
+        aorta_text_puts(out, "the driver names no reason: the clock may be locked (nvidia-smi -q -d CLOCK shows it, "
+                             "nvidia-smi -rgc resets it)");
+    else
+        aorta_text_puts(out, "the driver does not tell why");
 }
 
 /* ---- as JSON ---- */

@@ -22,8 +22,9 @@ struct aorta_clock_sample {
 
 /* Of one device. NaN: not known. */
 struct aorta_clocks {
-    size_t readings;                        /* of the clock, while the device worked */
-    struct aorta_summary mhz;               /* of those */
+    size_t readings;          /* of the clock, while the device worked */
+    struct aorta_summary mhz; /* of those */
+    double first_mhz, last_mhz;
     double max_mhz, power_w, power_limit_w; /* power: the median */
     size_t limit_readings;                  /* that told why the clock is as it is */
     size_t limited[AORTA_CLOCK_LIMITS];     /* of those, by each limit */
@@ -43,7 +44,10 @@ bool aorta_clocks_low(const struct aorta_clocks *clocks);
 
 /* "1545 of 1980 MHz (78%)" */
 void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out);
-/* Why, and what that means, without a full stop: "at the power limit (698 of 700 W) 96% of the time; ...". */
+/* Why, without a full stop: "at the power limit (698 of 700 W) 96% of the time". False where nothing is known, and
+ * nothing is written. */
+bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out);
+/* That and what it means, in any case. */
 void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out);
 
 /* Key and value of "clocks", an object: NULL where nothing was read, and "clocks_reason" says why. */

@@ -194,11 +194,50 @@ static void test_lines(void **state) {
     e2e_free(&run);
 }
 
+static json_t *run_hwq(const char *words, char **printed) {
+    struct e2e_run run;
+    char command[300];
+    json_error_t error;
+    snprintf(command, sizeof command, "hwq run tiny_kernel_stress --streams 2 --output result.json %s", words);
+    e2e_start_command(&run, command);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 0, "throughput");
+    snprintf(command, sizeof command, "%s/result.json", run.directory);
+    json_t *result = json_load_file(command, 0, &error);
+    assert_non_null(result);
+    *printed = strdup(run.output);
+    e2e_free(&run);
+    return result;
+}
+
+static void test_hwq(void **state) {
+    (void)state;
+    char *printed;
+    setenv("FAKE_NVML_CLOCK", "1410", 1);
+    setenv("FAKE_NVML_REASONS", "32", 1);
+    setenv("FAKE_NVML_THERMAL_SHARE", "none", 1);
+    json_t *result = run_hwq("--device cuda --iterations 20 --warmup 1", &printed);
+    expect_words(printed, "the device's clock was low, 1410 of 1980 MHz (71%): slowed down by the driver for heat in ");
+    assert_true(e2e_number(result, "clocks.sm_clock_mhz.p50") == 1410);
+    json_decref(result);
+    free(printed);
+    begin(NULL);
+    result = run_hwq("--device cuda --iterations 20 --warmup 1", &printed);
+    assert_null(strstr(printed, "clock was"));
+    assert_true(json_is_null(e2e_get(result, "clocks.text")));
+    json_decref(result);
+    free(printed);
+    result = run_hwq("--device cpu --iterations 3 --warmup 1", &printed);
+    check_none(result, "not measured on the cpu device");
+    json_decref(result);
+    free(printed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_full_clock, begin),          cmocka_unit_test_setup(test_power_cap, begin),
         cmocka_unit_test_setup(test_heat_on_one_rank, begin),    cmocka_unit_test_setup(test_lines, begin),
-        cmocka_unit_test_setup(test_what_cannot_be_read, begin),
+        cmocka_unit_test_setup(test_what_cannot_be_read, begin), cmocka_unit_test_setup(test_hwq, begin),
     };
     return cmocka_run_group_tests_name("e2e gpu clocks", tests, e2e_open, e2e_close);
 }

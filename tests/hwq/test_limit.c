@@ -158,6 +158,46 @@ static void test_drift(void **state) {
     aorta_hwq_result_free(&result);
 }
 
+/* Why iterations become slower, from readings of the clock: nothing read, one, several. */
+static void test_drift_by_the_clock(void **state) {
+    static const struct {
+        double mhz[3]; /* 0: not read */
+        unsigned limits;
+        bool low;
+        const char *why;
+    } rows[] = {
+        {{0, 0, 0}, 0, false, "(+20%): clocks that fall under power or heat limits, or other work on the machine"},
+        {{1980, 0, 0}, 0, false, "(+20%): clocks that fall under power or heat limits, or other work on the machine"},
+        {{1980, 1980, 1975}, 0, false, "(+20%): not for its clock, 1975 MHz in all 3 readings at least: other work"},
+        {{1980, 1700, 1600}, 0, true, "(+20%): its clock fell from 1980 to 1600 MHz"},
+        {{1500, 1500, 1500}, 1U << AORTA_CLOCK_POWER_CAP, true, "(+20%): the device was at the power limit in 3 of 3"},
+        {{1500, 0, 0}, 0, true, "(+20%): its clock is low"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_device_metrics values[3];
+        struct aorta_clock_sample samples[3];
+        double times[20];
+        size_t count = 0;
+        struct aorta_hwq_result result = {.iteration_times_ms = times, .iteration_count = 20};
+        for (int j = 0; j < 20; j++) times[j] = j < 10 ? 10.0 : 12.0;
+        for (; count < 3 && rows[i].mhz[count] > 0; count++) {
+            values[count] = aorta_device_unmeasured("");
+            values[count].sm_clock_mhz = rows[i].mhz[count], values[count].sm_clock_max_mhz = 1980;
+            values[count].clock_limits_known = true, values[count].clock_limits = rows[i].limits;
+            samples[count] = (struct aorta_clock_sample){&values[count], (int64_t)count, true};
+        }
+        check_ok(aorta_clocks_make(samples, count, &result.clocks));
+        check_ok(aorta_hwq_say_clocks(&result));
+        assert_int_equal(result.finding_count, rows[i].low);
+        if (rows[i].low) assert_non_null(strstr(result.findings[0], "the device's clock was low, 1"));
+        check_ok(aorta_hwq_say_drift(&result));
+        const char *said = result.findings[result.finding_count - 1];
+        if (!strstr(said, rows[i].why)) fail_msg("\"%s\" is not in: %s", rows[i].why, said);
+        aorta_hwq_result_free(&result);
+    }
+}
+
 static void test_gaps(void **state) {
     static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 10 * US},
                                                   {.stream = 1, .start_ns = 8 * US, .end_ns = 18 * US},
@@ -192,10 +232,15 @@ static void test_nothing_was_stamped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels), cmocka_unit_test(test_gaps_of_one_pass_alone_do_not_count),
-        cmocka_unit_test(test_waiting), cmocka_unit_test(test_the_host),
-        cmocka_unit_test(test_gaps),    cmocka_unit_test(test_nothing_was_stamped),
-        cmocka_unit_test(test_drift),   cmocka_unit_test(test_long_iterations_are_fewer),
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_gaps_of_one_pass_alone_do_not_count),
+        cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_the_host),
+        cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_nothing_was_stamped),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_drift_by_the_clock),
+        cmocka_unit_test(test_long_iterations_are_fewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
