@@ -87,8 +87,9 @@ aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64
     pthread_cond_init(&sampler->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     if (at_once) take_first_readings(sampler);
-    int error = sampler->silent ? 0 : start(sampler);
-    sampler->running = !sampler->silent && !error;
+    bool needed = !sampler->silent; /* from its start the thread may change that */
+    int error = needed ? start(sampler) : 0;
+    sampler->running = needed && !error;
     if (error) {
         aorta_sampler_close(sampler);
         return AORTA_ERROR(AORTA_DEVICE, "the thread that reads the device's metrics cannot be started: %s",
