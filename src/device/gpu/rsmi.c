@@ -78,7 +78,7 @@ static bool read_clock(const struct gpu_manager *manager, uint32_t index, int cl
     memcpy(&count, bytes, sizeof count);
     memcpy(&current, bytes + sizeof count, sizeof current);
     if (count > 33 || current >= count) return false;
-    *highest = 0;
+    *mhz = *highest = 0;
     for (uint32_t i = 0; i < count; i++) {
         memcpy(&hertz, list + i * sizeof hertz, sizeof hertz);
         if (i == current) *mhz = (double)hertz / 1e6;
