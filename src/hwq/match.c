@@ -1,5 +1,7 @@
 #include "hwq/match.h"
 
+#include "profile/kernel_names.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +15,7 @@ static bool is_mark(const char *kernel) {
 }
 
 bool aorta_hwq_is_bookkeeping(const char *kernel) {
-    static const char *const names[] = {"aorta_stamp", "aorta_witness", "aorta_clock_set", "aorta_clock_ping"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strstr(kernel, names[i])) return true;
-    return aorta_hwq_is_gate(kernel) || is_mark(kernel);
+    return aorta_kernel_only_measures(aorta_kernel_classify(kernel, NULL).class);
 }
 
 static int by_launch(const void *left, const void *right) {

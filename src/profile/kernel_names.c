@@ -20,6 +20,8 @@ static const struct {
     {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
     {"aorta_witness", AORTA_KERNEL_WITNESS, NULL},
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
+    {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/hold.cu) */
+    {"hwq_hold", AORTA_KERNEL_GATE, NULL},
     {"aorta_collective", AORTA_KERNEL_COLLECTIVE, NULL}, /* where no kernel has a name: kineto.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */
     {"rccl", AORTA_KERNEL_COLLECTIVE, NULL},  /* rcclDevKernel_…; most of RCCL's are called nccl… */
@@ -140,6 +142,10 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
         return operation ? collective_by(operation, strlen(operation)) : collective_by(name, length);
     }
     return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
+}
+
+bool aorta_kernel_only_measures(enum aorta_kernel_class class) {
+    return class != AORTA_KERNEL_COMPUTE && class != AORTA_KERNEL_COLLECTIVE;
 }
 
 /* ---- matrix products ---- */

@@ -13,7 +13,8 @@ enum aorta_kernel_class {
     AORTA_KERNEL_COLLECTIVE,
     AORTA_KERNEL_STAMP,   /* writes timestamps of this program's recorder: no work of the step */
     AORTA_KERNEL_WITNESS, /* waits beside another kernel for its timestamps: no work, and nobody waits for it */
-    AORTA_KERNEL_CLOCK    /* keeps the device's clock: neither */
+    AORTA_KERNEL_CLOCK,   /* keeps the device's clock: neither */
+    AORTA_KERNEL_GATE,    /* holds a stream until all is queued behind it (aorta hwq): it waits, and is waited for */
 };
 
 struct aorta_kernel_kind {
@@ -32,6 +33,9 @@ void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL
 
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
+
+/* Whether this program launches such kernels to measure, not to work: figures leave them out. */
+bool aorta_kernel_only_measures(enum aorta_kernel_class class);
 
 /* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
 bool aorta_kernel_is_gemm(const char *name);

@@ -74,17 +74,22 @@ static int stream_number(struct streams *streams, uint32_t id) {
     return at;
 }
 
+/* The time of those that only wait is no cost. */
+static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_trace_record *record,
+                           enum aorta_kernel_class class) {
+    if (class == AORTA_KERNEL_WITNESS || class == AORTA_KERNEL_GATE) return;
+    facts->stamp_count++;
+    facts->stamp_ns += record->end_ns - record->start_ns;
+    if (class == AORTA_KERNEL_STAMP) facts->stamps[facts->stamps_kept++] = record->start_ns;
+}
+
 static void add_record(const struct aorta_trace_record *records, size_t index, struct names *names,
                        struct streams *streams, struct aorta_profile *profile) {
     const struct aorta_trace_record *record = &records[index];
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
     if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(names, record->name);
-    if (kind.class == AORTA_KERNEL_WITNESS) return;
-    if (kind.class == AORTA_KERNEL_STAMP || kind.class == AORTA_KERNEL_CLOCK) {
-        struct aorta_kernel_facts *facts = &profile->kernels;
-        facts->stamp_count++;
-        facts->stamp_ns += record->end_ns - record->start_ns;
-        if (kind.class == AORTA_KERNEL_STAMP) facts->stamps[facts->stamps_kept++] = record->start_ns;
+    if (aorta_kernel_only_measures(kind.class)) {
+        note_measuring(&profile->kernels, record, kind.class);
         return;
     }
     struct aorta_range *range = &profile->ranges[profile->range_count++];

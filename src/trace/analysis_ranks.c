@@ -30,9 +30,7 @@ static aorta_status devices_of(const struct aorta_trace *trace, int32_t **device
 }
 
 static bool only_measures(const struct aorta_trace_work *work) {
-    return work->kind == AORTA_TRACE_KERNEL &&
-           (work->class == AORTA_KERNEL_STAMP || work->class == AORTA_KERNEL_WITNESS ||
-            work->class == AORTA_KERNEL_CLOCK);
+    return work->kind == AORTA_TRACE_KERNEL && aorta_kernel_only_measures((enum aorta_kernel_class)work->class);
 }
 
 /* The trace's own array where all of it belongs to the rank, else a copy of what does. */

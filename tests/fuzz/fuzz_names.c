@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (strlen(text) >= room) abort();
     if (aorta_mangled_names(name, text, room) && (strncmp(name, "_Z", 2) != 0 || strlen(text) >= room)) abort();
     struct aorta_kernel_kind kind = aorta_kernel_classify(name, NULL);
-    if (kind.class > AORTA_KERNEL_CLOCK || kind.collective >= AORTA_COLLECTIVE_COUNT) abort();
+    if (kind.class > AORTA_KERNEL_GATE || kind.collective >= AORTA_COLLECTIVE_COUNT) abort();
     if (kind.named && kind.class != AORTA_KERNEL_COLLECTIVE) abort();
     aorta_kernel_is_gemm(name);
     free(name);

@@ -7,13 +7,17 @@
 
 struct row {
     const char *name;
-    const char *kind; /* "compute", "stamp", "clock", "collective" (which one is not said), or the collective */
+    const char *kind; /* "compute", "stamp", "witness", "clock", "gate", "collective" (which one is not said), or the
+                         collective */
 };
 
 static const char *word_for(struct aorta_kernel_kind kind) {
-    if (kind.class == AORTA_KERNEL_STAMP) return "stamp";
-    if (kind.class == AORTA_KERNEL_CLOCK) return "clock";
-    if (kind.class == AORTA_KERNEL_COMPUTE) return "compute";
+    static const char *const words[] = {[AORTA_KERNEL_COMPUTE] = "compute",
+                                        [AORTA_KERNEL_STAMP] = "stamp",
+                                        [AORTA_KERNEL_WITNESS] = "witness",
+                                        [AORTA_KERNEL_CLOCK] = "clock",
+                                        [AORTA_KERNEL_GATE] = "gate"};
+    if (kind.class != AORTA_KERNEL_COLLECTIVE) return words[kind.class];
     return kind.named ? aorta_collective_name(kind.collective) : "collective";
 }
 
@@ -50,7 +54,11 @@ static void known_names(void **state) {
         {"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8, true>(AllReduceParams)", "all_reduce"},
         {"aorta_stamp", "stamp"},
         {"aorta_stamp(stamp_args)", "stamp"},
+        {"aorta_stamp_room_96", "stamp"},
+        {"aorta_witness(stamp_args)", "witness"},
         {"aorta_clock_ping", "clock"},
+        {"hwq_mark(aorta_hwq_mark)", "stamp"},
+        {"hwq_hold", "gate"},
         /* no collectives, although the words occur */
         {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ncclFunction> >(float)", "compute"},
         {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", "compute"},
@@ -63,6 +71,25 @@ static void known_names(void **state) {
         {"(", "compute"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) check_name(rows[i].name, rows[i].kind);
+}
+
+static void some_only_measure(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool measures;
+    } rows[] = {{"aorta_stamp(stamp_args)", true},
+                {"aorta_witness", true},
+                {"aorta_clock_set", true},
+                {"hwq_hold(aorta_hwq_hold)", true},
+                {"hwq_mark", true},
+                {"hwq_chain", false},
+                {"spin", false},
+                {"ncclDevKernel_AllGather_RING_LL", false},
+                {"threshold_kernel", false},
+                {"aorta_collective_all_reduce", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(aorta_kernel_only_measures(aorta_kernel_classify(rows[i].name, NULL).class), rows[i].measures);
 }
 
 /* Names of real traces (PyTorch with NCCL on H100/H200, with RCCL on MI250 and MI300; rocprofv3). */
@@ -203,6 +230,7 @@ static void matrix_products_by_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_names),
+        cmocka_unit_test(some_only_measure),
         cmocka_unit_test(recorded_names),
         cmocka_unit_test(own_patterns),
         cmocka_unit_test(names_fit_a_line),

@@ -67,6 +67,8 @@ static void names_decide(void **state) {
     add_record(&scene, AORTA_TRACE_FILL, "fill", -1, 40, 400, 450);
     add_stamp(&scene, 40, 1000);
     add_record(&scene, AORTA_TRACE_KERNEL, "aorta_clock_set", -1, 43, 2000, 2040);
+    add_record(&scene, AORTA_TRACE_KERNEL, "aorta_witness", -1, 44, 140, 310); /* waits beside the collective */
+    add_record(&scene, AORTA_TRACE_KERNEL, "hwq_hold", -1, 44, 10, 80);
     add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)", -1, 41, 500, 600);
     struct aorta_profile kernels = view_of(&scene);
     assert_int_equal(kernels.source, AORTA_SOURCE_KERNEL);

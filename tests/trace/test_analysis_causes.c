@@ -276,14 +276,14 @@ static void each_device_is_a_rank(void **state) {
     (void)state;
     struct made made = {0};
     begin(&made, -1);
-    for (int64_t i = 0; i < 6; i++) {
-        bool stamp = i >= 4;
+    static const char *const names[] = {"relu", "relu", "aorta_stamp", "hwq_hold"}; /* on each of two devices */
+    for (int64_t i = 0; i < 8; i++) {
         int64_t device = 3 + 4 * (i % 2);
         const struct aorta_trace_work work = {
             .start_ns = 1000 + i * 100,
             .end_ns = 1050 + i * 100,
             .bytes = -1,
-            .name = text(&made, stamp ? "aorta_stamp" : "relu"),
+            .name = text(&made, names[i / 2]),
             .stream = aorta_trace_builder_stream(made.builder, device, -1, 1),
             .queue = aorta_trace_builder_queue(made.builder, device, 9, AORTA_TRACE_NONE),
             .device = (int32_t)device,
@@ -301,8 +301,8 @@ static void each_device_is_a_rank(void **state) {
         assert_int_equal(rank->work_count, 2);
         assert_int_equal(rank->figures.busy_ns, 100);
         assert_int_equal(rank->figures.span_ns, 250);
-        assert_int_equal(rank->stamps, 1);
-        assert_int_equal(rank->stamps_ns, 50);
+        assert_int_equal(rank->stamps, 2);
+        assert_int_equal(rank->stamps_ns, 100);
         assert_int_equal(rank->stream_count, 1);
         assert_int_equal(rank->queue_count, 1);
     }
