@@ -195,8 +195,8 @@ static void mangled_names_are_read(void **state) {
     static const char *const names[] = {
         "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE",
         "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
-        "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_functorIfffEclERNS_"
-        "14TensorIteratorEEUlffE_EEjfLi4EEEEEvT1_",
+        ("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_functorIfffEclERNS_"
+         "14TensorIteratorEEUlffE_EEjfLi4EEEEEvT1_"),
         "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIdNS0_7MeanOpsIdddEEjdLi4EEEEEvT1_",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
