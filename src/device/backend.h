@@ -77,11 +77,9 @@ struct aorta_backend {
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
     aorta_status (*timestamp_aside)(struct aorta_stream *stream, int64_t *slot); /* NULL: as timestamp */
-    /* These four may be NULL, all of them: footprints are not known then. */
+    /* These three may be NULL, all of them: footprints are not known then. */
     bool (*tells_footprints)(const struct aorta_device *device);
     aorta_status (*timestamp_room)(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot);
-    aorta_status (*hold_room)(struct aorta_stream *stream, const struct aorta_footprint *footprint,
-                              struct aorta_hold *hold, int64_t limit_ns);
     aorta_status (*capture_footprint)(struct aorta_stream *stream, struct aorta_footprint *footprint);
     /* These two may be NULL: kernels cannot be witnessed then. */
     bool (*witnesses)(const struct aorta_device *device);

@@ -172,20 +172,6 @@ aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aort
     return aorta_watch_end(stream->device, backend->timestamp_room(stream, footprint, slot));
 }
 
-aorta_status aorta_hold_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
-                             struct aorta_hold *hold, int64_t limit_ns) {
-    if (!aorta_device_tells_footprints(stream->device))
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "stream %s: this device holds no room", stream->name);
-    bool whole = footprint->cluster < 2 || footprint->blocks % footprint->cluster == 0;
-    if (!footprint->threads || !footprint->blocks || footprint->blocks > AORTA_HOLD_BLOCKS || !whole)
-        return AORTA_ERROR(AORTA_INTERNAL,
-                           "stream %s: room for %u blocks of %u threads in clusters of %u; 1 to %d blocks can be held, "
-                           "in whole clusters",
-                           stream->name, footprint->blocks, footprint->threads, footprint->cluster, AORTA_HOLD_BLOCKS);
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->hold_room(stream, footprint, hold, limit_ns));
-}
-
 bool aorta_device_witnesses(const struct aorta_device *device) {
     return device->backend->witnesses && device->backend->witnesses(device);
 }

@@ -166,19 +166,6 @@ struct aorta_footprint {
 AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                                  int64_t *slot);
 
-/* How the host and a kernel that holds room hear of each other; in pinned memory, zeros at first; both read and
- * write it atomically. */
-enum { AORTA_HOLD_BLOCKS = 256 };
-struct aorta_hold {
-    int32_t release;                  /* the host: the kernel is to end */
-    int32_t begun[AORTA_HOLD_BLOCKS]; /* each block: it has found room */
-};
-/* Queues a kernel of this footprint, with as many blocks (a whole number of clusters, at most AORTA_HOLD_BLOCKS), that
- * does nothing but keep others off the room it takes: until `release`, and each block for limit_ns at most, so that
- * nothing waits for ever. Not inside a capture. AORTA_UNSUPPORTED where the device does not tell footprints. */
-AORTA_MUST_USE aorta_status aorta_hold_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
-                                            struct aorta_hold *hold, int64_t limit_ns);
-
 /* Whether the kernels that others queue in a capture can be witnessed: by aorta_witness, which is an error elsewhere.
  * NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */
 bool aorta_device_witnesses(const struct aorta_device *device);

@@ -31,8 +31,7 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
 /* How the products made so far are made on a GPU, one line for each shape: which of the library's candidates was taken,
- * its workspace, its time in a graph and the nodes it takes there, and beside how many held multiprocessors. Other
- * devices have nothing to tell. */
+ * its workspace, its time in a graph and the nodes it takes there. Other devices have nothing to tell. */
 AORTA_MUST_USE aorta_status aorta_ops_tell_products(struct aorta_device *device,
                                                     void (*say)(void *user, const char *line), void *user);
 
@@ -42,12 +41,6 @@ struct aorta_beside {
     int count;
     struct aorta_footprint kernels[AORTA_BESIDE_MOST];
 };
-/* The next `products` matrix products on the stream run beside these kernels: what is chosen for them is tried beside
- * kernels that hold as much, and kept apart from what is chosen for the same shapes alone. Count or products 0: alone
- * again. Inside a capture nothing is tried, so what was not chosen before is taken as alone. A hint: where the device
- * does not tell footprints, or nothing would be left of it, products are chosen as alone. */
-AORTA_MUST_USE aorta_status aorta_ops_beside(struct aorta_stream *stream, const struct aorta_beside *beside,
-                                             int products);
 
 /* ---- state that lives on the device, so that no step waits for the host ---- */
 

@@ -6,7 +6,6 @@
 /* ---- what values may be ---- */
 
 static const struct aorta_range_limits any_index = {.min = 0, .max = 2147483647};
-static const struct aorta_range_limits layer_products = {.min = 0, .max = 8};
 static const struct aorta_range_limits at_least_0 = {.min = 0, .max = INFINITY};
 static const struct aorta_range_limits at_least_1 = {.min = 1, .max = INFINITY};
 static const struct aorta_range_limits above_0 = {.min = 0, .max = INFINITY, .above_min = true};
@@ -171,10 +170,6 @@ static const struct aorta_option table_rows[] = {
      .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
     {"fsdp.hybrid_shard_gpus_per_node", AORTA_OPTION_INT, AT(fsdp.hybrid_shard_gpus_per_node), "null", .nullable = true,
      .limits = &extent, .help = "ranks of one group of hybrid_shard; divides the number of ranks"},
-    {"fsdp.products_beside", AORTA_OPTION_INT, AT(fsdp.products_beside), "0", .limits = &layer_products,
-     .help =
-         "on NVIDIA GPUs, where collectives run beside backward passes: so many of the 8 matrix products of a layer's "
-         "backward pass, from its beginning, are chosen for the multiprocessors that the collectives leave; 0: none"},
 
     {"distributed.mode", AORTA_OPTION_CHOICE, AT(distributed.mode), "fsdp", .choices = modes,
      .help = "fsdp shards parameters, ddp replicates them and all-reduces gradients in buckets"},

@@ -53,7 +53,6 @@ struct aorta_fsdp_options {
     bool use_orig_params, limit_all_gathers, forward_prefetch, sync_module_states;
     enum aorta_init_device param_init_device;
     int64_t hybrid_shard_gpus_per_node; /* 0: not set */
-    int64_t products_beside;            /* the first of a layer's backward pass */
 };
 
 struct aorta_distributed_options {

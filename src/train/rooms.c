@@ -65,10 +65,8 @@ static aorta_status build(struct aorta_rooms *rooms) {
 
 aorta_status aorta_rooms_create(const struct aorta_train_context *context, struct aorta_rooms **out) {
     *out = NULL;
-    const struct aorta_train_options *options = context->options;
-    bool stamps = options->profiling.collective_start != AORTA_START_STREAM;
-    bool wanted = stamps || options->fsdp.products_beside > 0;
-    if (!wanted || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
+    bool stamps = context->options->profiling.collective_start != AORTA_START_STREAM;
+    if (!stamps || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
     struct aorta_rooms *rooms = calloc(1, sizeof *rooms);
     if (!rooms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of collectives");
     rooms->context = context;

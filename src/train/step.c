@@ -18,7 +18,6 @@ struct aorta_step {
     struct control *control;     /* device memory */
     struct aorta_event *begin;   /* compute has set up the step */
     struct aorta_event *root_updated, *layers_updated;
-    bool settled; /* products have been tried beside kernels like those of collectives */
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
 
@@ -139,29 +138,6 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
     return s->table->release(s, layer, AORTA_FORWARD);
 }
 
-static aorta_status synchronize_all(const struct aorta_train_context *c) {
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (c->own_streams[i]) AORTA_TRY(aorta_stream_synchronize(c->own_streams[i]));
-    return NULL;
-}
-
-/* Says what the first products of a layer's backward pass run beside. When that is known for the first time they are
- * about to be tried so: then no collective may be under way, which would wait for a rank that comes late and hold more.
- * All ranks are here when it is over: what they have queued so far is the same. */
-static aorta_status expect_collectives(struct aorta_step *step, int layer) {
-    const struct aorta_train_context *c = step->context;
-    struct aorta_strategy *s = step->strategy;
-    const int64_t products = c->options->fsdp.products_beside * c->options->workload.gemm_chunks;
-    struct aorta_beside beside;
-    if (!s->table->beside || !products) return NULL;
-    s->table->beside(s, layer, &beside);
-    if (beside.count && !step->settled && !aorta_stream_capturing(aorta_train_compute(c))) {
-        AORTA_TRY(synchronize_all(c));
-        step->settled = true;
-    }
-    return aorta_ops_beside(aorta_train_compute(c), &beside, (int)products);
-}
-
 static aorta_status layer_backward(struct aorta_step *step, const struct aorta_pass *pass, int layer) {
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
@@ -170,7 +146,6 @@ static aorta_status layer_backward(struct aorta_step *step, const struct aorta_p
     AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
     AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_backward", layer,
                          2 * aorta_model_layer_flops(model), &range));
-    AORTA_TRY(expect_collectives(step, layer));
     AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
     AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));

@@ -8,7 +8,6 @@ struct things {
     struct aorta_event *event, *joined;
     struct aorta_graph *graph;
     int64_t *sum, *device_sum, *stamp;
-    struct aorta_hold *hold;
 };
 
 static aorta_status make_things(struct aorta_device *device, struct things *t) {
@@ -18,12 +17,10 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
     AORTA_TRY(aorta_stream_limit(t->b, 0.5, 0));
     AORTA_TRY(aorta_event_create(device, &t->event));
     AORTA_TRY(aorta_event_create_untimed(device, &t->joined));
-    AORTA_TRY(aorta_pinned_alloc(device, 64 + sizeof *t->hold, "sums", &pinned));
-    memset(pinned, 0, 64 + sizeof *t->hold);
+    AORTA_TRY(aorta_pinned_alloc(device, 64, "sums", &pinned));
+    memset(pinned, 0, 64);
     t->sum = pinned;
     t->stamp = t->sum + 1;
-    t->hold = (struct aorta_hold *)(t->sum + 8);
-    t->hold->release = 1;
     AORTA_TRY(aorta_device_alloc(device, 64, "device sums", &memory));
     t->device_sum = memory;
     return NULL;
@@ -57,7 +54,6 @@ static aorta_status run_all(struct things *t) {
     AORTA_TRY(aorta_graph_launch(t->graph, t->b));
     AORTA_TRY(aorta_graph_launch(t->graph, t->a));
     AORTA_TRY(aorta_timestamp_room(t->a, &(struct aorta_footprint){64, 32, 0, 2, 2}, t->stamp));
-    AORTA_TRY(aorta_hold_room(t->a, &(struct aorta_footprint){64, 32, 0, 1, 2}, t->hold, 1000000000));
     AORTA_TRY(aorta_stream_synchronize(t->b));
     return aorta_stream_synchronize(t->a);
 }

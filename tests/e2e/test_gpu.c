@@ -110,38 +110,6 @@ static void test_collectives_begin_with_room(void **state) {
     }
 }
 
-/* Two ranks, three layers: from the second layer of the first backward pass on the kernels of both collectives are
- * known, a block each, and the first products of layers are chosen to run beside them. */
-static void test_products_beside_collectives(void **state) {
-    (void)state;
-    static const struct {
-        int ranks, products; /* that are chosen so; linear2's two have shapes of their own, and so have the others */
-        const char *words;
-    } rows[] = {
-        {2, 2, "fsdp.products_beside=2"},
-        {2, 2, "fsdp.products_beside=2 compile.enabled=true compile.fullgraph=true profiling.collective_start=stream"},
-        {2, 2, "fsdp.products_beside=2 fsdp.sharding_strategy=shard_grad_op --no-record"},
-        {2, 8, "fsdp.products_beside=8"},
-        {2, 0, ""},
-        {2, 0, "fsdp.products_beside=2 distributed.mode=ddp"},
-        {2, 0, "fsdp.products_beside=2 streams.count=1"},
-        {2, 0, "fsdp.products_beside=2 workload.occupancy_cap=0.5"},
-        {1, 0, "fsdp.products_beside=2"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct e2e_run run;
-        char words[256];
-        snprintf(words, sizeof words, CUDA "logging.level=DEBUG %s", rows[i].words);
-        e2e_train_well(&run, rows[i].ranks, STEPS, words);
-        bool keeps = strstr(rows[i].words, "shard_grad_op"); /* then nothing is gathered beside backward passes */
-        int found = 0;
-        for (const char *at = run.output; (at = strstr(at, " beside ")); at++)
-            found += strncmp(at, keeps ? " beside 1 held" : " beside 2 held", 14) == 0;
-        if (found != rows[i].products) fail_msg("case %zu: %d products\n%s", i, found, run.output);
-        e2e_free(&run);
-    }
-}
-
 static void test_copies_beside_compute(void **state) {
     (void)state;
     struct e2e_run run;
@@ -370,7 +338,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
-        cmocka_unit_test_setup(test_products_beside_collectives, begin),
         cmocka_unit_test_setup(test_hardware_queues_are_asked_for, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),

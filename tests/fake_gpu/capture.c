@@ -11,7 +11,7 @@
 struct fake_node {
     struct fake_node *next;
     struct fake_function *function;
-    unsigned blocks, block[3], shared_bytes, cluster;
+    unsigned block[3], shared_bytes, cluster;
     struct aorta_event *before;   /* recorded right before it */
     const struct fake_call *call; /* that looks like this kernel */
 };
@@ -47,12 +47,12 @@ int fake_capture_other(void *stream) {
     return 0;
 }
 
-struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, unsigned blocks,
-                                      const unsigned *block, unsigned shared_bytes, unsigned cluster) {
+struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, const unsigned *block,
+                                      unsigned shared_bytes, unsigned cluster) {
     if (!aorta_stream_capturing(stream)) return NULL;
     struct fake_node *node = calloc(1, sizeof *node);
-    *node = (struct fake_node){captured_nodes, function, blocks, {block[0], block[1], block[2]},
-                               shared_bytes,   cluster,  NULL,   NULL};
+    *node =
+        (struct fake_node){captured_nodes, function, {block[0], block[1], block[2]}, shared_bytes, cluster, NULL, NULL};
     aorta_status_free(aorta_event_create_untimed(aorta_stream_device(stream), &node->before));
     if (node->before) aorta_status_free(aorta_event_record(node->before, stream));
     captured_nodes = node;
@@ -229,7 +229,7 @@ int cuGraphKernelNodeGetParams_v2(void *node, struct kernel_parameters *paramete
     const struct fake_node *of = node;
     if (of == &other_node) return INVALID_VALUE;
     *parameters = (struct kernel_parameters){.function = of->function,
-                                             .grid = {of->blocks, 1, 1},
+                                             .grid = {1, 1, 1},
                                              .block = {of->block[0], of->block[1], of->block[2]},
                                              .shared_bytes = of->shared_bytes};
     return 0;

@@ -97,6 +97,5 @@ const struct fake_gpu_control fake_gpu_control = {
     .set_version = set_version,
     .green_contexts = fake_green_contexts,
     .graph_flags = fake_graph_flags,
-    .held = fake_held_blocks,
     .launch_as_kernel = fake_launch_as_kernel,
 };

@@ -85,17 +85,16 @@ const struct fake_kernel *fake_find_kernel(const char *text, const char *name);
 bool fake_does_nothing(const struct fake_function *function); /* FAKE_GPU_KERNELS=ignore, of a kernel that nobody has */
 
 /* Queues it. `awaited`: the call that looks like the kernel it is a witness of, NULL if it is none of such a one. */
-aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function, unsigned blocks,
+aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
                       const struct fake_call *awaited, const void *args);
-int fake_held_blocks(void); /* of kernels that hold room, now */
 
 /* ---- capture.c ---- */
 
 struct fake_node; /* a kernel of a capture, later of its graph */
 
 /* Notes that the stream, if it is captured, gets this kernel next. NULL: it is not captured. */
-struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, unsigned blocks,
-                                      const unsigned *block, unsigned shared_bytes, unsigned cluster);
+struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, const unsigned *block,
+                                      unsigned shared_bytes, unsigned cluster);
 /* The kernel of this node is in truth a call. */
 void fake_capture_call(struct fake_node *node, const struct fake_call *call);
 /* The call that looks like the kernel whose beginning the next command of the stream waits for; NULL: none. */

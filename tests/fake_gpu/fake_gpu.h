@@ -21,7 +21,6 @@ struct fake_kernel {
 
 struct fake_shape {
     int threads, registers, static_bytes, dynamic_bytes, cluster;
-    int blocks; /* 0 as 1 */
 };
 
 /* What a test may ask of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
@@ -35,7 +34,6 @@ struct fake_gpu_control {
     void (*set_version)(int version);
     int (*green_contexts)(void);             /* that exist */
     unsigned long long (*graph_flags)(void); /* of the last graph made */
-    int (*held)(void);                       /* blocks that kernels which hold room have on the device now */
     /* For stand-ins of libraries: queues a call on the host that graphs show as a kernel of this shape. */
     int (*launch_as_kernel)(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
 };

@@ -121,40 +121,13 @@ static aorta_status run_clock_ping(const void *args) {
     return NULL;
 }
 
-static _Atomic int held_blocks;
-
-int fake_held_blocks(void) {
-    return atomic_load(&held_blocks);
-}
-
-/* Its arguments begin with those of a plain stamp. */
-static aorta_status run_room(const void *args) {
-    return run_stamp(args);
-}
-
-/* The same kernel, told to stay. All blocks find room at once, whatever else is there. */
-struct stay {
-    struct gpu_room_args room;
-    int blocks;
-};
-static aorta_status run_stay(const void *args) {
-    const struct stay *a = args;
-    struct aorta_hold *hold = a->room.hold;
-    int64_t begin = fake_timer();
-    atomic_fetch_add(&held_blocks, a->blocks);
-    for (int i = 0; i < a->blocks; i++) __atomic_store_n(&hold->begun[i], 1, __ATOMIC_RELEASE);
-    while (!__atomic_load_n(&hold->release, __ATOMIC_ACQUIRE) && fake_timer() - begin < a->room.hold_ticks)
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-    atomic_fetch_sub(&held_blocks, a->blocks);
-    return NULL;
-}
-
 /* ---- kernels by their names ---- */
 
+/* Its arguments begin with those of a plain stamp. */
 #define ROOM_STAMP(registers)                                                                                          \
     {                                                                                                                  \
         "aorta_stamp_room_" #registers, {                                                                              \
-            run_room, sizeof(struct gpu_room_args)                                                                     \
+            run_stamp, sizeof(struct gpu_room_args)                                                                    \
         }                                                                                                              \
     }
 static const struct {
@@ -206,17 +179,13 @@ bool fake_does_nothing(const struct fake_function *function) {
     return function->kernel.cpu == run_nothing;
 }
 
-aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function, unsigned blocks,
+aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
                       const struct fake_call *awaited, const void *args) {
-    static const struct aorta_kernel staying = {.name = "stay", .cpu = run_stay};
-    const struct gpu_room_args *room = args;
     atomic_store(&host_cpu, sched_getcpu());
     if (function->kernel.cpu == run_witness) {
         struct witness_args witness = {.call = awaited};
         memcpy(&witness.stamps, args, sizeof witness.stamps);
         return aorta_launch(stream, &function->kernel, &witness, sizeof witness);
     }
-    if (function->kernel.cpu != run_room || !room->hold)
-        return aorta_launch(stream, &function->kernel, args, function->bytes);
-    return aorta_launch(stream, &staying, &(struct stay){*room, (int)blocks}, sizeof(struct stay));
+    return aorta_launch(stream, &function->kernel, args, function->bytes);
 }

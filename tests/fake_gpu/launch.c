@@ -128,8 +128,7 @@ int fake_launch_as_kernel(void *stream, const struct fake_shape *shape, void (*f
     made->next = call_functions;
     call_functions = made;
     pthread_mutex_unlock(&lock);
-    struct fake_node *node = fake_capture_kernel(stream, made, shape->blocks ? (unsigned)shape->blocks : 1,
-                                                 (const unsigned[]){(unsigned)shape->threads, 1, 1},
+    struct fake_node *node = fake_capture_kernel(stream, made, (const unsigned[]){(unsigned)shape->threads, 1, 1},
                                                  (unsigned)shape->dynamic_bytes, (unsigned)shape->cluster);
     struct fake_call *call = NULL;
     const int result = fake_check("cuLaunchHostFunc");
@@ -148,9 +147,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct fake_function *known = function;
     const struct fake_call *awaited = fake_captured_awaited(stream);
-    fake_capture_kernel(stream, known, gx * gy * gz, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
+    fake_capture_kernel(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     fake_queues_enter(stream);
-    int result = fake_code(fake_run(stream, known, gx * gy * gz, awaited, parameters[0]));
+    int result = fake_code(fake_run(stream, known, awaited, parameters[0]));
     fake_queues_leave(stream);
     return result;
 }

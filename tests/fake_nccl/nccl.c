@@ -353,7 +353,7 @@ static void run_kernel(void *argument) {
 
 /* Of the kind that NCCL's kernels have: nearly a whole multiprocessor, four of them at once. */
 static const struct fake_shape kernel_shape = {
-    .threads = 640, .registers = 96, .static_bytes = 1024, .dynamic_bytes = 80 * 1024, .cluster = 1, .blocks = 1};
+    .threads = 640, .registers = 96, .static_bytes = 1024, .dynamic_bytes = 80 * 1024, .cluster = 4};
 
 /* When it does not block, the first collective of a communicator is "in progress" for a moment. */
 static int launch(struct job *job, void *stream) {

@@ -347,14 +347,6 @@ def run_workload(visit, workload, streams, more):
     return found
 
 
-def try_beside(visit):
-    """Whether ways of matrix products that are chosen for half of the device are better where two parts share it."""
-    for more in (["--products-beside"], ["--products-beside", "--graph"]):
-        found = run_workload(visit, "fsdp_tp", 8, more)
-        if found:
-            visit.say(f"{'':21}{' '.join(more)}: p50 {found['latency_ms']['p50']:.4f} ms")
-
-
 def workloads(visit):
     status = visit.aorta("list", ["hwq", "list", "--json"])
     if status != 0:
@@ -374,8 +366,6 @@ def workloads(visit):
             replay = run_workload(visit, workload, streams, ["--graph"]) if found and streams == 8 else None
             if found:
                 show_run(visit, found, replay["latency_ms"]["p50"] if replay else None)
-            if workload == "fsdp_tp" and streams == 8:
-                try_beside(visit)
 
 
 def optimizer(visit):

@@ -1,6 +1,5 @@
 #include "rig.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,13 +7,6 @@ const enum aorta_dtype rig_dtypes[3] = {AORTA_F32, AORTA_BF16, AORTA_F16};
 
 /* Opened once for all tests: on a GPU that takes a second, and loading its kernels another. */
 static struct aorta_device *opened;
-
-const struct fake_gpu_control *rig_fake_gpu(void) {
-    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_gpu_control *control = cuda ? dlsym(cuda, "fake_gpu_control") : NULL;
-    if (cuda) dlclose(cuda);
-    return control;
-}
 
 /* AORTA_TEST_DEVICE names the kind of device. */
 static aorta_status open_device(void) {

@@ -4,7 +4,6 @@
 #define AORTA_TESTS_OPS_RIG_H
 
 #include "check.h"
-#include "fake_gpu/fake_gpu.h"
 #include "ops/ops.h"
 
 struct rig {
@@ -23,8 +22,6 @@ void rig_reset(void **state); /* a new rig, between the cases of one test */
 /* Runs all tests of a program on one device; those with a rig are skipped when there is no such device. */
 int rig_run(const char *name, const struct CMUnitTest *tests, size_t count);
 #define rig_run_tests(name, tests) rig_run(name, tests, sizeof(tests) / sizeof *(tests))
-
-const struct fake_gpu_control *rig_fake_gpu(void); /* of the fake libcuda that is loaded; NULL: there is none */
 
 extern const enum aorta_dtype rig_dtypes[3]; /* fp32, bf16, fp16 */
 double rig_unit(enum aorta_dtype dtype);     /* relative rounding error of the type: 2^-24, 2^-8, 2^-11 */

@@ -2,7 +2,6 @@
 #include "rig.h"
 
 #include "base/clock.h"
-#include "ops/gpu/holder.h"
 #include "ops/gpu/trials.h"
 
 #include <time.h>
@@ -156,7 +155,7 @@ static void a_failed_stream_fails_the_trials(void **state) {
                     &(struct aorta_trials){
                         .stream = rig->stream, .queue = queue, .context = &candidates, .count = AORTA_MOST_TRIALS + 1},
                     trials),
-                AORTA_INTERNAL, "241 trials");
+                AORTA_INTERNAL, "49 trials");
     static const struct way ways[] = {{.work_ns = MS}, {.work_ns = MS}};
     candidates.ways = ways;
     check_ok(aorta_host_call(rig->stream, break_down, NULL));
@@ -164,110 +163,6 @@ static void a_failed_stream_fails_the_trials(void **state) {
         aorta_trials_run(
             &(struct aorta_trials){.stream = rig->stream, .queue = queue, .context = &candidates, .count = 2}, trials),
         AORTA_IO, "broke down");
-}
-
-/* ---- beside others ---- */
-
-static const struct aorta_beside others = {
-    2,
-    {{.threads = 640, .registers = 96, .shared_bytes = 80000, .cluster = 2, .blocks = 2},
-     {.threads = 512, .registers = 64, .cluster = 1, .blocks = 1}}};
-
-/* Way 0 takes 1 ms alone and 6 ms beside others, way 1 always 3 ms, way 2 finds no room beside them. */
-static aorta_status work_beside(void *user) {
-    const int which = *(const int *)user, held = rig_fake_gpu()->held();
-    const int64_t work_ns = which == 1 ? 3 * MS : held ? 6 * MS : MS;
-    while (which == 2 && rig_fake_gpu()->held()) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-    nanosleep(&(struct timespec){.tv_nsec = work_ns}, NULL);
-    return NULL;
-}
-
-static int queue_beside(void *context, int which) {
-    static const int numbers[] = {0, 1, 2};
-    check_ok(aorta_host_call(((struct rig *)context)->stream, work_beside, (void *)&numbers[which]));
-    return 0;
-}
-
-static aorta_status run_beside(struct rig *rig, const struct aorta_beside *beside, struct aorta_trial trials[3]) {
-    for (int i = 0; i < 3; i++) trials[i] = (struct aorta_trial){.favoured = true};
-    return aorta_trials_run(
-        &(struct aorta_trials){
-            .stream = rig->stream, .queue = queue_beside, .context = rig, .count = 3, .beside = beside},
-        trials);
-}
-
-static void beside_others_another_way_is_best(void **state) {
-    struct rig *rig = *state;
-    struct aorta_trial trials[3];
-    if (!rig_fake_gpu()) skip();
-    const struct aorta_memory_info before = aorta_device_memory(rig->device);
-    check_ok(run_beside(rig, NULL, trials));
-    assert_int_not_equal(aorta_trials_best(trials, 3), 1);
-    check_ok(run_beside(rig, &others, trials));
-    assert_int_equal(aorta_trials_best(trials, 3), 1);
-    assert_true(trials[0].time_ns >= 6 * MS && trials[1].time_ns >= 3 * MS && trials[1].nodes > 0);
-    assert_true(trials[2].time_ns == INT64_MAX);
-    assert_int_equal(rig_fake_gpu()->held(), 0);
-    assert_int_equal(aorta_device_memory(rig->device).pinned, before.pinned);
-}
-
-/* A holder that is refused is told, and the streams are free again; what it was told of stays as it is. */
-static void others_that_do_not_come_are_told(void **state) {
-    struct rig *rig = *state;
-    struct aorta_trial trials[3];
-    if (!rig_fake_gpu()) skip();
-    static const char *const launches[] = {"cuLaunchKernelEx", "cuLaunchKernel"}; /* with clusters, and without */
-    for (int i = 0; i < 2; i++) {
-        static const struct aorta_beside one = {1, {{.threads = 512, .registers = 64, .cluster = 1, .blocks = 1}}};
-        const struct aorta_beside *beside = i ? &one : &others;
-        const int64_t begin = aorta_clock_ns();
-        struct aorta_holder *holder;
-        check_ok(aorta_holder_create(rig->device, beside, &holder));
-        rig_fake_gpu()->strike(launches[i], 1, 701, 0);
-        check_fails(aorta_holder_begin(holder, 20 * MS), AORTA_DEVICE, "stream held room: holding room: kernel");
-        rig_fake_gpu()->strike(NULL, 0, 0, 0);
-        aorta_holder_destroy(holder);
-        assert_true(aorta_clock_ns() - begin < 2000 * (int64_t)MS);
-        assert_int_equal(rig_fake_gpu()->held(), 0);
-    }
-    rig_fake_gpu()->strike("cuLaunchKernelEx", 1, 701, 1);
-    check_fails(run_beside(rig, &others, trials), AORTA_DEVICE, "aorta_stamp_room_96 (640 threads");
-    rig_fake_gpu()->strike(NULL, 0, 0, 0);
-    check_ok(aorta_stream_synchronize(rig->stream));
-    check_ok(run_beside(rig, &others, trials));
-}
-
-/* On real GPUs too: blocks hold their room until they are told to go, and for as long as agreed at most. */
-static void room_is_held_for_a_while(void **state) {
-    struct rig *rig = *state;
-    struct aorta_holder *holder;
-    check_ok(aorta_holder_create(rig->device, NULL, &holder));
-    assert_null(holder);
-    check_ok(aorta_holder_begin(holder, MS));
-    check_ok(aorta_holder_end(holder));
-    check_ok(aorta_holder_create(rig->device, &others, &holder));
-    if (!aorta_device_tells_footprints(rig->device)) {
-        check_fails(aorta_holder_begin(holder, MS), AORTA_UNSUPPORTED, "this device holds no room");
-        aorta_holder_destroy(holder);
-        return;
-    }
-    check_ok(aorta_holder_begin(holder, 5000 * (int64_t)MS)); /* the kernel is compiled and loaded */
-    check_ok(aorta_holder_end(holder));
-    for (int early = 0; early < 2; early++) {
-        const int64_t begin = aorta_clock_ns();
-        check_ok(aorta_holder_begin(holder, 100 * MS));
-        if (rig_fake_gpu()) assert_int_equal(rig_fake_gpu()->held(), 3);
-        if (!early) nanosleep(&(struct timespec){.tv_nsec = 400 * MS}, NULL);
-        if (rig_fake_gpu()) assert_int_equal(rig_fake_gpu()->held(), early ? 3 : 0);
-        check_ok(aorta_holder_end(holder));
-        if (early) assert_true(aorta_clock_ns() - begin < 90 * (int64_t)MS);
-    }
-    aorta_holder_destroy(holder);
-    struct aorta_footprint footprint = others.kernels[0];
-    footprint.blocks = 3;
-    check_fails(aorta_hold_room(rig->stream, &footprint, NULL, MS), AORTA_INTERNAL, "3 blocks of 640 threads");
-    footprint.blocks = AORTA_HOLD_BLOCKS + 2;
-    check_fails(aorta_hold_room(rig->stream, &footprint, NULL, MS), AORTA_INTERNAL, "1 to 256 blocks can be held");
 }
 
 /* ---- the rule, on figures ---- */
@@ -301,9 +196,6 @@ int main(void) {
         rig_test(the_slowest_of_many_are_left_out),
         rig_test(long_work_is_run_seldom),
         rig_test(a_failed_stream_fails_the_trials),
-        rig_test(beside_others_another_way_is_best),
-        rig_test(others_that_do_not_come_are_told),
-        rig_test(room_is_held_for_a_while),
         cmocka_unit_test(within_noise_the_simpler_one),
     };
     return rig_run_tests("trials", tests);

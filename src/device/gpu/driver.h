@@ -196,11 +196,9 @@ enum { GPU_CLOCK_PAGE_BYTES = 256 };
 
 struct gpu_room_args {
     struct gpu_stamp_args stamp;
-    void *never;             /* NULL */
-    struct aorta_hold *hold; /* NULL: the kernel writes its stamp and ends; else it stays, … */
-    int64_t hold_ticks;      /* … for so long at most */
+    void *never; /* NULL */
 };
-/* Kernels that write a stamp, or hold room, by the registers that a thread of theirs takes, ascending. */
+/* Kernels that write a stamp, by the registers that a thread of theirs takes, ascending. */
 enum { GPU_ROOM_STAMPS = 11 };
 extern const struct aorta_gpu_entry aorta_gpu_room_stamps[GPU_ROOM_STAMPS];
 
@@ -211,8 +209,6 @@ bool aorta_gpu_tells_footprints(const struct aorta_device *device);
 aorta_status aorta_gpu_graph_footprint(struct gpu_device *device, void *graph, struct aorta_footprint *footprint);
 aorta_status aorta_gpu_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                       int64_t *slot);
-aorta_status aorta_gpu_hold_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
-                                 struct aorta_hold *hold, int64_t limit_ns);
 
 /* ---- note.c ---- */
 

@@ -12,16 +12,12 @@
     "    return (long long)__builtin_amdgcn_s_memrealtime();\n"                                                        \
     "#endif\n"                                                                                                         \
     "}\n"                                                                                                              \
-    "static __device__ void block_barrier() { __builtin_amdgcn_s_barrier(); }\n"                                       \
-    "static __device__ void rest() { __builtin_amdgcn_s_sleep(127); }\n"                                               \
     "#else\n"                                                                                                          \
     "static __device__ long long device_timer() {\n"                                                                   \
     "    long long ns;\n"                                                                                              \
     "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(ns));\n"                                                 \
     "    return ns;\n"                                                                                                 \
     "}\n"                                                                                                              \
-    "static __device__ void block_barrier() { __syncthreads(); }\n"                                                    \
-    "static __device__ void rest() { __nanosleep(50000); }\n"                                                          \
     "#endif\n"                                                                                                         \
     "\n"                                                                                                               \
     "struct line { long long timer, host_ns; double ns_per_tick, slew_ns, slew_ticks; };\n"                            \
@@ -95,7 +91,7 @@ static const struct aorta_gpu_source source = {
             "}\n",
 };
 
-/* ---- kernels that take room ---- */
+/* ---- stamps that take room ---- */
 
 /* ROW(registers, values): compilers give a kernel one of these numbers of registers a thread, and this one when so many
  * values have to be held at once. */
@@ -104,47 +100,29 @@ static const struct aorta_gpu_source source = {
     ROW(40, 32)                                                                                                        \
     ROW(48, 40) ROW(56, 48) ROW(64, 56) ROW(72, 64) ROW(80, 72) ROW(96, 88) ROW(128, 120) ROW(168, 160) ROW(255, 240)
 
-_Static_assert(AORTA_HOLD_BLOCKS == 256, "as the kernels' struct watch has it");
-
 #define KERNEL_TEXT(registers, values)                                                                                 \
     "extern \"C\" __global__ void aorta_stamp_room_" #registers "(room_args a) { room<" #values ">(a); }\n"
 #define KERNEL_ENTRY(registers, values) {&room_source, "aorta_stamp_room_" #registers},
 
 static const struct aorta_gpu_source room_source = {
-    "room.cu", PRELUDE
-    "struct watch { int release, begun[256]; };\n"
-    "struct room_args { stamp_args stamp; volatile unsigned *never; volatile watch *hold; long long hold_ticks; "
-    "};\n"
-    "\n"
-    "/* All values are read before the first one is written, so each needs a register meanwhile. */\n"
-    "template <int COUNT> static __device__ void hold(volatile unsigned *memory) {\n"
-    "    unsigned held[COUNT];\n"
-    "#pragma unroll\n"
-    "    for (int i = 0; i < COUNT; i++) held[i] = memory[i];\n"
-    "#pragma unroll\n"
-    "    for (int i = 0; i < COUNT; i++) memory[i] = held[COUNT - 1 - i];\n"
-    "}\n"
-    "\n"
-    "/* The other threads take no turns meanwhile. The host's memory is looked at rarely: many blocks that read one\n"
-    " * address of it without a pause may hold up what others read through the same part of the cache. */\n"
-    "static __device__ void stay(const room_args &a) {\n"
-    "    if (threadIdx.x == 0) {\n"
-    "        long long begin = device_timer();\n"
-    "        a.hold->begun[blockIdx.x] = 1;\n"
-    "        while (!a.hold->release && device_timer() - begin < a.hold_ticks) rest();\n"
-    "    }\n"
-    "    block_barrier();\n"
-    "}\n"
-    "\n"
-    "/* A kernel takes its registers from the start, also for what it never does. */\n"
-    "template <int COUNT> static __device__ void room(const room_args &a) {\n"
-    "    if (a.hold)\n"
-    "        stay(a);\n"
-    "    else if (blockIdx.x == 0 && threadIdx.x == 0)\n"
-    "        stamp(a.stamp);\n"
-    "    if (a.never) hold<COUNT>(a.never);\n"
-    "}\n"
-    "\n"
+    "room.cu",
+    PRELUDE "struct room_args { stamp_args stamp; volatile unsigned *never; };\n"
+            "\n"
+            "/* All values are read before the first one is written, so each needs a register meanwhile. */\n"
+            "template <int COUNT> static __device__ void hold(volatile unsigned *memory) {\n"
+            "    unsigned held[COUNT];\n"
+            "#pragma unroll\n"
+            "    for (int i = 0; i < COUNT; i++) held[i] = memory[i];\n"
+            "#pragma unroll\n"
+            "    for (int i = 0; i < COUNT; i++) memory[i] = held[COUNT - 1 - i];\n"
+            "}\n"
+            "\n"
+            "/* A kernel takes its registers from the start, also for what it never does. */\n"
+            "template <int COUNT> static __device__ void room(const room_args &a) {\n"
+            "    if (blockIdx.x == 0 && threadIdx.x == 0) stamp(a.stamp);\n"
+            "    if (a.never) hold<COUNT>(a.never);\n"
+            "}\n"
+            "\n"
     /* clang-format off */
     ROOM_SIZES(KERNEL_TEXT)
     /* clang-format on */

@@ -1,5 +1,4 @@
-/* Kernels that take as much room as another one: what a captured kernel needs, a stamp that needs the same, and a
- * kernel that holds as much. */
+/* Stamps that take as much room as another kernel: what a captured kernel needs, and a stamp that needs the same. */
 #include "device/gpu/driver.h"
 
 #include <stdlib.h>
@@ -82,7 +81,7 @@ static void find_largest(const struct gpu_api *api, void *const *nodes, size_t c
     }
 }
 
-/* ---- a kernel that needs the same ---- */
+/* ---- a stamp that needs the same ---- */
 
 /* The kernel with as many registers or, where such a block would be too large, with as many as possible. */
 static aorta_status choose(struct gpu_device *device, const struct aorta_footprint *footprint,
@@ -128,23 +127,18 @@ aorta_status aorta_gpu_graph_footprint(struct gpu_device *device, void *graph, s
     return NULL;
 }
 
-static uint32_t cluster_of(const struct aorta_footprint *footprint) {
-    return footprint->cluster > 1 ? footprint->cluster : 1;
-}
-
-/* `blocks`: whole clusters. */
 static int launch(const struct gpu_stream *stream, void *function, const struct aorta_footprint *footprint,
-                  uint32_t blocks, void *args) {
+                  void *args) {
     const struct gpu_api *api = api_of(stream);
     void *parameters[] = {args};
     if (footprint->cluster <= 1)
-        return api->launch(function, blocks, 1, 1, footprint->threads, 1, 1, footprint->shared_bytes, stream->handle,
+        return api->launch(function, 1, 1, 1, footprint->threads, 1, 1, footprint->shared_bytes, stream->handle,
                            parameters, NULL);
     struct launch_attribute attributes[] = {
         {.id = ATTRIBUTE_CLUSTER, .value.cluster = {footprint->cluster, 1, 1}},
         {.id = ATTRIBUTE_SPREAD, .value.policy = POLICY_SPREAD},
     };
-    const struct launch_shape shape = {.grid = {blocks, 1, 1},
+    const struct launch_shape shape = {.grid = {footprint->cluster, 1, 1},
                                        .block = {footprint->threads, 1, 1},
                                        .shared_bytes = footprint->shared_bytes,
                                        .stream = stream->handle,
@@ -153,36 +147,26 @@ static int launch(const struct gpu_stream *stream, void *function, const struct 
     return api->cuda_launch_shaped(&shape, function, parameters, NULL);
 }
 
-static aorta_status run(struct gpu_stream *stream, const struct aorta_footprint *footprint, uint32_t blocks,
-                        struct gpu_room_args *args) {
+static aorta_status stamp(struct gpu_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
     struct gpu_device *device = device_of(stream);
+    struct gpu_room_args args = {.stamp = {.clock = device->clock.page, .slots = {slot}}};
     struct gpu_function *function;
-    args->stamp.clock = device->clock.page;
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(choose(device, footprint, &function));
     AORTA_TRY(aorta_gpu_allow_shared(device, function, footprint->shared_bytes));
     stream->last = function->entry->name;
-    int result = launch(stream, function->handle, footprint, blocks, args);
+    int result = launch(stream, function->handle, footprint, &args);
     if (!result) return NULL;
     return aorta_gpu_error(device, result, "kernel %s (%u threads, %u bytes, %u blocks)", function->entry->name,
-                           footprint->threads, footprint->shared_bytes, blocks);
+                           footprint->threads, footprint->shared_bytes,
+                           footprint->cluster > 1 ? footprint->cluster : 1);
 }
 
 aorta_status aorta_gpu_timestamp_room(struct aorta_stream *base, const struct aorta_footprint *footprint,
                                       int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
-    struct gpu_room_args args = {.stamp.slots = {slot}};
-    return aorta_gpu_stream_keep(stream, aorta_annotate(run(stream, footprint, cluster_of(footprint), &args),
-                                                        "stream %s: timestamp", base->name));
-}
-
-aorta_status aorta_gpu_hold_room(struct aorta_stream *base, const struct aorta_footprint *footprint,
-                                 struct aorta_hold *hold, int64_t limit_ns) {
-    struct gpu_stream *stream = gpu_stream(base);
-    struct gpu_room_args args = {.hold = hold,
-                                 .hold_ticks = (int64_t)((double)limit_ns / aorta_gpu_ns_per_tick(base->device))};
-    return aorta_gpu_stream_keep(stream, aorta_annotate(run(stream, footprint, footprint->blocks, &args),
-                                                        "stream %s: holding room", base->name));
+    return aorta_gpu_stream_keep(stream,
+                                 aorta_annotate(stamp(stream, footprint, slot), "stream %s: timestamp", base->name));
 }

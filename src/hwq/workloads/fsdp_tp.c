@@ -15,7 +15,6 @@
  * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
 #include "hwq/workloads/fsdp_tp.h"
 
-#include <limits.h>
 #include <math.h>
 
 static int quarter(const struct aorta_hwq *hwq, int which) {
@@ -194,19 +193,6 @@ static aorta_status setup_groups(struct aorta_hwq *hwq, struct fsdp_state *state
     return NULL;
 }
 
-/* The library's ways are tried one at a time, on the whole device; here as many multiprocessors are held meanwhile as
- * the other parts would have. */
-static aorta_status choose_beside(struct aorta_hwq *hwq, const struct fsdp_state *state, bool beside) {
-    enum { WHOLE = 1024, REGISTERS = 64 }; /* a block of so many threads leaves no room on its multiprocessor */
-    const int64_t all = aorta_device_get_info(hwq->device)->multiprocessors;
-    const uint32_t held = (uint32_t)(all - all / state->part_count);
-    const struct aorta_beside others = {.count = beside && held > 0,
-                                        .kernels = {{.threads = WHOLE, .registers = REGISTERS, .blocks = held}}};
-    for (int s = 0; s < quarter(hwq, GATHER); s++)
-        AORTA_TRY(aorta_ops_beside(hwq->streams[s], &others, beside ? INT_MAX : 0));
-    return NULL;
-}
-
 static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     const struct fsdp_options *o = hwq->options;
     struct fsdp_block unused;
@@ -233,12 +219,11 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
             AORTA_TRY(setup_part(hwq, state, l, p));
         }
     }
-    return o->products_beside ? choose_beside(hwq, state, true) : NULL;
+    return NULL;
 }
 
 static void teardown(struct aorta_hwq *hwq, void *opaque) {
     struct fsdp_state *state = opaque;
-    aorta_status_free(choose_beside(hwq, state, false)); /* it fails on wrong numbers only */
     for (int s = 0; s < hwq->stream_count; s++) aorta_comm_close(state->groups[s]);
 }
 
@@ -440,12 +425,6 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct fsdp_options, batch, "8", aorta_hwq_sizes, "sequences of each rank"),
     AORTA_HWQ_ROW(struct fsdp_options, positions, "512", aorta_hwq_sizes, "positions of a sequence"),
     AORTA_HWQ_ROW(struct fsdp_options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
-    {.key = "products_beside",
-     .type = AORTA_OPTION_BOOL,
-     .offset = offsetof(struct fsdp_options, products_beside),
-     .fallback = "false",
-     .help = "NVIDIA: choose the library's ways of matrix products for the multiprocessors that the other parts of the "
-             "batch leave, not for the whole device"},
 };
 
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {

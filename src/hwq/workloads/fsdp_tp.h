@@ -8,7 +8,6 @@ enum { FSDP_MOST_BLOCKS = 32, FSDP_MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
 
 struct fsdp_options {
     int64_t blocks, width, heads, mlp, batch, positions, tensor;
-    bool products_beside;
 };
 
 /* Views of one block's parameters and their gradients in two pieces of memory. */

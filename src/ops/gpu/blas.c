@@ -1,7 +1,6 @@
 #include "ops/gpu/blas.h"
 
 #include "ops/gpu/blas_api.h"
-#include "ops/gpu/company.h"
 #include "ops/gpu/trials.h"
 #include "ops/gpu/workspace.h"
 
@@ -12,10 +11,8 @@
 
 enum {
     WANTED = 24, /* candidates with a workspace, and as many without */
-    AIMS = 5,    /* numbers of multiprocessors that they are asked for, beside others */
-    CANDIDATES = AIMS * 2 * WANTED,
-    FAVOURED = 6,        /* the library's first with and without workspace are tried to the end; … */
-    FAVOURED_BESIDE = 2, /* … beside others, there being more, so many */
+    CANDIDATES = 2 * WANTED,
+    FAVOURED = 6, /* the library's first of either kind are tried to the end */
     OPERANDS = 4,
 };
 
@@ -26,7 +23,6 @@ struct key {
     struct aorta_blas_product product;
     uint32_t alignment[OPERANDS];
     bool tf32;
-    int held; /* multiprocessors that others hold meanwhile; 0: the product runs alone */
 };
 
 struct plan {
@@ -35,9 +31,7 @@ struct plan {
     bool possible; /* the library offers this product */
     void *description, *a, *b, *c;
     int found, place;         /* candidates that differ, and which of them was taken */
-    int32_t target;           /* multiprocessors that it is launched for; 0: all */
     struct aorta_trial trial; /* how that did; time 0: there was no trial */
-    char alone[128];          /* why the trial was made alone, where it was to be beside others */
     _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library says behind it */
 };
 
@@ -55,7 +49,6 @@ struct blas {
 struct choices {
     int count;
     bool favoured[CANDIDATES];
-    int32_t targets[CANDIDATES]; /* multiprocessors, as plan.target */
     _Alignas(8) unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES];
 };
 
@@ -153,13 +146,6 @@ static int describe(struct blas *blas, struct plan *plan, const void *bias) {
     return code;
 }
 
-/* How many multiprocessors the product is made for: the library's guesses go by that, and some kernels' grids. */
-static int aim(const struct blas *blas, const struct plan *plan, int32_t multiprocessors) {
-    if (!plan->key.held || blas->vendor->multiprocessors < 0) return 0;
-    return blas->api.description_set(plan->description, blas->vendor->multiprocessors, &multiprocessors,
-                                     sizeof multiprocessors);
-}
-
 /* Says that a layout is one of several matrices. */
 static int repeat(struct blas *blas, void *layout, int32_t count, int64_t apart) {
     int code = blas->api.layout_set(layout, blas->vendor->batch_count, &count, sizeof count);
@@ -246,30 +232,12 @@ static const unsigned char *candidate_at(const struct blas *blas, const struct c
 
 static int queue_candidate(void *context, int which) {
     const struct contest *c = context;
-    int code = aim(c->blas, c->plan, c->choices->targets[which]);
-    if (code) return code;
     return queue(c->blas, c->plan, c->stream, &c->operands, candidate_at(c->blas, c->choices, which), c->workspace);
-}
-
-/* Beside others, and alone where that is not possible: the reason is kept for whoever wants to know. */
-static aorta_status run_trials(struct plan *plan, struct aorta_trials *trials, struct aorta_trial *ways, int *best) {
-    if (trials->beside) {
-        aorta_status status = aorta_trials_run(trials, ways);
-        *best = status ? -1 : aorta_trials_best(ways, trials->count);
-        if (*best >= 0) return NULL;
-        snprintf(plan->alone, sizeof plan->alone, "%s", status ? aorta_status_message(status) : "nothing runs there");
-        aorta_status_free(status);
-        trials->beside = NULL;
-    }
-    AORTA_TRY(aorta_trials_run(trials, ways));
-    *best = aorta_trials_best(ways, trials->count);
-    return NULL;
 }
 
 /* A product that adds to c is tried on memory of its own; without room for that, the library's first guess it is. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                           const struct aorta_blas_operands *operands, const struct choices *choices,
-                           const struct aorta_beside *beside) {
+                           const struct aorta_blas_operands *operands, const struct choices *choices) {
     const struct aorta_blas_product *p = &plan->key.product;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
@@ -292,14 +260,13 @@ static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_st
         if (!own) return NULL;
         contest.operands.c = own;
     }
-    int best;
-    aorta_status status = run_trials(
-        plan,
+    aorta_status status = aorta_trials_run(
         &(struct aorta_trials){
-            .stream = stream, .queue = queue_candidate, .context = &contest, .count = choices->count, .beside = beside},
-        trials, &best);
+            .stream = stream, .queue = queue_candidate, .context = &contest, .count = choices->count},
+        trials);
     aorta_device_free(blas->device, own);
     if (status) return status;
+    const int best = aorta_trials_best(trials, choices->count);
     if (best < 0) return NULL; /* none runs: the first says why when it is queued */
     plan->place = best;
     plan->trial = trials[best];
@@ -320,9 +287,8 @@ static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
 }
 
 /* Asks for one kind, and appends those that are usable and not among them yet: the same algorithm with the same
- * workspace for as many multiprocessors. */
-static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, int32_t target, int favoured,
-                        struct choices *choices) {
+ * workspace. */
+static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, struct choices *choices) {
     _Alignas(8) unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
     const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
     int found = 0, taken = 0;
@@ -331,51 +297,33 @@ static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace
         const unsigned char *one = answer + (size_t)i * size;
         bool known = !is_usable(blas, one);
         for (int j = 0; j < choices->count && !known; j++)
-            known = choices->targets[j] == target && !memcmp(candidate_at(blas, choices, j), one, telling);
+            known = !memcmp(candidate_at(blas, choices, j), one, telling);
         if (known) continue;
-        choices->favoured[choices->count] = taken++ < favoured;
-        choices->targets[choices->count] = target;
+        choices->favoured[choices->count] = taken++ < FAVOURED;
         memcpy(choices->candidates + (size_t)choices->count++ * size, one, size);
     }
     return code;
 }
 
 /* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
-static int collect(struct blas *blas, struct plan *plan, int32_t target, int favoured, struct choices *choices) {
-    const int before = choices->count;
-    int code = aim(blas, plan, target);
-    if (!code) code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, target, favoured, choices);
-    if (code || choices->count == before || !blas->settings.tune_products) return code;
-    return collect_kind(blas, plan, 0, target, favoured, choices);
-}
-
-/* Beside others those for what they leave come first. A kernel of clusters does not find room on all of that, as its
- * blocks need neighbours, and one that is launched for more than it finds takes twice the time: so also for fewer. */
-static int collect_all(struct blas *blas, struct plan *plan, struct choices *choices) {
-    static const int spares[AIMS - 1] = {0, 4, 8, 16};
-    const int held = plan->key.held, left = aorta_gpu_get_properties(blas->device)->multiprocessors - held;
-    if (!held) return collect(blas, plan, 0, FAVOURED, choices);
-    int code = 0;
-    for (int i = 0; i < AIMS - 1 && !code && blas->vendor->multiprocessors >= 0; i++)
-        if (spares[i] <= left / 4) code = collect(blas, plan, left - spares[i], i ? 0 : FAVOURED_BESIDE, choices);
-    return code ? code : collect(blas, plan, 0, FAVOURED_BESIDE, choices);
+static int collect(struct blas *blas, struct plan *plan, struct choices *choices) {
+    const int code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, choices);
+    if (code || !choices->count || !blas->settings.tune_products) return code;
+    return collect_kind(blas, plan, 0, choices);
 }
 
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                              const struct aorta_blas_operands *operands, const struct aorta_beside *beside) {
+                              const struct aorta_blas_operands *operands) {
     struct choices choices = {0};
     int code = describe(blas, plan, operands->bias);
     if (!code) code = lay_out(blas, plan);
-    if (!code) code = collect_all(blas, plan, &choices);
+    if (!code) code = collect(blas, plan, &choices);
     if (code) return failure(blas, plan, "its description", code);
     plan->found = choices.count;
     plan->possible = plan->found > 0;
     plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, choices.candidates)};
     if (plan->found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
-        AORTA_TRY(choose(blas, plan, stream, operands, &choices, beside));
-    plan->target = choices.targets[plan->place];
-    code = aim(blas, plan, plan->target);
-    if (code) return failure(blas, plan, "its number of multiprocessors", code);
+        AORTA_TRY(choose(blas, plan, stream, operands, &choices));
     memcpy(plan->algorithm, candidate_at(blas, &choices, plan->place), blas->vendor->candidate_bytes);
     return NULL;
 }
@@ -386,34 +334,22 @@ static bool same_key(const struct key *x, const struct key *y) {
            p->n == q->n && p->k == q->k && p->a_stride == q->a_stride && p->b_stride == q->b_stride &&
            p->c_stride == q->c_stride && p->transpose_a == q->transpose_a && p->transpose_b == q->transpose_b &&
            p->accumulate == q->accumulate && p->batch == q->batch && p->a_batch == q->a_batch &&
-           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 && x->held == y->held &&
+           p->b_batch == q->b_batch && p->c_batch == q->c_batch && x->tf32 == y->tf32 &&
            memcmp(x->alignment, y->alignment, sizeof x->alignment) == 0;
 }
 
-static struct plan *look_up(const struct blas *blas, const struct key *key) {
-    struct plan *plan = blas->plans;
-    while (plan && !same_key(&plan->key, key)) plan = plan->next;
-    return plan;
-}
-
 static aorta_status find_plan(struct blas *blas, struct aorta_stream *stream, const struct aorta_blas_product *product,
-                              const struct aorta_blas_operands *operands, const struct aorta_beside *beside,
-                              struct plan **found) {
-    struct key key = {.product = *product,
-                      .alignment = {alignment_of(operands->a), alignment_of(operands->b), alignment_of(operands->c),
-                                    alignment_of(operands->bias)},
-                      .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32,
-                      .held = aorta_company_held(beside)};
-    *found = look_up(blas, &key);
-    if (!*found && key.held && aorta_stream_capturing(stream)) {
-        key.held = 0;
-        *found = look_up(blas, &key);
-    }
-    if (*found) return NULL;
+                              const struct aorta_blas_operands *operands, struct plan **found) {
+    const struct key key = {.product = *product,
+                            .alignment = {alignment_of(operands->a), alignment_of(operands->b),
+                                          alignment_of(operands->c), alignment_of(operands->bias)},
+                            .tf32 = (blas->settings.allow_tf32 || product->tf32) && product->dtype == AORTA_F32};
+    for (*found = blas->plans; *found; *found = (*found)->next)
+        if (same_key(&(*found)->key, &key)) return NULL;
     struct plan *plan = calloc(1, sizeof *plan);
     if (!plan) return AORTA_ERROR(AORTA_MEMORY, "no memory for the plan of a matrix product");
     plan->key = key;
-    aorta_status status = fill_plan(blas, plan, stream, operands, key.held ? beside : NULL);
+    aorta_status status = fill_plan(blas, plan, stream, operands);
     if (status) {
         plan_destroy(blas, plan);
         return status;
@@ -428,11 +364,8 @@ static aorta_status multiply(struct blas *blas, struct aorta_stream *stream, con
     *done = false;
     AORTA_TRY(blas_open(blas));
     struct plan *plan;
-    struct aorta_beside beside;
-    AORTA_TRY(aorta_company_of(stream, &beside));
-    AORTA_TRY(find_plan(blas, stream, product, operands, &beside, &plan));
+    AORTA_TRY(find_plan(blas, stream, product, operands, &plan));
     if (!plan->possible) return NULL;
-    if (beside.count) AORTA_TRY(aorta_company_leave(stream));
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
     int code = 0;
@@ -491,30 +424,20 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     return status;
 }
 
-static void tell_beside(const struct plan *plan, char *text, size_t size) {
-    if (plan->alone[0]) {
-        snprintf(text, size, ", to run beside %d held multiprocessors, tried alone: %s", plan->key.held, plan->alone);
-        return;
-    }
-    const int length = snprintf(text, size, " beside %d held multiprocessors", plan->key.held);
-    if (plan->target) snprintf(text + length, size - (size_t)length, ", launched for %d", plan->target);
-}
-
 static void tell(const struct plan *plan, void (*say)(void *user, const char *line), void *user) {
     const struct aorta_blas_product *p = &plan->key.product;
     const struct aorta_trial *t = &plan->trial;
-    char line[512], batch[32] = "", how[96] = "not tried", beside[256] = "";
+    char line[256], batch[32] = "", how[96] = "not tried";
     if (p->batch > 1) snprintf(batch, sizeof batch, "%d x ", p->batch);
     if (t->time_ns && !t->nodes) snprintf(how, sizeof how, "%.1f us as launched", (double)t->time_ns * 1e-3);
     if (t->time_ns && t->nodes)
         snprintf(how, sizeof how, "%.1f us as %d %s of a graph", (double)t->time_ns * 1e-3, t->nodes,
                  t->nodes > 1 ? "nodes" : "node");
-    if (plan->key.held) tell_beside(plan, beside, sizeof beside);
     snprintf(line, sizeof line,
-             "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s%s", batch,
+             "product %s%lld x %lld x %lld (%c%c, %s to %s%s): candidate %d of %d, workspace %zu bytes, %s", batch,
              (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N',
              aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), p->accumulate ? ", added" : "", plan->place + 1,
-             plan->found, t->workspace_bytes, how, beside);
+             plan->found, t->workspace_bytes, how);
     say(user, line);
 }
 

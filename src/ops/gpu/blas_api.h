@@ -33,7 +33,6 @@ struct aorta_blas_vendor {
     int compute_fp32, compute_tf32;
     int plain, transposed;
     int transpose_a, transpose_b, epilogue, bias_pointer; /* attributes of a description */
-    int multiprocessors; /* another: how many the product is made for, int32, 0: all; -1: the library does not ask */
     int epilogue_none, epilogue_bias, epilogue_relu_bias, epilogue_bias_gradient_b;
     int batch_count, batch_offset; /* attributes of a layout: int32, and int64 in elements */
     int workspace_bytes;           /* attributes of a preference */

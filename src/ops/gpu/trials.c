@@ -1,7 +1,6 @@
 #include "ops/gpu/trials.h"
 
 #include "base/clock.h"
-#include "ops/gpu/holder.h"
 
 enum {
     RUNS = 5, /* of short work, in one graph */
@@ -11,16 +10,12 @@ enum {
     FINALISTS = 16,
     PATIENCE_NS = 50000000, /* after so long two rounds are enough */
     STAMPS = 2,             /* nodes of a graph: the times before its first and behind its last run */
-    HOLD_TIMES = 20,        /* as long as the runs take alone, others hold their room, … */
-    HOLD_NS = 2000000,      /* … and this much longer */
 };
 
 struct race {
     const struct aorta_trials *trials;
     struct aorta_trial *ways;
-    int runs;                    /* between two stamps */
-    int64_t length_ns;           /* of one run, alone, roughly; 0: none runs */
-    struct aorta_holder *holder; /* NULL: the ways run alone */
+    int runs; /* between two stamps */
     bool live[AORTA_MOST_TRIALS];
     struct aorta_graph *graphs[AORTA_MOST_TRIALS];
     int64_t (*stamps)[STAMPS]; /* pinned */
@@ -41,39 +36,18 @@ static void read_time(const struct race *race, int which) {
     if (time < race->ways[which].time_ns) race->ways[which].time_ns = time;
 }
 
-/* ---- beside others ---- */
-
-static int64_t hold_ns(const struct race *race) {
-    return HOLD_NS + HOLD_TIMES * race->runs * race->length_ns;
-}
-
-/* Others come for each way anew: one that finds no room beside them waits until they go, and must not take the next
- * one's time with them. */
-static aorta_status begin_beside(struct race *race) {
-    return aorta_holder_begin(race->holder, hold_ns(race));
-}
-
-static aorta_status end_beside(struct race *race, int which) {
-    if (!race->holder) return NULL;
-    aorta_status status = aorta_stream_synchronize(race->trials->stream);
-    status = aorta_status_join(status, aorta_holder_end(race->holder));
-    if (!status && race->stamps[which][1] - race->stamps[which][0] > hold_ns(race) / 2) race->live[which] = false;
-    return status;
-}
-
-/* ---- all ways for a first time ---- */
-
-/* How long the first way that runs takes. */
-static aorta_status guess_length(struct race *race) {
+/* How long the first way that runs takes, roughly; 0: none runs. */
+static aorta_status guess_length(struct race *race, int64_t *length) {
     const struct aorta_trials *t = race->trials;
     int which = 0;
+    *length = 0;
     while (which < t->count && t->queue(t->context, which)) which++;
     if (which == t->count) return NULL;
     bool refused;
     race->runs = 1;
     AORTA_TRY(queue_between(race, which, &refused));
     AORTA_TRY(aorta_stream_synchronize(t->stream));
-    race->length_ns = race->stamps[which][1] - race->stamps[which][0];
+    *length = race->stamps[which][1] - race->stamps[which][0];
     return NULL;
 }
 
@@ -93,13 +67,8 @@ static aorta_status leave_out_slow(struct race *race, int live_count) {
     const int count = race->trials->count;
     bool refused;
     race->runs = 2;
-    for (int i = 0; i < count; i++) {
-        if (!race->live[i]) continue;
-        AORTA_TRY(begin_beside(race));
-        aorta_status status = queue_between(race, i, &refused);
-        AORTA_TRY(aorta_status_join(status, end_beside(race, i)));
-        live_count -= !race->live[i];
-    }
+    for (int i = 0; i < count; i++)
+        if (race->live[i]) AORTA_TRY(queue_between(race, i, &refused));
     AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
     for (; live_count > FINALISTS; live_count--) {
         int slowest = -1;
@@ -140,15 +109,11 @@ static void capture(struct race *race, int which) {
 }
 
 static aorta_status replay_all(struct race *race) {
-    for (int i = 0; i < race->trials->count; i++) {
-        if (!race->graphs[i] || !race->live[i]) continue;
-        AORTA_TRY(begin_beside(race));
-        aorta_status status = aorta_graph_launch(race->graphs[i], race->trials->stream);
-        AORTA_TRY(aorta_status_join(status, end_beside(race, i)));
-    }
+    for (int i = 0; i < race->trials->count; i++)
+        if (race->graphs[i]) AORTA_TRY(aorta_graph_launch(race->graphs[i], race->trials->stream));
     AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
     for (int i = 0; i < race->trials->count; i++)
-        if (race->graphs[i] && race->live[i]) read_time(race, i);
+        if (race->graphs[i]) read_time(race, i);
     return NULL;
 }
 
@@ -158,11 +123,9 @@ static aorta_status launch_all(struct race *race) {
     for (int i = 0; i < race->trials->count; i++) {
         bool refused = false;
         if (!race->live[i]) continue;
-        AORTA_TRY(begin_beside(race));
-        aorta_status status = queue_between(race, i, &refused);
-        AORTA_TRY(aorta_status_join(status, end_beside(race, i)));
+        AORTA_TRY(queue_between(race, i, &refused));
         AORTA_TRY(aorta_stream_synchronize(race->trials->stream));
-        if (!refused && race->live[i]) read_time(race, i);
+        if (!refused) read_time(race, i);
     }
     return NULL;
 }
@@ -185,9 +148,9 @@ static aorta_status run_rounds(struct race *race) {
 }
 
 static aorta_status run_all(struct race *race) {
+    int64_t length;
     int live_count;
-    AORTA_TRY(guess_length(race));
-    const int64_t length = race->length_ns;
+    AORTA_TRY(guess_length(race, &length));
     AORTA_TRY(warm_up(race, length > LONG_NS, &live_count));
     if (live_count > FINALISTS) AORTA_TRY(leave_out_slow(race, live_count));
     race->runs = length > RUNS * SHORT_NS ? 1 : length > SHORT_NS ? 2 : RUNS;
@@ -206,11 +169,9 @@ aorta_status aorta_trials_run(const struct aorta_trials *trials, struct aorta_tr
     void *stamps;
     AORTA_TRY(aorta_pinned_alloc(device, AORTA_MOST_TRIALS * sizeof *race.stamps, "times of trials", &stamps));
     race.stamps = stamps;
-    aorta_status status = aorta_holder_create(device, trials->beside, &race.holder);
-    if (!status) status = run_all(&race);
+    aorta_status status = run_all(&race);
     aorta_status waited = status ? aorta_stream_synchronize(trials->stream) : NULL;
     for (int i = 0; i < trials->count; i++) aorta_graph_destroy(race.graphs[i]);
-    aorta_holder_destroy(race.holder);
     aorta_pinned_free(device, stamps);
     return aorta_status_join(status, waited);
 }

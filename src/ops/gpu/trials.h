@@ -3,9 +3,9 @@
 #ifndef AORTA_OPS_GPU_TRIALS_H
 #define AORTA_OPS_GPU_TRIALS_H
 
-#include "ops/ops.h"
+#include "device/device.h"
 
-enum { AORTA_MOST_TRIALS = 240 };
+enum { AORTA_MOST_TRIALS = 48 };
 
 struct aorta_trial {
     size_t workspace_bytes; /* the caller's: memory that this way needs, … */
@@ -22,14 +22,11 @@ struct aorta_trials {
     int (*queue)(void *context, int which);
     void *context;
     int count; /* at most AORTA_MOST_TRIALS */
-    /* Kernels that hold their room while a way is timed; NULL: none. */
-    const struct aorta_beside *beside;
 };
 
 /* Fills time and nodes of `count` ways. Of many, those that take longest as launched are left out of what follows; long
  * work is tried in favoured ways only. Waits for the stream, which is not capturing. Where no way can be captured all
- * are timed as launched; where some can, the others do not run. Nor does a way that finds no room beside others.
- * AORTA_DEVICE, too, when those find none. */
+ * are timed as launched; where some can, the others do not run. */
 AORTA_MUST_USE aorta_status aorta_trials_run(const struct aorta_trials *trials, struct aorta_trial *ways);
 
 /* The fastest. Of those within 2%, which is noise: with the fewest nodes, then without workspace, then the fastest.

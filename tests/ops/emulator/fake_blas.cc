@@ -1,26 +1,17 @@
 // A cuBLASLt of a few lines that multiplies on the host, for the descriptions that our code makes: what they say must
 // fit together, and what comes out must be right. Numbers are cublasLt.h's. It offers no products of one row, and no
-// sums of b beside products in fp16, so that ways around are walked too. Products are made at once.
-// For a program under test on the fake GPU that exports fake_blas_pace(guess, multiprocessors) they are kernels in the
-// order of streams and graphs, and each calls that, which says how long it takes.
+// sums of b beside products in fp16, so that ways around are walked too.
 #include "emulator.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
-#include <list>
-#include <mutex>
 #include <vector>
-
-extern "C" {
-#include "fake_gpu/fake_gpu.h"
-}
 
 namespace {
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 enum { R_32F = 0, R_16F = 2, R_16BF = 14, COMPUTE_32F = 68, COMPUTE_TF32 = 77 };
-enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_POINTER = 8, SM_COUNT_TARGET = 15, ATTRIBUTES };
+enum { TRANSPOSE_A = 3, TRANSPOSE_B = 4, EPILOGUE = 7, BIAS_POINTER = 8, ATTRIBUTES };
 enum { PLAIN = 1, BIAS = 4, RELU_BIAS = 6, BIAS_GRADIENT_B = 512 };
 enum { BATCH_COUNT = 5, BATCH_OFFSET = 6 };
 enum { WORKSPACE_BYTES = 1, REDUCTIONS = 3, ALIGNMENT_A = 5, ALIGNMENT_D = 8, PREFERENCES };
@@ -30,7 +21,6 @@ struct description {
     int transpose_a, transpose_b;
     unsigned epilogue;
     void *bias;
-    int multiprocessors; // 0: all
 };
 struct layout {
     int type;
@@ -47,7 +37,7 @@ struct algorithm { // ours in the library's 64 bytes: what it was found for
     uint64_t magic, guess;
     uint64_t m, n, k;
     uint32_t alignment[4];
-    int64_t multiprocessors;
+    uint64_t rest;
 };
 struct candidate {
     algorithm found;
@@ -141,50 +131,6 @@ void multiply_one(const description &what, const shape &s, const void *a, const 
     }
 }
 
-struct job {
-    description what;
-    algorithm how;
-    shape s;
-    const void *a, *b;
-    void *d;
-    layout la, lb, lc;
-    void *workspace;
-    size_t workspace_bytes;
-    float times, old;
-};
-
-void (*pace_of_program())(int, int) {
-    return reinterpret_cast<void (*)(int, int)>(dlsym(RTLD_DEFAULT, "fake_blas_pace"));
-}
-
-void work(void *user) {
-    const job &j = *static_cast<job *>(user);
-    memset(j.workspace, 0xFF, j.workspace_bytes < 65536 ? j.workspace_bytes : 65536); // the library may write there
-    const layout &la = j.la, &lb = j.lb, &lc = j.lc;
-    for (int32_t i = 0; i < lc.batch; i++)
-        multiply_one(j.what, j.s, nth(j.a, la, i), la, nth(j.b, lb, i), lb, nth(j.d, lc, i), lc, (double)j.times,
-                     (double)j.old);
-    if (const auto pace = pace_of_program()) pace((int)j.how.guess, (int)j.how.multiprocessors);
-}
-
-// Graphs may run them again, so they stay.
-int run(const job &now, void *stream) {
-    static std::mutex lock;
-    static std::list<job> &queued = *new std::list<job>;
-    const std::lock_guard<std::mutex> guard(lock);
-    queued.push_back(now);
-    void *const cuda = pace_of_program() ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : nullptr;
-    void *const fake = cuda ? dlsym(cuda, "fake_gpu_control") : nullptr;
-    if (cuda) dlclose(cuda);
-    if (fake) {
-        const fake_shape shape = {384, 168, 0, 200 << 10, 1, 1};
-        return static_cast<const fake_gpu_control *>(fake)->launch_as_kernel(stream, &shape, work, &queued.back());
-    }
-    work(&queued.back());
-    queued.pop_back();
-    return SUCCESS;
-}
-
 } // namespace
 
 extern "C" {
@@ -199,7 +145,7 @@ int cublasLtDestroy(void *handle) {
 }
 int cublasLtMatmulDescCreate(void **made, int compute, int scale) {
     if ((compute != COMPUTE_32F && compute != COMPUTE_TF32) || scale != R_32F) return INVALID_VALUE;
-    *made = new description{0, 0, PLAIN, nullptr, 0};
+    *made = new description{0, 0, PLAIN, nullptr};
     return SUCCESS;
 }
 int cublasLtMatmulDescDestroy(void *d) {
@@ -208,10 +154,8 @@ int cublasLtMatmulDescDestroy(void *d) {
 }
 int cublasLtMatmulDescSetAttribute(void *to, int attribute, const void *value, size_t bytes) {
     description *d = static_cast<description *>(to);
-    void *members[ATTRIBUTES] = {};
-    members[TRANSPOSE_A] = &d->transpose_a, members[TRANSPOSE_B] = &d->transpose_b;
-    members[EPILOGUE] = &d->epilogue, members[BIAS_POINTER] = &d->bias;
-    members[SM_COUNT_TARGET] = &d->multiprocessors;
+    void *const members[ATTRIBUTES] = {nullptr, nullptr, nullptr,      &d->transpose_a, &d->transpose_b,
+                                       nullptr, nullptr, &d->epilogue, &d->bias};
     if (attribute < 0 || attribute >= ATTRIBUTES || !members[attribute]) return INVALID_VALUE;
     if (bytes != (attribute == BIAS_POINTER ? sizeof(void *) : sizeof(int))) return INVALID_VALUE;
     memcpy(members[attribute], value, bytes);
@@ -271,7 +215,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, void *described, void *a, void *b, vo
     for (; *found < GUESSES && *found < wanted; ++*found) {
         candidate &one = static_cast<candidate *>(results)[*found];
         one = candidate{};
-        one.found = algorithm{magic, (uint64_t)*found, s.m, s.n, s.k, {}, what.multiprocessors};
+        one.found = algorithm{magic, (uint64_t)*found, s.m, s.n, s.k, {}, 0};
         memcpy(one.found.alignment, p.alignment, sizeof p.alignment);
         one.workspace = *found % 2 ? 0 : p.workspace;
     }
@@ -280,7 +224,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, void *described, void *a, void *b, vo
 
 int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, void *a_layout, const void *b,
                    void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,
-                   const void *chosen, void *workspace, size_t workspace_bytes, void *stream) {
+                   const void *chosen, void *workspace, size_t workspace_bytes, void *) {
     const description &what = *static_cast<description *>(described);
     const layout &la = *static_cast<layout *>(a_layout), &lb = *static_cast<layout *>(b_layout);
     const layout &lc = *static_cast<layout *>(c_layout);
@@ -289,14 +233,15 @@ int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, vo
     if (c != d || c_layout != d_layout || !shape_of(what, la, lb, lc, &s)) fail("a product unlike its description");
     if (how.magic != magic || how.m != s.m || how.n != s.n || how.k != s.k)
         fail("an algorithm made for something else");
-    if (how.multiprocessors != what.multiprocessors) fail("an algorithm made for more or fewer multiprocessors");
     const void *const pointers[] = {a, b, c, d};
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)pointers[i] % how.alignment[i] != 0) fail("an operand aligned less than promised");
     // As cuBLASLt does: it takes what it is given, wanted or not, and then clears a counter there.
     if (how.guess % 2 && workspace_bytes) fail("workspace for an algorithm that asks for none");
-    return run(job{what, how, s, a, b, d, la, lb, lc, workspace, workspace_bytes, *static_cast<const float *>(alpha),
-                   *static_cast<const float *>(beta)},
-               stream);
+    memset(workspace, 0xFF, workspace_bytes < 65536 ? workspace_bytes : 65536); // the library may write there
+    const double times = (double)*static_cast<const float *>(alpha), old = (double)*static_cast<const float *>(beta);
+    for (int32_t batch = 0; batch < lc.batch; batch++)
+        multiply_one(what, s, nth(a, la, batch), la, nth(b, lb, batch), lb, nth(d, lc, batch), lc, times, old);
+    return SUCCESS;
 }
 }
