@@ -8,13 +8,13 @@ Three measurements, for three questions:
 
 * stages: what does a user pay, and is it the recording or that CUPTI is there at all? Processes that take turns, timed
   by what the script prints: the job as it is; the library loaded and CUPTI never opened; opened; its subscription taken
-  and given back; callbacks registered and nothing enabled; kernels only; everything; everything and "early", before
-  there is a context. And three processes that measure themselves, once: "window" is recorded by `aorta trace run` for
-  some seconds (--delay, --duration), its steps timed before, while CUPTI is told by turns to record nothing, kernels and
-  everything, and after CUPTI was let go; "ladder" begins with nothing ever enabled, then calls, copies and kernels are
-  recorded and not recorded, one after another; "torch.profiler" is as "window", with PyTorch's own profiler, the best
-  known tool. No process begins that would end after --seconds (190) by what those before it took. --ways chooses others
-  than the usual (plain, all, early, kernels, torch.profiler).
+  and given back; callbacks registered and nothing enabled; kernels only; everything. And three processes that measure
+  themselves, once: "window" is recorded by `aorta trace run` for some seconds (--delay, --duration), its steps timed
+  before, while CUPTI is told by turns to record nothing, kernels and everything, and after CUPTI was let go; "ladder"
+  begins with nothing ever enabled, then calls, copies and kernels are recorded and not recorded, one after another;
+  "torch.profiler" is as "window", with PyTorch's own profiler, the best known tool. No process begins that would end
+  after --seconds (190) by what those before it took. --ways chooses others than the usual (plain, all, kernels,
+  torch.profiler).
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
   calls torch.distributed.destroy_process_group), its step runs on, and CUPTI is told by turns to record nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
@@ -57,7 +57,6 @@ RECORDED = "aorta trace run: rank 0: process"
 STAGES = {
     "plain": (None, {}, ""),
     "all": (["--record", "all"], {}, RECORDED),
-    "early": (["--record", "all"], {"AORTA_TRACE_EARLY": "1"}, RECORDED),
     "kernels": (["--record", "kernels"], {}, RECORDED),
     "torch.profiler": (None, {}, ""),
     "window": (["--delay", "12", "--duration", "12"], {}, "as --duration says"),
@@ -67,7 +66,7 @@ STAGES = {
     "opened": ([], {"AORTA_TRACE_STAGE": "opened"}, "AORTA_TRACE_STAGE=opened"),
     "loaded": ([], {"AORTA_TRACE_STAGE": "loaded"}, "AORTA_TRACE_STAGE=loaded"),
 }
-USUAL_STAGES = ["plain", "all", "early", "kernels", "torch.profiler"]
+USUAL_STAGES = ["plain", "all", "kernels", "torch.profiler"]
 MEASURE_THEMSELVES = ("window", "ladder", "torch.profiler")
 WINDOW_TURNS = {"nothing": "nothing", "kernels": "kernels", "everything": "waits and memory"}  # up to this row of PARTS
 LADDER = [[], ["launches by the runtime", "launches by the driver", "waits and memory"], [], ["copies and fills"], [],

@@ -128,17 +128,6 @@ int cuDevicePrimaryCtxRetain(void **context, int handle) {
     return result;
 }
 
-EXPORT int cuDevicePrimaryCtxGetState(int handle, unsigned *flags, int *active);
-int cuDevicePrimaryCtxGetState(int handle, unsigned *flags, int *active) {
-    ENTER();
-    (void)handle;
-    pthread_mutex_lock(&lock);
-    *flags = 0;
-    *active = context_count > 0;
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-
 EXPORT int cuDevicePrimaryCtxRelease_v2(int handle);
 int cuDevicePrimaryCtxRelease_v2(int handle) {
     int wanted = fake_check(__func__); /* what is destroyed is gone all the same */

@@ -26,13 +26,15 @@ void recording_close(struct recording *recording) {
 void recording_run(struct recording *recording, const char *scenario, int number,
                    const struct aorta_trace_run_variable *more) {
     char program[] = PROGRAM, name[64], code[16];
-    struct aorta_trace_run_variable variables[13] = {
-        {"CUDA_INJECTION64_PATH", INJECT},     {AORTA_INJECT_DIRECTORY, recording->directory},
-        {"LD_LIBRARY_PATH", FAKE_CUDA_FOLDER}, {"FAKE_CUPTI", FAKE_CUPTI_FILE},
-        {"FAKE_CUDART", FAKE_CUDART_FILE},     {AORTA_INJECT_FLUSH, "50"},
+    struct aorta_trace_run_variable variables[12] = {
+        {"CUDA_INJECTION64_PATH", INJECT},
+        {AORTA_INJECT_DIRECTORY, recording->directory},
+        {"LD_LIBRARY_PATH", FAKE_CUDA_FOLDER},
+        {"FAKE_CUPTI", FAKE_CUPTI_FILE},
+        {AORTA_INJECT_FLUSH, "50"},
         {"ASAN_OPTIONS", "handle_segv=0"}, /* so that signals are signals */
         {"TSAN_OPTIONS", "handle_segv=0"}};
-    size_t count = 8;
+    size_t count = 7;
     for (; more && more->name; more++) variables[count++] = *more;
     snprintf(name, sizeof name, "%s", scenario);
     snprintf(code, sizeof code, "%d", number);

@@ -94,9 +94,6 @@ VALUE(AORTA_CUPTI_DOMAIN_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API);
 VALUE(AORTA_CUPTI_DOMAIN_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API);
 VALUE(AORTA_CUPTI_SITE_EXIT, CUPTI_API_EXIT);
 _Static_assert(offsetof(CUpti_CallbackData, callbackSite) == 0 && sizeof(CUpti_ApiCallbackSite) == 4, "call site");
-_Static_assert(__builtin_types_compatible_p(__typeof__(&cuDevicePrimaryCtxGetState),
-                                            CUresult (*)(CUdevice, unsigned *, int *)),
-               "cuDevicePrimaryCtxGetState");
 
 /* Enums of theirs are uint32_t with us; the rest of each signature is what we say. */
 _Static_assert(sizeof(CUptiResult) == 4 && sizeof(CUpti_ActivityKind) == 4 && sizeof(CUpti_CallbackDomain) == 4 &&

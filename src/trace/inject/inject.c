@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "profile/cupti_buffers.h"
 #include "trace/inject/calls.h"
-#include "trace/inject/context.h"
 #include "trace/inject/cupti.h"
 #include "trace/inject/detach.h"
 #include "trace/inject/records.h"
@@ -36,8 +35,6 @@
 
 enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
-enum { CONTEXT_LOOK_NS = 2000000 };                 /* between two looks for the first context */
-#define CONTEXT_AT_LATEST_NS INT64_C(60000000000)   /* without a primary context: it may have one of its own making */
 enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
 
 /* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
@@ -57,9 +54,7 @@ static struct {
     _Atomic int state;
     _Atomic int64_t lost;
     pid_t owner;
-    bool attached;       /* CUPTI knows of us */
-    bool awaits_context; /* recording begins with the first context */
-    struct aorta_inject_context context;
+    bool attached; /* CUPTI knows of us */
     bool enabled;
     enum aorta_inject_stage stage;
     struct aorta_inject_detach detach;
@@ -297,14 +292,8 @@ static void attach_late(void) {
     atexit(at_exit);
 }
 
-static bool is_time(int64_t now_ns) {
-    if (now_ns < inject.begin_ns) return false;
-    if (!inject.awaits_context || now_ns - inject.begin_ns >= CONTEXT_AT_LATEST_NS) return true;
-    return aorta_inject_context_exists(&inject.context);
-}
-
 static void keep_to_time(int64_t now_ns) {
-    if (!inject.attached && is_time(now_ns)) attach_late();
+    if (!inject.attached && now_ns >= inject.begin_ns) attach_late();
     if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
 }
 
@@ -343,7 +332,7 @@ static void look(void) {
         look_for_others(inject.quiet_ns);
     }
     note_departure();
-    if (inject.attached) aorta_spool_flush(&inject.spool);
+    aorta_spool_flush(&inject.spool);
 }
 
 /* The program goes first where processors are short: a thread of this class never interrupts one that runs. It is not
@@ -353,19 +342,13 @@ static void yield_to_the_program(void) {
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
 }
 
-/* A program's first kernel follows its first context soon. */
-static int64_t until_next_look(int64_t now_ns) {
-    bool soon = inject.awaits_context && !inject.attached && now_ns >= inject.begin_ns;
-    return now_ns + (soon && inject.flush_ns > CONTEXT_LOOK_NS ? CONTEXT_LOOK_NS : inject.flush_ns);
-}
-
 static void *run(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "aorta-trace");
     yield_to_the_program();
     pthread_mutex_lock(&inject.lock);
     while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
-        int64_t until_ns = until_next_look(aorta_clock_ns());
+        int64_t until_ns = aorta_clock_ns() + inject.flush_ns;
         const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
         pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
         if (inject.ending) break;
@@ -399,10 +382,6 @@ static void at_exit(void) {
         look_for_others((int64_t)inject.flush_ns);
         if (inject.enabled) fetch(AORTA_CUPTI_FLUSH_FORCED);
         if (inject.over_ns && !inject.settled) settle();
-        if (inject.awaits_context && !inject.attached)
-            aorta_spool_note(&inject.spool, time_of_day(),
-                             "it ended before its first context was seen; with " AORTA_INJECT_EARLY
-                             "=1 in the environment recording begins at CUDA's start");
         aorta_inject_detach_cancel(&inject.detach);
         aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
     } else if (state == ASIDE) {
@@ -528,7 +507,7 @@ static bool begin(void) {
     aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
     /* Now, not on the thread: a graph made before would be recorded without its kernels. */
-    if (!inject.awaits_context && inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
+    if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
     aorta_spool_flush(&inject.spool); /* from here on it is the thread's */
     return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
 }
@@ -544,7 +523,6 @@ static void start(const char *directory) {
     inject.quiet_ns = QUIET_NS;
     inject.records.parts = parts_wished();
     inject.stage = stage_wished();
-    inject.awaits_context = setting(AORTA_INJECT_EARLY, 0) != 1 && aorta_inject_context_open(&inject.context);
     int error = aorta_spool_open(&inject.spool, directory, limit);
     if (error) {
         fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,

@@ -13,7 +13,6 @@
 #define AORTA_INJECT_RECORD "AORTA_TRACE_RECORD"        /* a row of aorta_inject_levels (all) */
 #define AORTA_INJECT_BUFFER "AORTA_TRACE_BUFFER_KB"     /* size of a buffer for CUPTI's records (256) */
 #define AORTA_INJECT_NVTX "AORTA_TRACE_NVTX"            /* 1: ranges of NVTX too */
-#define AORTA_INJECT_EARLY "AORTA_TRACE_EARLY"          /* 1: at CUDA's start, whether or not there is a context (0) */
 #define AORTA_INJECT_DETACH "AORTA_TRACE_DETACH"        /* 0: CUPTI stays when recording is over (1) */
 #define AORTA_INJECT_STAGE "AORTA_TRACE_STAGE"          /* for bench/trace_run_cost.py: enum aorta_inject_stage */
 

@@ -4,8 +4,6 @@
  *
  *   program SCENARIO [NUMBER]
  *
- * FAKE_CUDART, where a scenario loads it, stands for CUDA's runtime.
- *
  * A step launches, at synthetic times 1 ms apart, a GEMM of 100 us on stream 7, a collective of 100 us on stream 20
  * that begins in its middle, a copy of 20 us right after the collective, and a fill of 10 us after that. So each step
  * has 100 us of compute, 100 us of communication, 50 us of overlap, 30 us of copies. */
@@ -265,30 +263,6 @@ static int forked_late(int number) {
     return 10 * cupti->finalized() + WEXITSTATUS(status);
 }
 
-static void make_context(void) {
-    void *symbol = find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuDevicePrimaryCtxRetain"), *context;
-    int (*retain)(void **context, int device);
-    memcpy(&retain, &symbol, sizeof retain);
-    if (retain(&context, 0) != 0) exit(89);
-}
-
-/* As PyTorch: has the runtime loaded, starts CUDA, and makes its context NUMBER ms later; trains before and after, and
- * once more after another NUMBER ms. Its exit code: what of CUPTI was used before the context. */
-static int with_runtime(int number) {
-    if (!dlopen(getenv("FAKE_CUDART"), RTLD_NOW | RTLD_LOCAL)) return 90;
-    start_all();
-    train(0, STEPS / 2, 0);
-    nap(number);
-    int used_before = cupti->uses();
-    if (number == 0) return used_before;
-    make_context();
-    nap(100);
-    train(STEPS, STEPS, 0);
-    nap(number);
-    train(3 * STEPS, STEPS / 2, 0);
-    return used_before;
-}
-
 static int die_of(int number) {
     start_all();
     train(0, STEPS, 0);
@@ -517,7 +491,6 @@ static const struct {
     {"windowed", windowed},
     {"profiled-windowed", profiled_windowed},
     {"devices", devices},
-    {"with-runtime", with_runtime},
     {"workers", workers},
     {"forked-late", forked_late},
     {"layers", layers},
