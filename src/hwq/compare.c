@@ -200,6 +200,19 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
                            pair->baseline->workload, (long long)pair->baseline->streams, shortest * 1e-3));
 }
 
+/* Sides whose clocks differ compare the clocks, too. */
+static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, size_t capacity,
+                                   const struct aorta_hwq_compared *pair) {
+    static const double alike = 0.03;
+    const double baseline = pair->baseline->clock_mhz, test = pair->test->clock_mhz;
+    if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* nor where one was not read */
+    return warn(comparison, capacity,
+                aorta_arena_printf(&comparison->arena,
+                                   "%s on %lld streams: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
+                                   "the test: what computes changes with it",
+                                   pair->baseline->workload, (long long)pair->baseline->streams, baseline, test));
+}
+
 static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
                                    const struct aorta_hwq_readings *one, const struct aorta_hwq_readings *other,
                                    const char *where) {
@@ -217,12 +230,13 @@ static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
     size_t capacity = comparison->baseline->count + comparison->test->count + comparison->baseline->note_count +
                       comparison->test->note_count;
     for (size_t i = 0; i < comparison->pair_count; i++)
-        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 2;
+        capacity += comparison->pairs[i].baseline->setting_count + comparison->pairs[i].test->setting_count + 3;
     comparison->warnings = aorta_arena_alloc(&comparison->arena, (capacity + 1) * sizeof *comparison->warnings);
     if (!comparison->warnings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < comparison->pair_count; i++) {
         AORTA_TRY(warn_of_settings(comparison, capacity, &comparison->pairs[i]));
         AORTA_TRY(warn_of_short_runs(comparison, capacity, &comparison->pairs[i]));
+        AORTA_TRY(warn_of_clocks(comparison, capacity, &comparison->pairs[i]));
     }
     AORTA_TRY(warn_of_single(comparison, capacity, comparison->baseline, comparison->test, "baseline"));
     return warn_of_single(comparison, capacity, comparison->test, comparison->baseline, "test");

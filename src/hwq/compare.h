@@ -26,6 +26,7 @@ struct aorta_hwq_reading {
     size_t count;
     int runs; /* results of this workload and number of streams in the input, one behind the other in times_ms */
     bool simulated;
+    double clock_mhz; /* of the device, the mean over runs; NaN: not read */
     struct aorta_hwq_setting *settings;
     size_t setting_count;
 };

@@ -132,28 +132,34 @@ static struct aorta_hwq_reading *find_reading(struct aorta_hwq_readings *reading
 }
 
 /* The times of another run of the same behind those that are there. */
-static aorta_status append(struct reader *reader, struct aorta_hwq_reading *reading, const double *times,
-                           size_t count) {
-    double *all = aorta_arena_alloc(&reader->readings->arena, (reading->count + count) * sizeof *all);
+static aorta_status append(struct reader *reader, struct aorta_hwq_reading *reading,
+                           const struct aorta_hwq_reading *found) {
+    double *all = aorta_arena_alloc(&reader->readings->arena, (reading->count + found->count) * sizeof *all);
     if (!all) return no_memory(reader->readings->path);
     memcpy(all, reading->times_ms, reading->count * sizeof *all);
-    memcpy(all + reading->count, times, count * sizeof *all);
+    memcpy(all + reading->count, found->times_ms, found->count * sizeof *all);
     reading->times_ms = all;
-    reading->count += count;
-    reading->runs++;
+    reading->count += found->count;
+    reading->clock_mhz += (found->clock_mhz - reading->clock_mhz) / ++reading->runs;
     return NULL;
 }
 
 static aorta_status add_reading(struct reader *reader, const struct aorta_hwq_reading *found) {
     struct aorta_hwq_readings *readings = reader->readings;
     struct aorta_hwq_reading *same = find_reading(readings, found->workload, found->streams);
-    if (same) return append(reader, same, found->times_ms, found->count);
+    if (same) return append(reader, same, found);
     struct aorta_hwq_reading *items =
         with_room(&readings->arena, readings->items, readings->count, &reader->item_capacity, sizeof *readings->items);
     if (!items) return no_memory(readings->path);
     readings->items = items;
     items[readings->count++] = *found;
     return NULL;
+}
+
+static double read_clock(const json_t *object) {
+    const json_t *clocks = json_object_get(object, "clocks");
+    const json_t *median = json_object_get(json_object_get(clocks, "sm_clock_mhz"), "p50");
+    return json_is_number(median) && json_number_value(median) > 0 ? json_number_value(median) : NAN;
 }
 
 static aorta_status read_result(struct reader *reader, const json_t *object, const char *workload,
@@ -176,7 +182,8 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
                                         .file = reader->file,
                                         .count = json_array_size(times),
                                         .runs = 1,
-                                        .simulated = json_is_true(json_object_get(object, "simulated"))};
+                                        .simulated = json_is_true(json_object_get(object, "simulated")),
+                                        .clock_mhz = read_clock(object)};
     reading.times_ms = aorta_arena_alloc(arena, reading.count * sizeof *reading.times_ms);
     if (!reading.workload || !reading.times_ms) return no_memory(reader->readings->path);
     AORTA_TRY(read_times(reader, what, times, reading.times_ms));

@@ -159,12 +159,20 @@ void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *
                       100 * aorta_clocks_share(clocks));
 }
 
+/* Drivers tell the power as a mean over up to a second, which begins before a short run does: a value far from the
+ * limit is of that, and would only confuse. */
+static void say_power(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    if (clocks->power_w >= 0.9 * clocks->power_limit_w)
+        aorta_text_printf(out, " (%.0f of %.0f W)", clocks->power_w, clocks->power_limit_w);
+    else if (clocks->power_limit_w > 0)
+        aorta_text_printf(out, " (%.0f W)", clocks->power_limit_w);
+}
+
 bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out) {
     const struct cause cause = main_cause(clocks);
     if (cause.limit == AORTA_CLOCK_LIMITS) return false;
     aorta_text_puts(out, limits[cause.limit].words);
-    if (cause.limit == AORTA_CLOCK_POWER_CAP && clocks->power_w > 0 && clocks->power_limit_w > 0)
-        aorta_text_printf(out, " (%.0f of %.0f W)", clocks->power_w, clocks->power_limit_w);
+    if (cause.limit == AORTA_CLOCK_POWER_CAP) say_power(clocks, out);
     if (cause.counted)
         aorta_text_printf(out, " %.0f%% of the time", 100 * cause.share);
     else

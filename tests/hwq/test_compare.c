@@ -325,6 +325,54 @@ static void runs_and_settings(void **state) {
     finish(&sides);
 }
 
+/* Two runs whose clocks are of `mhz` and of 20 more; 0: not read. */
+static const char *write_clocked(const char *name, uint64_t seed, double mhz) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_array(&json);
+    for (int run = 0; run < 2; run++) put_result(&json, "moe", 8, 1, seed + (uint64_t)run, "H100", NULL);
+    aorta_json_array_end(&json);
+    check_ok(aorta_text_check(&text));
+    char clocks[96], *end = strrchr(text.data, '}');
+    snprintf(clocks, sizeof clocks, ", \"clocks\": {\"sm_clock_mhz\": {\"p50\": %g}}}]", mhz);
+    *end = '\0';
+    if (mhz == 0) snprintf(clocks, sizeof clocks, ", \"clocks\": null}]");
+    struct aorta_text whole = {0};
+    aorta_text_puts(&whole, "[{\"clocks\": ");
+    if (mhz > 0)
+        aorta_text_printf(&whole, "{\"sm_clock_mhz\": {\"p50\": %g}}, ", mhz + 20);
+    else
+        aorta_text_puts(&whole, "null, ");
+    aorta_text_puts(&whole, strchr(text.data, '{') + 1);
+    aorta_text_puts(&whole, clocks);
+    check_ok(aorta_text_check(&whole));
+    const char *path = write_text(name, whole.data);
+    aorta_text_free(&text);
+    aorta_text_free(&whole);
+    return path;
+}
+
+static void clocks_that_differ_are_told(void **state) {
+    (void)state;
+    static const struct {
+        double baseline, test;
+        const char *warning; /* NULL: none */
+    } rows[] = {{1970, 1535, "moe on 8 streams: the device's clock was 1980 MHz in the baseline, 1545 MHz in the test"},
+                {1535, 1970, "clock was 1545 MHz in the baseline, 1980 MHz in the test"},
+                {1970, 1920, NULL},
+                {1970, 0, NULL},
+                {0, 0, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sides sides;
+        compare(&sides, write_clocked("a.json", 1, rows[i].baseline), write_clocked("b.json", 5, rows[i].test));
+        assert_int_equal(sides.comparison.pairs[0].baseline->runs, 2);
+        assert_int_equal(sides.comparison.warning_count, rows[i].warning ? 1 : 0);
+        if (rows[i].warning && !says(&sides, rows[i].warning)) fail_msg("%s", sides.text.data);
+        finish(&sides);
+    }
+}
+
 static void sweeps_are_paired_by_streams(void **state) {
     (void)state;
     struct sides sides;
@@ -490,6 +538,7 @@ int main(void) {
         cmocka_unit_test(runs_that_differ),
         cmocka_unit_test(unsteady_runs),
         cmocka_unit_test(runs_and_settings),
+        cmocka_unit_test(clocks_that_differ_are_told),
         cmocka_unit_test(sweeps_are_paired_by_streams),
         cmocka_unit_test(partners_that_are_missing),
         cmocka_unit_test(directories),

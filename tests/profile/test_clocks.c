@@ -148,6 +148,25 @@ static void counters_that_tell_nothing(void **state) {
     assert_true(clocks.power_share == 1);
 }
 
+/* A mean over the last second is not yet the power of a short run. */
+static void power_far_from_its_limit(void **state) {
+    (void)state;
+    static const struct {
+        double watts, limit;
+        const char *words;
+    } rows[] = {{630, 700, "at the power limit (630 of 700 W) in 1 of"},
+                {629, 700, "at the power limit (700 W) in 1 of"},
+                {NAN, 700, "at the power limit (700 W) in 1 of"},
+                {629, NAN, "at the power limit in 1 of"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct plant plant = {0};
+        struct aorta_device_metrics *values = add(&plant, 1500, BIT(POWER_CAP));
+        values->power_w = rows[i].watts, values->power_limit_w = rows[i].limit;
+        struct aorta_clocks clocks = made_of(&plant);
+        check_cause(&clocks, "1500", rows[i].words);
+    }
+}
+
 /* Beside the work only counters say something; without a reading of the clock there is only a reason. */
 static void readings_beside_the_work(void **state) {
     (void)state;
@@ -189,6 +208,7 @@ int main(void) {
         cmocka_unit_test(every_limit_has_words),
         cmocka_unit_test(counters_count_for_more_than_moments),
         cmocka_unit_test(counters_that_tell_nothing),
+        cmocka_unit_test(power_far_from_its_limit),
         cmocka_unit_test(readings_beside_the_work),
         cmocka_unit_test(drivers_that_tell_less),
     };
