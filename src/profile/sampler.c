@@ -88,6 +88,7 @@ aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64
     pthread_condattr_destroy(&monotonic);
     if (at_once) take_first_readings(sampler);
     bool needed = !sampler->silent; /* from its start the thread may change that */
+    sampler->wanted = !at_once;
     int error = needed ? start(sampler) : 0;
     sampler->running = needed && !error;
     if (error) {

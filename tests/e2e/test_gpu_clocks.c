@@ -15,7 +15,8 @@ struct setting {
 };
 
 static const char *const variables[] = {"FAKE_NVML_CLOCK",       "FAKE_NVML_POWER",         "FAKE_NVML_REASONS",
-                                        "FAKE_NVML_POWER_SHARE", "FAKE_NVML_THERMAL_SHARE", "FAKE_NVML_RANK"};
+                                        "FAKE_NVML_POWER_SHARE", "FAKE_NVML_THERMAL_SHARE", "FAKE_NVML_RANK",
+                                        "FAKE_NVML_AT_REST"};
 
 static int begin(void **state) {
     (void)state;
@@ -70,9 +71,11 @@ static void expect_silence(const char *printed) {
 static void test_full_clock(void **state) {
     (void)state;
     char *printed;
+    setenv("FAKE_NVML_AT_REST", "2", 1); /* while the run is set up */
     json_t *label = train_and_report(2, STEPS, CUDA, &printed);
     expect_silence(printed);
     assert_true(e2e_number(label, "clocks.readings") >= 1);
+    assert_true(e2e_number(label, "clocks.sm_clock_mhz.min") == 1980);
     assert_true(e2e_number(label, "clocks.sm_clock_mhz.p50") == 1980);
     assert_true(e2e_number(label, "clocks.sm_clock_max_mhz") == 1980);
     assert_true(e2e_number(label, "clocks.power_w") == 123.5);

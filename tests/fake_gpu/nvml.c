@@ -1,12 +1,15 @@
 /* The fake libnvidia-ml: two devices, joined by four links. Variables of the environment, read at each call, say how
  * they fare: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
  * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters tell;
- * "none": there are no counters). FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
+ * "none": there are no counters). FAKE_NVML_AT_REST: how many times the clock is 345 at first. FAKE_NVML_DELAY: how
+ * many us telling it takes. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 enum { NOT_SUPPORTED = 3, NOT_FOUND = 6 };
@@ -66,8 +69,11 @@ int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
 
 EXPORT int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz);
 int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
+    static atomic_int calls;
     (void)device;
+    usleep((useconds_t)number("FAKE_NVML_DELAY", 0));
     *mhz = clock == 1 ? (unsigned)number("FAKE_NVML_CLOCK", 1980) : 2619;
+    if (clock == 1 && calls++ < number("FAKE_NVML_AT_REST", 0)) *mhz = 345;
     return clock == 1 || clock == 2 ? 0 : NOT_SUPPORTED;
 }
 

@@ -43,6 +43,7 @@ static void readings_in_the_background(void **state) {
     (void)state;
     struct aorta_device *device = open_device(AORTA_DEVICE_CUDA);
     struct aorta_sampler *sampler;
+    setenv("FAKE_NVML_DELAY", "300", 1);
     check_ok(aorta_sampler_open(device, false, INT64_MAX, &sampler));
     aorta_sampler_insist(sampler);
     int64_t asked_ns;
@@ -56,6 +57,11 @@ static void readings_in_the_background(void **state) {
         struct aorta_device_reading reading = aorta_sampler_latest(sampler);
         assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
     }
+    int64_t told_ns = aorta_sampler_latest(sampler).at_ns;
+    aorta_sampler_ask(sampler); /* who only asks gets none that takes so long */
+    aorta_sampler_settle(sampler);
+    assert_true(aorta_sampler_latest(sampler).at_ns == told_ns);
+    unsetenv("FAKE_NVML_DELAY");
     aorta_sampler_close(sampler);
     aorta_device_close(device);
     device = open_device(AORTA_DEVICE_CPU); /* tells nothing: the thread ends, and nobody waits for it */

@@ -401,6 +401,40 @@ static void text_is_short_and_honest(void **state) {
     end(run, &verdict);
 }
 
+/* Where every sentence would need more lines, half a remark would mislead; the causes give way. */
+static void a_remark_is_whole(void **state) {
+    (void)state;
+    static char words[] = "so many words that they would fill line after line if there were only room for all of them";
+    static char remark[] = "clocks: 1545 of 1980 MHz: at the power limit 96% of the time, on to the end, which is here";
+    struct aorta_finding findings[6];
+    for (int i = 0; i < 6; i++)
+        findings[i] = (struct aorta_finding){.cause = (enum aorta_cause)i,
+                                             .cost_ms = 1,
+                                             .share = 1.0 / 6,
+                                             .rank = -1,
+                                             .evidence = words,
+                                             .advice = words};
+    const struct aorta_verdict verdict = {.findings = findings,
+                                          .finding_count = 6,
+                                          .rank_count = 8,
+                                          .warmup = 3,
+                                          .iterations = 100,
+                                          .step_ms_mean = 6,
+                                          .step_ms_p50 = 6,
+                                          .overlap_ratio = 0.5,
+                                          .slowdown = {.ratio = 1.2},
+                                          .remark = remark,
+                                          .simulated = true};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 60, &text);
+    check_ok(aorta_text_check(&text));
+    int lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 10);
+    if (!strstr(text.data, "which is here\n") || !strstr(text.data, "simulated: ")) fail_msg("%s", text.data);
+    aorta_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_add_up),
@@ -416,6 +450,7 @@ int main(void) {
         cmocka_unit_test(contention),
         cmocka_unit_test(launch_times_unknown),
         cmocka_unit_test(warmup_is_chosen_and_said),
+        cmocka_unit_test(a_remark_is_whole),
         cmocka_unit_test(text_is_short_and_honest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
