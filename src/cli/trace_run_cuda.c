@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,11 @@ static void set_number(struct environment *environment, const char *name, int64_
     set(environment, name, text);
 }
 
+/* Rounded up: 0 is no time of its own but "at once" and "to the end". */
+static void set_milliseconds(struct environment *environment, const char *name, double seconds) {
+    if (seconds > 0) set_number(environment, name, (int64_t)ceil(seconds * 1e3));
+}
+
 static void fill(struct environment *environment, const struct aorta_trace_run_arguments *arguments,
                  const char *library, const char *directory) {
     set(environment, "CUDA_INJECTION64_PATH", library);
@@ -65,9 +71,8 @@ static void fill(struct environment *environment, const struct aorta_trace_run_a
     set_number(environment, AORTA_INJECT_LIMIT, arguments->limit_mb);
     set(environment, AORTA_INJECT_RECORD, aorta_inject_levels[arguments->record].name);
     if (arguments->cupti) set(environment, AORTA_INJECT_CUPTI, arguments->cupti);
-    if (arguments->delay_s > 0) set_number(environment, AORTA_INJECT_DELAY, (int64_t)(arguments->delay_s * 1e3));
-    if (arguments->duration_s > 0)
-        set_number(environment, AORTA_INJECT_DURATION, (int64_t)(arguments->duration_s * 1e3));
+    set_milliseconds(environment, AORTA_INJECT_DELAY, arguments->delay_s);
+    set_milliseconds(environment, AORTA_INJECT_DURATION, arguments->duration_s);
     if (!arguments->nvtx) return;
     set(environment, AORTA_INJECT_NVTX, "1");
     set(environment, "NVTX_INJECTION64_PATH", library);

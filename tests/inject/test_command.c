@@ -243,6 +243,14 @@ static void a_dry_run_prints_the_command(void **state) {
     shell_expect(shell, 0, "'a b' 'it'\\''s'\n", "");
 }
 
+static void a_time_to_record_is_never_rounded_to_nothing(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run --tool cuda --dry-run --delay 0.29 --duration 0.0004 -- true");
+    shell_expect(shell, 0, "AORTA_TRACE_DELAY_MS=290 AORTA_TRACE_DURATION_MS=1 ", "");
+    shell_run(shell, "$A trace run --tool cuda --dry-run --delay 0 --duration 0 -- true");
+    assert_null(strstr(shell->output, "AORTA_TRACE_D"));
+}
+
 static void patterns_make_kernels_communication(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run --json --comm-pattern '^gemm' -- $P normal");
@@ -269,6 +277,7 @@ int main(void) {
         SHELL_TEST(its_own_profiler_goes_before_ours),
         SHELL_TEST(mistakes_are_named),
         SHELL_TEST(a_dry_run_prints_the_command),
+        SHELL_TEST(a_time_to_record_is_never_rounded_to_nothing),
         SHELL_TEST(patterns_make_kernels_communication),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

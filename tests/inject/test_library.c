@@ -487,6 +487,20 @@ static void a_duration_begins_with_the_recording(void **state) {
     recording_close(&r);
 }
 
+static void the_time_to_record_does_not_wait_for_a_look(void **state) {
+    (void)state;
+    struct recording r;
+    const struct aorta_trace_run_variable window[] = {
+        {AORTA_INJECT_DELAY, "200"}, {AORTA_INJECT_DURATION, "400"}, {AORTA_INJECT_FLUSH, "60000"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "windowed", 300, window); /* single steps from 300 to 750 ms */
+    only_process(&r, AORTA_SPOOL_STOPPED);
+    assert_int_equal(r.record.traces.count, 1);
+    struct recorded sums = recorded_of(r.record.traces.items[0]);
+    assert_true(sums.kernels > 0 && sums.kernels < STEPS);
+    recording_close(&r);
+}
+
 static void a_late_recording_says_when_it_began(void **state) {
     (void)state;
     struct recording r;
@@ -593,6 +607,7 @@ int main(void) {
         cmocka_unit_test(stages_go_as_far_as_they_say),
         cmocka_unit_test(cupti_is_not_touched_before_its_time),
         cmocka_unit_test(a_duration_begins_with_the_recording),
+        cmocka_unit_test(the_time_to_record_does_not_wait_for_a_look),
         cmocka_unit_test(a_late_recording_says_when_it_began),
         cmocka_unit_test(cupti_leaves_when_the_time_is_over),
         cmocka_unit_test(a_forked_child_does_not_let_cupti_go),

@@ -342,13 +342,19 @@ static void yield_to_the_program(void) {
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
 }
 
+/* Where the time to record begins and ends it looks at that moment, not up to a whole round later. */
+static int64_t next_look(int64_t now_ns) {
+    int64_t edge_ns = inject.attached ? inject.end_ns : inject.begin_ns, usual_ns = now_ns + inject.flush_ns;
+    return edge_ns > now_ns && edge_ns < usual_ns ? edge_ns : usual_ns;
+}
+
 static void *run(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "aorta-trace");
     yield_to_the_program();
     pthread_mutex_lock(&inject.lock);
     while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
-        int64_t until_ns = aorta_clock_ns() + inject.flush_ns;
+        int64_t until_ns = next_look(aorta_clock_ns());
         const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
         pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
         if (inject.ending) break;
