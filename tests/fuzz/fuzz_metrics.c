@@ -1,8 +1,11 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
 #include "fuzz.h"
 #include "profile/agreement.h"
+#include "profile/clocks.h"
 #include "report/run.h"
 
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +37,31 @@ static void check(const struct aorta_run_step *step) {
         if (agreement.range_ns[i] - agreement.kernel_ns[i] != agreement.gap_ns[i] - agreement.outside_ns[i]) abort();
 }
 
+static void check_clocks(const struct aorta_run_step *const *steps, size_t count) {
+    struct aorta_clock_sample samples[2];
+    struct aorta_clocks clocks;
+    size_t clocked = 0;
+    for (size_t i = 0; i < count; i++)
+        if (steps[i]->clocked)
+            samples[clocked++] = (struct aorta_clock_sample){&steps[i]->clocks, steps[i]->clocks_at_ns, true};
+    aorta_status status = aorta_clocks_make(samples, clocked, &clocks);
+    if (status || clocks.readings > clocked || clocks.limit_readings > clocks.readings) abort();
+    if (!clocks.readings != !!clocks.reason[0]) abort();
+    const double shares[] = {clocks.power_share, clocks.thermal_share};
+    for (int i = 0; i < 2; i++)
+        if (!isnan(shares[i]) && !(shares[i] >= 0 && shares[i] <= 1)) abort();
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_clocks_json(&clocks, &json);
+    aorta_json_object_end(&json);
+    json_t *document = json_loads(text.data, 0, NULL);
+    if (!document) abort();
+    json_decref(document);
+    aorta_text_free(&text);
+}
+
 /* The input is two lines, so that strings and gaps between iterations are shared between them. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct aorta_run run = {0};
@@ -42,13 +70,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t length = line_break ? (size_t)(line_break - text) : size;
     aorta_status status = aorta_run_parse_line(size ? text : "", length, &run, NULL, &first);
     bool have_first = !status;
+    const struct aorta_run_step *steps[2];
+    size_t count = 0;
     aorta_status_free(status);
-    if (have_first) check(&first);
+    if (have_first) {
+        check(&first);
+        steps[count++] = &first;
+    }
     if (line_break) {
         status = aorta_run_parse_line(line_break + 1, size - length - 1, &run, have_first ? &first : NULL, &second);
-        if (!status) check(&second);
+        if (!status) {
+            check(&second);
+            steps[count++] = &second;
+        }
         aorta_status_free(status);
     }
+    check_clocks(steps, count);
     aorta_run_step_free(&second);
     aorta_run_step_free(&first);
     aorta_arena_free(&run.arena);
