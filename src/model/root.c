@@ -139,20 +139,21 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     return aorta_op_end(op, range);
 }
 
+/* The embedding first: its gradient is most of the unit's, and can travel beside the products behind it. */
 aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                         const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     float *const *g = root->gradients;
     struct root_shapes s = shapes_of(model);
     int unit = (int)model->shape.num_layers;
     struct op projection = root_op(pass, "embedding_projection");
+    AORTA_TRY(aorta_op_linear_input(projection, s.projection, model->dy, root->weights[PROJECTION_WEIGHT],
+                                    model->dembedded, false));
+    AORTA_TRY(embedding_backward(model, pass, batch, g[EMBEDDING_WEIGHT]));
+    AORTA_TRY(aorta_op_ready(model, pass, unit, EMBEDDING_WEIGHT, 1));
     AORTA_TRY(aorta_op_linear_weight(projection, s.projection, model->embedded, model->dy, g[PROJECTION_WEIGHT],
                                      g[PROJECTION_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, PROJECTION_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_weight(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), model->dy,
                                      g[DENSE_WEIGHT], g[DENSE_BIAS]));
-    AORTA_TRY(aorta_op_ready(model, pass, unit, DENSE_WEIGHT, 2));
-    AORTA_TRY(aorta_op_linear_input(projection, s.projection, model->dy, root->weights[PROJECTION_WEIGHT],
-                                    model->dembedded, false));
-    AORTA_TRY(embedding_backward(model, pass, batch, g[EMBEDDING_WEIGHT]));
-    return aorta_op_ready(model, pass, unit, EMBEDDING_WEIGHT, 1);
+    return aorta_op_ready(model, pass, unit, DENSE_WEIGHT, 2);
 }

@@ -35,6 +35,13 @@ static void *table(struct sharded *s, size_t count, size_t size) {
     return aorta_arena_alloc(&s->arena, count * size);
 }
 
+static int largest(const int64_t *rows, const int64_t *columns, int count) {
+    int found = 0;
+    for (int i = 1; i < count; i++)
+        if (rows[i] * columns[i] > rows[found] * columns[found]) found = i;
+    return found;
+}
+
 static void make_layouts(struct sharded *s) {
     const struct aorta_model *model = s->context->model;
     for (int unit = 0; unit < s->units; unit++) {
@@ -48,6 +55,7 @@ static void make_layouts(struct sharded *s) {
         }
         bool flat = !s->context->options->fsdp.use_orig_params;
         s->layouts[unit] = aorta_layout_make(rows, columns, count, s->ranks, flat);
+        if (unit == s->layers) s->root_largest = largest(rows, columns, count);
         s->bases[unit] = s->total;
         s->total += s->layouts[unit].shard;
     }
@@ -268,7 +276,7 @@ static const struct aorta_strategy_table sharded_table = {
     .micro_begin = aorta_sharded_micro_begin,
     .acquire = aorta_sharded_acquire,
     .release = aorta_sharded_release,
-    .gradient_ready = NULL,
+    .gradient_ready = aorta_sharded_gradient_ready,
     .beside = aorta_sharded_beside,
     .reduce = aorta_sharded_reduce,
     .finish_layers = aorta_sharded_finish_layers,

@@ -41,6 +41,9 @@ struct sharded {
      * micro-batches of the next. Else it is gathered for each. */
     bool root_ahead;
 
+    /* Of the root unit, by slot: gradients made in this micro-batch, and those whose reduction is queued. */
+    bool root_made[AORTA_LAYOUT_MAX_PARAMETERS], root_reduced[AORTA_LAYOUT_MAX_PARAMETERS];
+    int root_largest; /* its largest parameter */
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
     float *root_gradients;
@@ -64,6 +67,7 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
                                    struct aorta_unit_view *view);
 aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
 void aorta_sharded_beside(struct aorta_strategy *strategy, int unit, struct aorta_beside *beside);
+aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter);
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit);
 aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy);
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy);

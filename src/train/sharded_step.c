@@ -5,6 +5,8 @@
 #include "train/rooms.h"
 #include "train/sharded.h"
 
+#include <string.h>
+
 static struct sharded *self(struct aorta_strategy *strategy) {
     return (struct sharded *)strategy;
 }
@@ -92,6 +94,8 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
     struct sharded *s = self(strategy);
     s->micro_batch = micro_batch;
     s->gather_issued = 0;
+    memset(s->root_made, 0, sizeof s->root_made);
+    memset(s->root_reduced, 0, sizeof s->root_reduced);
     if (micro_batch == 0) {
         for (int i = 0; i < s->slot_count; i++) s->slot_users[i] = -1;
         s->layer_gradients_used[0] = s->layer_gradients_used[1] = false;
@@ -187,15 +191,49 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
-static int reduction_pieces(const struct aorta_layout *layout, const float *full, float *shard,
+/* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are there. */
+static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
-    int count = aorta_layout_piece_count(layout);
-    for (int i = 0; i < count; i++) {
+    const struct aorta_layout *layout = &s->layouts[unit];
+    const float *full = full_gradients(s, unit);
+    float *shard = reduced_gradients(s, unit);
+    int count = 0;
+    for (int i = 0; i < aorta_layout_piece_count(layout); i++) {
+        if (unit == s->layers && (s->root_reduced[i] || (made && !s->root_made[i]))) continue;
         const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
-        pieces[i] =
+        pieces[count++] =
             (struct aorta_comm_piece){full + piece.full_offset, shard + piece.shard_offset, (size_t)piece.count};
+        if (unit == s->layers) s->root_reduced[i] = true;
     }
     return count;
+}
+
+static aorta_status scatter(struct sharded *s, int unit, bool made) {
+    const struct aorta_train_context *c = s->context;
+    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
+    AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER), compute(s), s->made));
+    struct aorta_train_collective collective = {
+        .kind = AORTA_REDUCE_SCATTER,
+        .flow = AORTA_FLOW_REDUCE_SCATTER,
+        .comm = s->reduce_comm,
+        .group = s->group,
+        .tag = aorta_model_unit_name(c->model, unit),
+        .layer = unit < s->layers ? unit : -1,
+        .pieces = pieces,
+        .piece_count = reduction_pieces(s, unit, made, pieces),
+        .dtype = AORTA_F32,
+    };
+    return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
+}
+
+/* The root unit is reduced in two parts, where its parameters are told apart: what is there when its largest gradient
+ * is (the embedding's, most of all), beside the last products, and the rest behind them. */
+aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
+    struct sharded *s = self(strategy);
+    const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
+    if (p->unit != s->layers || s->layouts[p->unit].flat || !overlapping(s)) return NULL;
+    s->root_made[p->slot] = true;
+    return p->slot == s->root_largest ? scatter(s, p->unit, true) : NULL;
 }
 
 /* Hybrid: the shard is summed over the ranks that hold the same one, on the all-reduce stream. */
@@ -233,24 +271,10 @@ static aorta_status add_to_earlier(struct sharded *s, int unit, const float *sha
 
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
     struct sharded *s = self(strategy);
-    const struct aorta_train_context *c = s->context;
-    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
+    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
     float *shard = reduced_gradients(s, unit);
-    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
 
-    AORTA_TRY(aorta_train_follow(stream, compute(s), s->made));
-    struct aorta_train_collective collective = {
-        .kind = AORTA_REDUCE_SCATTER,
-        .flow = AORTA_FLOW_REDUCE_SCATTER,
-        .comm = s->reduce_comm,
-        .group = s->group,
-        .tag = aorta_model_unit_name(c->model, unit),
-        .layer = unit < s->layers ? unit : -1,
-        .pieces = pieces,
-        .piece_count = reduction_pieces(&s->layouts[unit], full_gradients(s, unit), shard, pieces),
-        .dtype = AORTA_F32,
-    };
-    AORTA_TRY(aorta_train_collect(c, &collective));
+    AORTA_TRY(scatter(s, unit, false));
     if (s->replicate_comm) AORTA_TRY(all_reduce_shard(s, unit, shard));
     if (s->micro_batch) AORTA_TRY(add_to_earlier(s, unit, shard));
     if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], stream));

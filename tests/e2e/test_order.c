@@ -109,6 +109,7 @@ static void test_forward_prefetch(void **state) {
 }
 
 static const struct e2e_filter root_gather = {.function = "all_gather", .tag = "root"};
+static const struct e2e_filter root_reduction = {.function = "reduce_scatter", .tag = "root"};
 static const struct e2e_filter root_update = {.function = "adamw_step", .tag = "root"};
 static const struct e2e_filter layers_update = {.function = "adamw_step", .tag = "layers"};
 static const struct e2e_filter input = {.function = "embedding_forward"};
@@ -119,9 +120,8 @@ static void check_root_ahead(const json_t *line) {
     assert_true(begins(line, root_gather, 0) >= ends(line, root_update, 0));
     assert_true(begins(line, layers_update, 0) >= ends(line, root_update, 0));
     assert_true(place(line, root_gather, 0) < place(line, layers_update, 0));
-    const struct e2e_filter root_reduction = {.function = "reduce_scatter", .tag = "root"};
     const struct e2e_filter root_squares = {.function = "square_sum", .tag = "root"};
-    assert_true(begins(line, root_squares, 0) >= ends(line, root_reduction, 0));
+    assert_true(begins(line, root_squares, 0) >= ends(line, root_reduction, e2e_count(line, root_reduction) - 1));
     assert_true(begins(line, root_update, 0) >= ends(line, root_squares, 0));
 }
 
@@ -131,6 +131,34 @@ static void check_root_in_step(const json_t *line) {
     assert_int_equal(e2e_count(line, root_gather), e2e_count(line, input));
     for (int nth = 0; nth < e2e_count(line, input); nth++)
         assert_true(begins(line, input, nth) >= ends(line, root_gather, nth));
+}
+
+/* The embedding's gradient, the most of it, beside the products behind it; the rest behind these. */
+static void check_root_reduced_in_parts(const json_t *line) {
+    const struct e2e_filter embedding = {.function = "embedding_backward"};
+    const struct e2e_filter last = {.function = "linear_backward_weight", .tag = "dense_projection"};
+    const int micro_batches = e2e_count(line, embedding);
+    assert_int_equal(e2e_count(line, root_reduction), 2 * micro_batches);
+    for (int nth = 0; nth < micro_batches; nth++) {
+        assert_true(begins(line, root_reduction, 2 * nth) >= ends(line, embedding, nth));
+        assert_true(place(line, root_reduction, 2 * nth) < place(line, last, nth));
+        assert_true(begins(line, root_reduction, 2 * nth + 1) >= ends(line, last, nth));
+    }
+}
+
+static void check_root_reduced_at_once(const json_t *line) {
+    const struct e2e_filter last = {.function = "linear_backward_weight", .tag = "dense_projection"};
+    assert_int_equal(e2e_count(line, root_reduction), 1);
+    assert_true(begins(line, root_reduction, 0) >= ends(line, last, 0));
+}
+
+static void test_root_reduction(void **state) {
+    (void)state;
+    for_each_line("", check_root_reduced_in_parts);
+    for_each_line("fsdp.sharding_strategy=shard_grad_op training.batch_size=2 training.gradient_accumulation=2",
+                  check_root_reduced_in_parts);
+    for_each_line("fsdp.use_orig_params=false", check_root_reduced_at_once);
+    for_each_line("distributed.enable_overlap=false", check_root_reduced_at_once);
 }
 
 static void test_root_unit(void **state) {
@@ -383,15 +411,11 @@ static void test_copies_are_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_prefetch),
-        cmocka_unit_test(test_root_unit),
-        cmocka_unit_test(test_backward_prefetch),
-        cmocka_unit_test(test_overlap_manager),
-        cmocka_unit_test(test_priorities),
-        cmocka_unit_test(test_queues_are_ordered),
-        cmocka_unit_test(test_times_add_up),
-        cmocka_unit_test(test_simulated),
-        cmocka_unit_test(test_copies_are_waited_for),
+        cmocka_unit_test(test_forward_prefetch),   cmocka_unit_test(test_root_unit),
+        cmocka_unit_test(test_root_reduction),     cmocka_unit_test(test_backward_prefetch),
+        cmocka_unit_test(test_overlap_manager),    cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_queues_are_ordered), cmocka_unit_test(test_times_add_up),
+        cmocka_unit_test(test_simulated),          cmocka_unit_test(test_copies_are_waited_for),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -104,7 +104,8 @@ static void test_dropout_masks(void **state) {
     model_rig_close(&rig);
 }
 
-/* Each gradient is announced once a pass; a layer's before those of the layer below it, the embedding's last. */
+/* Each gradient is announced once a pass; a layer's before those of the layer below it, then the
+ * embedding's, and the projections' last. */
 static void test_announcements(void **state) {
     (void)state;
     struct model_rig rig;
@@ -116,7 +117,8 @@ static void test_announcements(void **state) {
     int lower = rig.ready_from[model_rig_find(&rig, "encoder.layers.0.norm2.bias")];
     int embedding = rig.ready_from[model_rig_find(&rig, "embedding.weight")];
     assert_true(scorer < upper && upper < lower && lower < embedding);
-    assert_int_equal(embedding, rig.parameters - 1);
+    assert_true(embedding < rig.ready_from[model_rig_find(&rig, "embedding_projection.weight")]);
+    assert_int_equal(rig.ready_from[model_rig_find(&rig, "dense_projection.weight")], rig.parameters - 1);
     model_rig_close(&rig);
 }
 
