@@ -34,6 +34,8 @@ struct job {
     int child_failure; /* exit code of the first child that ended with one */
     sigset_t watched, former_mask;
     int signals;        /* how many the user has sent */
+    int signal;         /* what the ranks were sent last; 0: nothing */
+    bool *told;         /* [ranks]: and whether they were there to get it */
     bool timed_out;     /* the job took longer than allowed */
     int64_t kill_at_ns; /* when what is left gets SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
@@ -91,7 +93,9 @@ static aorta_status job_open(struct job *job) {
     job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
     job->children = calloc((size_t)job->child_count, sizeof *job->children);
     job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
-    if (!job->children || !job->beacons) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
+    job->told = calloc((size_t)job->options->ranks, sizeof *job->told);
+    if (!job->children || !job->beacons || !job->told)
+        return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
     const char *parent = getenv("TMPDIR");
     snprintf(job->directory, sizeof job->directory, "%s/aorta-launch-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!mkdtemp(job->directory)) {
@@ -105,6 +109,7 @@ static aorta_status job_open(struct job *job) {
 static void job_close(struct job *job) {
     for (int rank = 0; job->beacons && rank < job->options->ranks; rank++) aorta_beacon_close(job->beacons[rank]);
     free(job->beacons);
+    free(job->told);
     free(job->children);
     if (!job->directory[0]) return;
     char path[PATH_MAX + 8];
@@ -192,13 +197,27 @@ static void signal_children(const struct job *job, int signal) {
     }
 }
 
-static void signal_ranks(const struct job *job, int signal) {
+/* False: the rank has not started yet. */
+static bool signal_rank(const struct job *job, int rank) {
+    struct aorta_beacon_state state;
+    aorta_beacon_read(job->beacons[rank], &state);
+    if (state.pid && !state.ended) kill(-state.group, job->signal);
+    return state.pid;
+}
+
+/* Who starts only now has missed what the others were sent. */
+static void signal_late_ranks(const struct job *job) {
+    if (!job->signal) return;
+    for (int rank = 0; rank < job->options->ranks; rank++)
+        if (!job->told[rank]) job->told[rank] = signal_rank(job, rank);
+}
+
+static void signal_ranks(struct job *job, int signal) {
     bool all_started = true;
+    job->signal = signal;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
-        all_started = all_started && state.pid;
-        if (state.pid && !state.ended) kill(-state.group, signal);
+        job->told[rank] = signal_rank(job, rank);
+        all_started = all_started && job->told[rank];
     }
     /* Wrappers ignore this once they run; before that, and for mpirun, it ends the start itself. */
     if (!all_started) signal_children(job, signal);
@@ -302,6 +321,7 @@ static void watch(struct job *job) {
         int signal = sigtimedwait(&job->watched, NULL, &pause);
         if (signal > 0) on_signal(job, signal);
         reap(job);
+        signal_late_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
             job->stopped = find_stopped(job);
             state_ns = aorta_clock_ns();

@@ -23,21 +23,37 @@ static aorta_status find_rank(int *rank, bool *under_mpirun) {
     return NULL;
 }
 
-static _Noreturn void become(char *const *command) {
+static void on_ending_signals(void (*action)(int)) {
+    signal(SIGINT, action);
+    signal(SIGTERM, action);
+    signal(SIGHUP, action);
+}
+
+static _Noreturn void become(char *const *command, const sigset_t *mask) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the wrapper be killed */
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    on_ending_signals(SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(command[0], command);
     int error = errno;
     fprintf(stderr, "aorta launch: %s: %s\n", command[0], strerror(error));
     _exit(error == ENOENT ? 127 : 126); /* as shells do */
 }
 
+/* The wrapper outlives the command, to tell how it ended, and ignores what ends it. What comes before the command has
+ * undone that for itself waits until it has: blocked, not lost. */
 static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
+    sigset_t ending, mask;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, &mask);
     pid_t pid = fork();
-    if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(errno));
-    if (pid == 0) become(command);
+    int error = errno;
+    if (pid == 0) become(command, &mask);
+    on_ending_signals(SIG_IGN);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(error));
     aorta_beacon_started(beacon, pid, getpgrp());
     while (waitpid(pid, wait_status, 0) < 0) {
         if (errno != EINTR) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
@@ -55,11 +71,8 @@ aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
     if (!beacon) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: no AORTA_STATE_DIR");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* One process group per rank, so that the launcher decides which signals the ranks get, and reaches children of
-     * the command too. The wrapper itself must outlive the command, to tell how it ended. */
+     * the command too. */
     if (getpgrp() != getpid()) setpgid(0, 0);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
     aorta_status status = run_and_wait(command, beacon, &wait_status);
     aorta_beacon_close(beacon);
     *exit_code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);

@@ -129,6 +129,32 @@ static void test_kill(void **state) {
     check_kill("always");
 }
 
+/* A rank fails while another is only about to run: that one is ended at once all the same. */
+static void test_failure_at_the_start(void **state) {
+    (void)state;
+    struct run run;
+    setenv("LAUNCH_HELPER_GRACE", "20", 1); /* so that nobody is killed instead */
+    for (int i = 0; i < 40; i++) {
+        launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", "[ $RANK = 0 ] && exit 3; exec sleep 4"));
+        expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
+        if (run.seconds > 3) fail_msg("launch %d: the other rank ran on, %.1f s:\n%s", i, run.seconds, run.text);
+    }
+    unsetenv("LAUNCH_HELPER_GRACE");
+}
+
+/* A wrapper that comes to run long after another rank has failed. */
+static void test_late_wrapper(void **state) {
+    (void)state;
+    struct run run;
+    setenv("LAUNCH_HELPER_LATE", "1", 1);
+    setenv("LAUNCH_HELPER_GRACE", "20", 1);
+    launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", "[ $RANK = 0 ] && exit 3; exec sleep 8"));
+    unsetenv("LAUNCH_HELPER_LATE");
+    unsetenv("LAUNCH_HELPER_GRACE");
+    expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
+    if (run.seconds > 5) fail_msg("the other rank ran on, %.1f s:\n%s", run.seconds, run.text);
+}
+
 static void test_timeout(void **state) {
     (void)state;
     struct run run;
@@ -249,6 +275,8 @@ int main(void) {
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_ends_before_the_beginning),
         cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_failure_at_the_start),
+        cmocka_unit_test(test_late_wrapper),
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_second_interrupt),
