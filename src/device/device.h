@@ -159,7 +159,6 @@ struct aorta_footprint {
     uint32_t registers;    /* of a thread */
     uint32_t shared_bytes; /* of a block */
     uint32_t cluster;      /* blocks that start together, on neighbouring multiprocessors; 0 as 1 */
-    uint32_t blocks;       /* of the kernel in all */
 };
 /* The same time, but not before there was room for blocks of such a kernel: a kernel of the same footprint writes it, a
  * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. */

@@ -35,13 +35,6 @@ AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_ops_tell_products(struct aorta_device *device,
                                                     void (*say)(void *user, const char *line), void *user);
 
-/* Kernels of others that run at the same time, all their blocks, and leave fewer multiprocessors. */
-enum { AORTA_BESIDE_MOST = 4 };
-struct aorta_beside {
-    int count;
-    struct aorta_footprint kernels[AORTA_BESIDE_MOST];
-};
-
 /* ---- state that lives on the device, so that no step waits for the host ---- */
 
 /* Sets lr for state->step, clears loss and norm. Call first in each step. */

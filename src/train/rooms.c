@@ -18,14 +18,12 @@ struct known { /* a collective, and what its kernel needs */
     enum aorta_dtype dtype;
     int64_t bytes;
     int piece_count;
-    bool of_layer;
     struct aorta_footprint footprint;
     bool one_kernel; /* that can be witnessed */
 };
 
 struct aorta_rooms {
     const struct aorta_train_context *context;
-    bool stamps; /* ranges begin with room */
     struct side sides[AORTA_ROLE_COUNT];
     int side_count;
     struct known known[COLLECTIVES];
@@ -65,12 +63,11 @@ static aorta_status build(struct aorta_rooms *rooms) {
 
 aorta_status aorta_rooms_create(const struct aorta_train_context *context, struct aorta_rooms **out) {
     *out = NULL;
-    bool stamps = context->options->profiling.collective_start != AORTA_START_STREAM;
-    if (!stamps || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
+    bool wanted = context->options->profiling.collective_start != AORTA_START_STREAM;
+    if (!wanted || aorta_comm_simulated(context->world) || !aorta_device_tells_footprints(context->device)) return NULL;
     struct aorta_rooms *rooms = calloc(1, sizeof *rooms);
     if (!rooms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the table of collectives");
     rooms->context = context;
-    rooms->stamps = stamps;
     aorta_status status = build(rooms);
     if (status)
         aorta_rooms_destroy(rooms);
@@ -123,10 +120,10 @@ bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stre
                       const struct aorta_train_collective *collective, struct aorta_room *room) {
     *room = (struct aorta_room){.stream = stream};
     if (!rooms) return true;
-    const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
     const struct known *known = look_up(rooms, collective);
+    if (!known) return false;
+    const enum aorta_collective_start start = rooms->context->options->profiling.collective_start;
     const struct side *side = side_of(rooms, stream);
-    if (!known || !rooms->stamps) return known != NULL;
     room->footprint = known->footprint;
     room->witness = known->one_kernel && start == AORTA_START_KERNEL && aorta_stream_capturing(stream);
     if (side) {
@@ -142,29 +139,17 @@ aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *s
                           .kind = c->kind,
                           .dtype = c->dtype,
                           .bytes = aorta_train_bytes(c),
-                          .piece_count = c->piece_count,
-                          .of_layer = c->layer >= 0};
+                          .piece_count = c->piece_count};
     if (rooms->known_count == COLLECTIVES || aorta_stream_capturing(stream)) return NULL;
     known.one_kernel = aorta_device_witnesses(rooms->context->device);
     AORTA_TRY(ask(rooms, stream, c, known.one_kernel, &known.footprint));
     known.one_kernel = known.one_kernel && known.footprint.threads;
     aorta_log(rooms->context->log, AORTA_LOG_DEBUG,
-              "the kernel of %s '%s' has %u blocks, %u at once, of %u threads of %u registers and %u bytes",
-              aorta_collective_name(c->kind), c->tag, known.footprint.blocks, known.footprint.cluster,
-              known.footprint.threads, known.footprint.registers, known.footprint.shared_bytes);
+              "the kernel of %s '%s' takes %u threads of %u registers, %u bytes, %u blocks at once",
+              aorta_collective_name(c->kind), c->tag, known.footprint.threads, known.footprint.registers,
+              known.footprint.shared_bytes, known.footprint.cluster);
     rooms->known[rooms->known_count++] = known;
     return NULL;
-}
-
-bool aorta_rooms_tell(const struct aorta_rooms *rooms, const struct aorta_comm *comm, enum aorta_collective kind,
-                      struct aorta_footprint *footprint) {
-    for (int i = 0; rooms && i < rooms->known_count; i++) {
-        const struct known *known = &rooms->known[i];
-        if (known->comm != comm || known->kind != kind || !known->of_layer) continue;
-        *footprint = known->footprint;
-        return footprint->threads > 0;
-    }
-    return false;
 }
 
 /* ---- the step ---- */

@@ -1,6 +1,6 @@
-/* What the kernels of collectives need, learnt once for each collective of a step, from a capture that is thrown away.
- * It says where ranges of collectives begin (profiling.collective_start): with the kernel where that can be witnessed,
- * else when the device has room for it; and what matrix products are chosen to run beside (fsdp.products_beside). */
+/* Where ranges of collectives begin (profiling.collective_start): with the collective's kernel where that can be
+ * witnessed, else when the device has room for it. What the kernel needs is learnt once for each collective of a step,
+ * from a capture that is thrown away. */
 #ifndef AORTA_TRAIN_ROOMS_H
 #define AORTA_TRAIN_ROOMS_H
 
@@ -8,7 +8,7 @@
 
 struct aorta_rooms;
 
-/* *rooms is NULL where nobody wants to know, or the device cannot tell what kernels need.
+/* *rooms is NULL where ranges begin with their streams: it is asked for, or the device cannot tell what kernels need.
  * The context's device, streams and groups are there. All functions take NULL and do nothing then. */
 AORTA_MUST_USE aorta_status aorta_rooms_create(const struct aorta_train_context *context, struct aorta_rooms **rooms);
 void aorta_rooms_destroy(struct aorta_rooms *rooms); /* before the streams of the context */
@@ -22,9 +22,6 @@ bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stre
 AORTA_MUST_USE aorta_status aorta_rooms_learn(struct aorta_rooms *rooms, struct aorta_stream *stream,
                                               const struct aorta_train_collective *collective);
 
-/* What the kernel of a layer's collective in this group needs; false: it is not known, or not yet. */
-bool aorta_rooms_tell(const struct aorta_rooms *rooms, const struct aorta_comm *comm, enum aorta_collective kind,
-                      struct aorta_footprint *footprint);
 /* Stamps of a step come behind `begin`; `stream` comes behind all stamps. */
 AORTA_MUST_USE aorta_status aorta_rooms_begin(struct aorta_rooms *rooms, struct aorta_event *begin);
 AORTA_MUST_USE aorta_status aorta_rooms_join(struct aorta_rooms *rooms, struct aorta_stream *stream);

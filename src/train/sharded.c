@@ -277,7 +277,6 @@ static const struct aorta_strategy_table sharded_table = {
     .acquire = aorta_sharded_acquire,
     .release = aorta_sharded_release,
     .gradient_ready = aorta_sharded_gradient_ready,
-    .beside = aorta_sharded_beside,
     .reduce = aorta_sharded_reduce,
     .finish_layers = aorta_sharded_finish_layers,
     .finish = aorta_sharded_finish,

@@ -66,7 +66,6 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
 aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, enum aorta_phase phase,
                                    struct aorta_unit_view *view);
 aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, enum aorta_phase phase);
-void aorta_sharded_beside(struct aorta_strategy *strategy, int unit, struct aorta_beside *beside);
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter);
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit);
 aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy);

@@ -2,7 +2,6 @@
  *
  * Layers' gathers are numbered in the order of use: forward 0 … L−1, then (unless parameters stay gathered) backward
  * L … 2L−1. A gather may start as soon as its slot is free; what else it waits for is what the options choose. */
-#include "train/rooms.h"
 #include "train/sharded.h"
 
 #include <string.h>
@@ -161,28 +160,6 @@ aorta_status aorta_sharded_release(struct aorta_strategy *strategy, int unit, en
     AORTA_TRY(aorta_event_record(s->gathers[number].used, compute(s)));
     bool post = phase == AORTA_BACKWARD && fsdp(s)->backward_prefetch == AORTA_BACKWARD_POST && overlapping(s);
     return post ? issue_gathers_through(s, number + 1) : NULL;
-}
-
-/* The gradients of the layer before are reduced then and, with prefetching, the parameters of the next one gathered.
- * The first layer of the backward pass has nothing to be reduced beside it, and collectives on the stream of compute
- * run beside nothing. On a part of the multiprocessors nobody knows how many of them collectives take. */
-void aorta_sharded_beside(struct aorta_strategy *strategy, int unit, struct aorta_beside *beside) {
-    const struct sharded *s = self(strategy);
-    const struct aorta_train_context *c = s->context;
-    struct aorta_stream *reduce = aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER);
-    struct aorta_stream *gather = aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
-    struct aorta_footprint reducing, gathering;
-    beside->count = 0;
-    if (!overlapping(s) || unit >= s->layers - 1 || reduce == compute(s)) return;
-    if (c->options->workload.occupancy_cap < 1) return;
-    if (!aorta_rooms_tell(c->rooms, s->reduce_comm, AORTA_REDUCE_SCATTER, &reducing)) return;
-    beside->kernels[beside->count++] = reducing;
-    bool gathers = gather != compute(s) && s->gather_count > s->layers && lookahead(s, AORTA_BACKWARD) > 0;
-    if (!gathers || !aorta_rooms_tell(c->rooms, s->gather_comm, AORTA_ALL_GATHER, &gathering)) return;
-    if (gather != reduce) /* else one after the other */
-        beside->kernels[beside->count++] = gathering;
-    else if (gathering.blocks > reducing.blocks)
-        beside->kernels[0] = gathering;
 }
 
 /* Where the sums of this micro-batch go. */

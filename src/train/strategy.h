@@ -59,8 +59,6 @@ struct aorta_strategy_table {
     aorta_status (*ready)(struct aorta_strategy *strategy);
     /* With root_first: the update of the root unit is queued on the optimizer's stream. */
     aorta_status (*root_updated)(struct aorta_strategy *strategy);
-    /* Collectives that run while the backward pass of a unit begins, as far as their kernels are known. NULL: none. */
-    void (*beside)(struct aorta_strategy *strategy, int unit, struct aorta_beside *beside);
     bool accumulates; /* gradients of later micro-batches are added where they are made, and reduced once */
 };
 

@@ -53,7 +53,7 @@ static aorta_status run_all(struct things *t) {
     if (status) return status;
     AORTA_TRY(aorta_graph_launch(t->graph, t->b));
     AORTA_TRY(aorta_graph_launch(t->graph, t->a));
-    AORTA_TRY(aorta_timestamp_room(t->a, &(struct aorta_footprint){64, 32, 0, 2, 2}, t->stamp));
+    AORTA_TRY(aorta_timestamp_room(t->a, &(struct aorta_footprint){64, 32, 0, 2}, t->stamp));
     AORTA_TRY(aorta_stream_synchronize(t->b));
     return aorta_stream_synchronize(t->a);
 }

@@ -116,7 +116,7 @@ static void test_what_no_stamp_can_take_is_not_known(void **state) {
     check_ok(aorta_stream_synchronize(stream));
     assert_true(stamp != 0);
     control()->strike("cuLaunchKernelEx", 1, 701, 0);
-    check_ok(aorta_timestamp_room(stream, &(struct aorta_footprint){640, 96, 1024, 4, 4}, &stamp));
+    check_ok(aorta_timestamp_room(stream, &(struct aorta_footprint){640, 96, 1024, 4}, &stamp));
     check_fails(aorta_stream_synchronize(stream), AORTA_DEVICE, "kernel aorta_stamp_room_96 (640 threads, 1024 bytes");
     aorta_stream_destroy(stream);
     aorta_device_close(device);

@@ -66,7 +66,6 @@ static bool read_node(const struct gpu_api *api, void *node, struct aorta_footpr
         .registers = (uint32_t)registers,
         .shared_bytes = kernel.shared_bytes + (uint32_t)shared,
         .cluster = blocks[0] > 1 || blocks[1] > 1 || blocks[2] > 1 ? blocks[0] * blocks[1] * blocks[2] : 1,
-        .blocks = kernel.grid[0] * kernel.grid[1] * kernel.grid[2],
     };
     return true;
 }
