@@ -171,8 +171,9 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
     return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
 }
 
-int aorta_sharded_gather_pieces(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
-                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+/* The pieces that gather shards of elements of `size` bytes; returns their number. */
+static int lay_out(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
+                   struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
     int count = aorta_layout_piece_count(layout);
     for (int i = 0; i < count; i++) {
         const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
@@ -182,11 +183,18 @@ int aorta_sharded_gather_pieces(const struct aorta_layout *layout, const void *s
     return count;
 }
 
+int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
+                                struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
+    const size_t size = aorta_dtype_size(s->context->dtype);
+    const char *shards = s->copy ? s->copy : (const void *)s->parameters;
+    return lay_out(&s->layouts[unit], shards + (size_t)s->bases[unit] * size, full, size, pieces);
+}
+
 static aorta_status gather_to_host(struct sharded *s, const struct aorta_layout *layout, const float *shard,
                                    float *device, float *host) {
     struct aorta_stream *stream = aorta_train_compute(s->context);
     struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
-    int count = aorta_sharded_gather_pieces(layout, shard, device, sizeof *shard, pieces);
+    int count = lay_out(layout, shard, device, sizeof *shard, pieces);
     AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, AORTA_F32));
     AORTA_TRY(aorta_copy(stream, host, device, (size_t)layout->full * sizeof *host));
     return aorta_stream_synchronize(stream);
@@ -216,11 +224,8 @@ static aorta_status ready(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     if (!s->root_ahead) return NULL;
     struct aorta_stream *stream = aorta_train_compute(s->context);
-    const size_t size = aorta_dtype_size(s->context->dtype);
-    const char *shards = s->copy ? s->copy : (void *)s->parameters;
     struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
-    int count = aorta_sharded_gather_pieces(&s->layouts[s->layers], shards + (size_t)s->bases[s->layers] * size,
-                                            s->root_slot, size, pieces);
+    int count = aorta_sharded_gather_pieces(s, s->layers, s->root_slot, pieces);
     AORTA_TRY(aorta_all_gather_pieces(s->gather_comm, stream, pieces, count, s->context->dtype));
     return aorta_stream_synchronize(stream);
 }

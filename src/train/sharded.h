@@ -58,8 +58,8 @@ struct sharded {
     struct aorta_arena arena;
 };
 
-/* The pieces that gather a unit's shards into `full` memory, of elements of `size` bytes; returns their number. */
-int aorta_sharded_gather_pieces(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
+/* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */
+int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
                                 struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]);
 
 aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t micro_batch);

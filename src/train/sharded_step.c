@@ -25,8 +25,6 @@ static bool overlapping(const struct sharded *s) {
 /* Queues the all-gather of a unit into `slot` and records `gathered`. */
 static aorta_status run_gather(struct sharded *s, const struct gather *gather, void *slot) {
     const struct aorta_train_context *c = s->context;
-    const size_t size = aorta_dtype_size(c->dtype);
-    const char *shards = s->copy ? s->copy : (void *)s->parameters;
     struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS];
     struct aorta_train_collective collective = {
         .kind = AORTA_ALL_GATHER,
@@ -36,8 +34,7 @@ static aorta_status run_gather(struct sharded *s, const struct gather *gather, v
         .tag = aorta_model_unit_name(c->model, gather->unit),
         .layer = gather->unit < s->layers ? gather->unit : -1,
         .pieces = pieces,
-        .piece_count = aorta_sharded_gather_pieces(&s->layouts[gather->unit],
-                                                   shards + (size_t)s->bases[gather->unit] * size, slot, size, pieces),
+        .piece_count = aorta_sharded_gather_pieces(s, gather->unit, slot, pieces),
         .dtype = c->dtype,
     };
     if (!overlapping(s))
