@@ -152,6 +152,11 @@ static struct cause main_cause(const struct aorta_clocks *clocks) {
     return main;
 }
 
+bool aorta_clocks_at_power_limit(const struct aorta_clocks *clocks) {
+    const struct cause cause = main_cause(clocks);
+    return aorta_clocks_low(clocks) && cause.limit == AORTA_CLOCK_POWER_CAP && cause.share > 0.5;
+}
+
 /* ---- in words ---- */
 
 void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out) {

@@ -42,6 +42,9 @@ double aorta_clocks_share(const struct aorta_clocks *clocks);
 /* The median is so far below the maximum that somebody who compares runs should know (97%). */
 bool aorta_clocks_low(const struct aorta_clocks *clocks);
 
+/* It is low, and most of the time for the power. */
+bool aorta_clocks_at_power_limit(const struct aorta_clocks *clocks);
+
 /* "1545 of 1980 MHz (78%)" */
 void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out);
 /* Why, without a full stop: "at the power limit (698 of 700 W) 96% of the time". False where nothing is known, and

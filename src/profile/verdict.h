@@ -90,6 +90,9 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_itera
 /* Sets the remark, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about,
                                                  const char *sentence);
+/* Other advice for a cause, where that is among the findings. */
+AORTA_MUST_USE aorta_status aorta_verdict_set_advice(struct aorta_verdict *verdict, enum aorta_cause cause,
+                                                     const char *advice);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */

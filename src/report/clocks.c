@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What kernels gain by room at the power limit, the clock takes: docs/measurements.md. */
+static const char at_power_limit[] =
+    "save energy first (fewer passes over memory, fewer bits): more room only lowers the clock";
 /* Clocks of ranks that differ by less are alike. */
 static const double alike = 0.03;
 
@@ -65,6 +68,8 @@ aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     remark(labelled, &text);
     aorta_status status = aorta_text_check(&text);
     if (!status) status = aorta_verdict_remark(&labelled->verdict, "clocks", text.data);
+    if (!status && aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
+        status = aorta_verdict_set_advice(&labelled->verdict, AORTA_CAUSE_CONTENTION, at_power_limit);
     aorta_text_free(&text);
     return status;
 }

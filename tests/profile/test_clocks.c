@@ -119,6 +119,7 @@ static void counters_count_for_more_than_moments(void **state) {
     assert_true(fabs(clocks.power_share - 0.3) < 1e-9 && fabs(clocks.thermal_share - 0.2) < 1e-9);
     assert_true(clocks.counted_ms == 3000);
     check_cause(&clocks, "1500 of 1980 MHz (76%)", "at the power limit (692 of 700 W) 30% of the time: ");
+    assert_false(aorta_clocks_at_power_limit(&clocks)); /* not most of it */
     for (size_t i = 0; i < 4; i++) plant.values[i].thermal_capped_ms = 900 * (double)i;
     clocks = made_of(&plant);
     check_cause(&clocks, "1500", "slowed down by the driver for heat 90% of the time: ");
@@ -146,6 +147,7 @@ static void counters_that_tell_nothing(void **state) {
     plant.samples[2].at_ns = 300000000; /* and one that was read with the second half behind */
     clocks = made_of(&plant);
     assert_true(clocks.power_share == 1);
+    assert_true(aorta_clocks_at_power_limit(&clocks));
 }
 
 /* A mean over the last second is not yet the power of a short run. */

@@ -41,6 +41,55 @@ static json_t *load_summary(const struct workspace *workspace) {
     return root;
 }
 
+#define GEMM(start, end)                                                                                               \
+    "{\"stream\": \"compute\", \"tag\": \"x\", \"start_ms\": " start ", \"end_ms\": " end                              \
+    ", \"metadata\": {\"function\": \"linear_forward\", \"kind\": \"compute\", \"flops\": 5e8}}"
+
+/* Each iteration has a GEMM alone and, longer, one beside a gather; a reading of the clock says what limits it. */
+static void write_contention(const struct workspace *workspace, const char *limit, int capped_ms) {
+    struct aorta_text lines = {0};
+    for (int i = 0; i < 14; i++)
+        aorta_text_printf(
+            &lines,
+            "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": %d, \"global_step\": %d, \"device\": "
+            "\"cuda\", \"profile\": {\"ranges\": [" GEMM("0", "1") ", " GEMM(
+                "1",
+                "2.5") ", "
+                       "{\"stream\": \"aux\", \"tag\": \"x\", \"start_ms\": 1, \"end_ms\": 2.5, \"metadata\": "
+                       "{\"function\": \"all_gather\", \"kind\": \"collective\", \"collective\": \"all_gather\"}}]}, "
+                       "\"clocks\": {\"sm_clock_mhz\": 1500, \"sm_clock_max_mhz\": 1980, \"power_w\": 695, "
+                       "\"power_limit_w\": 700, \"power_capped_ms\": %d, \"thermal_capped_ms\": 0, \"limited_by\": "
+                       "[\"%s\"], \"at_ns\": %d000000000}}\n",
+            i, i, capped_ms * i, limit, i + 1);
+    workspace_write(workspace, "rank_00_metrics.jsonl", lines.data);
+    aorta_text_free(&lines);
+}
+
+/* More room for collectives is no advice where the clock is at the power limit. */
+static void contention_at_the_power_limit(void **state) {
+    (void)state;
+    static const struct {
+        const char *limit;
+        int capped_ms;
+        const char *advice;
+    } rows[] = {{"power_cap", 950, "save energy first"}, {"applications_clocks", 0, "leave room for communication"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct workspace run = workspace_make();
+        write_contention(&run, rows[i].limit, rows[i].capped_ms);
+        struct aorta_report_input input = {run.path, "run"};
+        struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = run.path, .warmup = -1};
+        struct aorta_log log = silent();
+        struct aorta_text text = {0};
+        check_ok(aorta_report_make(&options, &log, &text, NULL));
+        aorta_text_free(&text);
+        char *summary = workspace_read(&run, "summary.json");
+        assert_non_null(strstr(summary, "\"contention\""));
+        if (!strstr(summary, rows[i].advice)) fail_msg("no \"%s\" in %s", rows[i].advice, summary);
+        free(summary);
+        workspace_remove(&run);
+    }
+}
+
 /* Two runs, the second 2 ms slower in compute: figures, verdict, comparison, files. */
 static void compares_two_runs(void **state) {
     (void)state;
@@ -200,6 +249,7 @@ static void welch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contention_at_the_power_limit),
         cmocka_unit_test(compares_two_runs),
         cmocka_unit_test(after_a_run),
         cmocka_unit_test(without_gnuplot),
