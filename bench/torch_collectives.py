@@ -47,8 +47,8 @@ def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     result = {}
-    for mebibytes in map(int, sys.argv[1:] or ["64", "512"]):
-        size = mebibytes << 20
+    for mebibytes in map(float, sys.argv[1:] or ["64", "512"]):
+        size = int(mebibytes * (1 << 20)) // (4 * ranks) * (4 * ranks)  # whole numbers on every rank
         for collective in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
             share = (ranks - 1) / ranks * (2 if collective == "all_reduce" else 1)
             took = seconds(call_of(collective, size // 4, ranks, rank))

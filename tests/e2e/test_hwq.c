@@ -48,6 +48,34 @@ static void test_ranks_really_communicate(void **state) {
            0, "busbw_alone");
 }
 
+static void check_bandwidth(const json_t *root, const char *kind, bool carried) {
+    char name[64];
+    snprintf(name, sizeof name, "%s_busbw_alone", kind);
+    const json_t *figure = json_object_get(json_object_get(root, "figures"), name);
+    const json_t *value = json_object_get(figure, "value");
+    if (!(carried ? json_number_value(value) > 0 : json_is_null(value))) fail_msg("%s: carried %d", name, carried);
+}
+
+/* fsdp_tp tells what each kind of its collectives carries; who shares nothing with others of a kind has no figure. */
+static void test_collectives_alone(void **state) {
+    (void)state;
+    char words[512], path[256];
+    for (int tensor = 1; tensor <= 2; tensor++) {
+        snprintf(path, sizeof path, "%s/fsdp_tp_%d.json", e2e_workspace(), tensor);
+        snprintf(words, sizeof words,
+                 "launch -n 2 -- " AORTA_PROGRAM " hwq run fsdp_tp --blocks 2 --width 16 --heads 2 --batch 4 "
+                 "--positions 8 --streams 4 --iterations 3 --device cpu --verify --tensor %d -o %s",
+                 tensor, path);
+        expect(words, 0, "verified    passed");
+        json_t *root = json_load_file(path, 0, NULL);
+        assert_non_null(root);
+        check_bandwidth(root, "gather", tensor == 1);
+        check_bandwidth(root, "reduction", tensor == 1);
+        check_bandwidth(root, "exchange", tensor == 2);
+        json_decref(root);
+    }
+}
+
 /* Every rank is in two of the three groups. */
 static void test_groups_may_overlap(void **state) {
     static const char *const kinds[] = {"all_reduce", "all_to_all"};
@@ -163,6 +191,7 @@ int main(void) {
         cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
         cmocka_unit_test(test_a_sweep_shows_scaling),
         cmocka_unit_test(test_ranks_really_communicate),
+        cmocka_unit_test(test_collectives_alone),
         cmocka_unit_test(test_groups_may_overlap),
         cmocka_unit_test(test_a_group_runs),
         cmocka_unit_test(test_a_group_goes_on_after_a_failure),

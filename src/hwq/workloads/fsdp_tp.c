@@ -200,6 +200,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     struct fsdp_state *state = *made;
     float *parts;
     AORTA_TRY(setup_groups(hwq, state));
+    AORTA_TRY(aorta_hwq_event(hwq, &state->alone));
     const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused),
                   unit = 64 * (state->shards > 1 ? state->shards : 1);
     state->padded = (count + unit - 1) / unit * unit;
@@ -240,17 +241,26 @@ static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int6
     return aorta_event_record(state->gathered[l], hwq->streams[s]);
 }
 
+static int64_t activations(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    return state->parts[p].sequences * o->positions * o->width;
+}
+
+static aorta_status add_up(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
+    const int e = stream_in(hwq, EXCHANGE, p);
+    const size_t count = (size_t)activations(hwq, state, p);
+    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_COLLECTIVE, "exchange"));
+    AORTA_TRY(aorta_all_reduce(state->groups[e], hwq->streams[e], from, to, count, AORTA_F32, AORTA_SUM));
+    return aorta_hwq_end(hwq, e);
+}
+
 /* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. The part has a single exchange
  * under way: what it queues before await_exchange runs beside. */
 static aorta_status start_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from,
                                    float *to) {
-    const struct fsdp_options *o = hwq->options;
     const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
-    const int64_t count = state->parts[p].sequences * o->positions * o->width;
     AORTA_TRY(aorta_hwq_after(hwq, e, state->parts[p].there, s));
-    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_COLLECTIVE, "exchange"));
-    AORTA_TRY(aorta_all_reduce(state->groups[e], hwq->streams[e], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
-    AORTA_TRY(aorta_hwq_end(hwq, e));
+    AORTA_TRY(add_up(hwq, state, p, from, to));
     return aorta_event_record(state->parts[p].back, hwq->streams[e]);
 }
 
@@ -406,6 +416,30 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     return NULL;
 }
 
+/* ---- collectives alone ---- */
+
+static int stream_of(const struct aorta_hwq *hwq, enum fsdp_collective kind) {
+    static const int quarters[FSDP_COLLECTIVES] = {GATHER, REDUCE, EXCHANGE};
+    return stream_in(hwq, quarters[kind], 0);
+}
+
+struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const struct fsdp_state *state,
+                                           enum fsdp_collective kind) {
+    const int64_t count = kind == FSDP_EXCHANGE ? activations(hwq, state, 0) : state->padded;
+    return (struct fsdp_message){count * (int64_t)sizeof(float), aorta_comm_size(state->groups[stream_of(hwq, kind)])};
+}
+
+aorta_status aorta_hwq_fsdp_communicate(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind) {
+    const int s = stream_of(hwq, kind);
+    const struct fsdp_kept *k = &state->kept[0][0];
+    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->alone));
+    if (kind == FSDP_GATHER) AORTA_TRY(gather(hwq, state, 0, -1));
+    if (kind == FSDP_REDUCTION)
+        AORTA_TRY(aorta_hwq_all_reduce(hwq, s, state->groups[s], state->gradients[0], state->padded));
+    if (kind == FSDP_EXCHANGE) AORTA_TRY(add_up(hwq, state, 0, k->mlp, k->mlp_all));
+    return aorta_event_record(state->alone, hwq->streams[s]);
+}
+
 static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
     (void)state;
     *amount = (double)(iterations * ((const struct fsdp_options *)hwq->options)->batch);
@@ -448,5 +482,6 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .iterate = iterate,
     .work = work,
     .verify = verify,
+    .report = aorta_hwq_fsdp_report,
     .teardown = teardown,
 };

@@ -41,6 +41,7 @@ struct fsdp_state {
     struct fsdp_part parts[FSDP_MOST_PARTS];
     struct fsdp_kept kept[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
+    struct aorta_event *alone;                        /* behind the last that aorta_hwq_fsdp_communicate queued */
     struct aorta_hwq_results results;
 };
 
@@ -48,6 +49,19 @@ enum fsdp_product { FSDP_SCORES, FSDP_CONTEXT, FSDP_DWEIGHTS, FSDP_DVALUES, FSDP
 struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences, enum fsdp_product which);
 struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences);
 
+/* The three kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
+enum fsdp_collective { FSDP_GATHER, FSDP_REDUCTION, FSDP_EXCHANGE, FSDP_COLLECTIVES };
+struct fsdp_message {
+    int64_t bytes; /* the larger buffer of one rank, as nccl-tests count */
+    int ranks;     /* that take part */
+};
+struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const struct fsdp_state *state,
+                                           enum fsdp_collective kind);
+/* Queues one, of the first block or part, behind the one queued so before. */
+AORTA_MUST_USE aorta_status aorta_hwq_fsdp_communicate(struct aorta_hwq *hwq, struct fsdp_state *state,
+                                                       enum fsdp_collective kind);
+
+AORTA_MUST_USE aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result);
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *state);
 
 #endif

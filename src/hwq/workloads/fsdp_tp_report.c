@@ -1,0 +1,68 @@
+/* fsdp_tp: what each kind of its collectives carries when nothing else runs. Bus bandwidth is that of nccl-tests. */
+#include "hwq/gaps.h"
+#include "hwq/pass.h"
+#include "hwq/workloads/fsdp_tp.h"
+
+#include "base/collective.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { ITERATIONS = 10, MOST_MS = 1000, TURNS = 8 }; /* TURNS: of a kind one after the other, in an iteration */
+
+static const struct {
+    const char *name;
+    enum aorta_collective collective;
+} kinds[FSDP_COLLECTIVES] = {[FSDP_GATHER] = {"gather", AORTA_ALL_GATHER},
+                             [FSDP_REDUCTION] = {"reduction", AORTA_ALL_REDUCE},
+                             [FSDP_EXCHANGE] = {"exchange", AORTA_ALL_REDUCE}};
+
+struct alone {
+    struct fsdp_state *state;
+    struct aorta_hwq_samples samples[FSDP_COLLECTIVES]; /* ns */
+};
+
+static aorta_status iterate(struct aorta_hwq *hwq, void *user) {
+    const struct alone *alone = user;
+    for (int kind = 0; kind < FSDP_COLLECTIVES; kind++)
+        for (int turn = 0; turn < TURNS; turn++)
+            AORTA_TRY(aorta_hwq_fsdp_communicate(hwq, alone->state, (enum fsdp_collective)kind));
+    return NULL;
+}
+
+/* Stamps come in the order of launches. The first of a kind waits for the rank that comes last: a median is not moved.
+ */
+static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
+    struct alone *alone = user;
+    for (size_t i = 0; i < spans->count && i < (size_t)FSDP_COLLECTIVES * TURNS; i++)
+        AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i / TURNS],
+                                        (double)(spans->items[i].end_ns - spans->items[i].start_ns)));
+    return NULL;
+}
+
+static aorta_status say(const struct aorta_hwq *hwq, struct alone *alone, enum fsdp_collective kind,
+                        struct aorta_hwq_result *result) {
+    const struct fsdp_message message = aorta_hwq_fsdp_message(hwq, alone->state, kind);
+    const double seconds = aorta_hwq_samples_median(&alone->samples[kind]) * 1e-9;
+    const bool carried = message.ranks > 1;
+    const double factor = aorta_collective_bus_factor(kinds[kind].collective, message.ranks);
+    const char *none = carried ? "no collective ran" : "one rank: no bus carries anything";
+    char name[64];
+    snprintf(name, sizeof name, "%s_size", kinds[kind].name);
+    AORTA_TRY(aorta_hwq_result_figure(result, name, "MiB", (double)message.bytes / (1 << 20), NULL));
+    snprintf(name, sizeof name, "%s_busbw_alone", kinds[kind].name);
+    return aorta_hwq_result_figure(result, name, "GB/s",
+                                   carried ? (double)message.bytes * factor / seconds * 1e-9 : NAN, none);
+}
+
+aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result) {
+    struct alone alone = {.state = state};
+    const struct aorta_hwq_plan plan = {
+        .iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS), .iterate = iterate, .state = &alone};
+    aorta_status status = aorta_hwq_pass_stamp(hwq, &plan, see, &alone);
+    result->figure_group = "one collective alone";
+    for (int kind = 0; kind < FSDP_COLLECTIVES && !status; kind++)
+        status = say(hwq, &alone, (enum fsdp_collective)kind, result);
+    for (int kind = 0; kind < FSDP_COLLECTIVES; kind++) aorta_hwq_samples_free(&alone.samples[kind]);
+    return status;
+}
