@@ -205,22 +205,21 @@ static bool signal_rank(const struct job *job, int rank) {
     return state.pid;
 }
 
-/* Who starts only now has missed what the others were sent. */
-static void signal_late_ranks(const struct job *job) {
-    if (!job->signal) return;
-    for (int rank = 0; rank < job->options->ranks; rank++)
-        if (!job->told[rank]) job->told[rank] = signal_rank(job, rank);
+/* Who starts only later has missed what the others were sent, and is told then. False: a rank has not started yet. */
+static bool signal_untold_ranks(struct job *job) {
+    bool all_told = true;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        job->told[rank] = job->told[rank] || signal_rank(job, rank);
+        all_told = all_told && job->told[rank];
+    }
+    return all_told;
 }
 
 static void signal_ranks(struct job *job, int signal) {
-    bool all_started = true;
     job->signal = signal;
-    for (int rank = 0; rank < job->options->ranks; rank++) {
-        job->told[rank] = signal_rank(job, rank);
-        all_started = all_started && job->told[rank];
-    }
+    memset(job->told, 0, (size_t)job->options->ranks * sizeof *job->told);
     /* Wrappers ignore this once they run; before that, and for mpirun, it ends the start itself. */
-    if (!all_started) signal_children(job, signal);
+    if (!signal_untold_ranks(job)) signal_children(job, signal);
 }
 
 static bool any_left(const struct job *job) {
@@ -321,7 +320,7 @@ static void watch(struct job *job) {
         int signal = sigtimedwait(&job->watched, NULL, &pause);
         if (signal > 0) on_signal(job, signal);
         reap(job);
-        signal_late_ranks(job);
+        if (job->signal) (void)signal_untold_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
             job->stopped = find_stopped(job);
             state_ns = aorta_clock_ns();

@@ -23,10 +23,18 @@ static aorta_status find_rank(int *rank, bool *under_mpirun) {
     return NULL;
 }
 
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING = sizeof ending / sizeof *ending };
+
 static void on_ending_signals(void (*action)(int)) {
-    signal(SIGINT, action);
-    signal(SIGTERM, action);
-    signal(SIGHUP, action);
+    for (int i = 0; i < ENDING; i++) signal(ending[i], action);
+}
+
+static void block_ending_signals(sigset_t *before) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < ENDING; i++) sigaddset(&set, ending[i]);
+    sigprocmask(SIG_BLOCK, &set, before);
 }
 
 static _Noreturn void become(char *const *command, const sigset_t *mask) {
@@ -42,12 +50,8 @@ static _Noreturn void become(char *const *command, const sigset_t *mask) {
 /* The wrapper outlives the command, to tell how it ended, and ignores what ends it. What comes before the command has
  * undone that for itself waits until it has: blocked, not lost. */
 static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
-    sigset_t ending, mask;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ending, &mask);
+    sigset_t mask;
+    block_ending_signals(&mask);
     pid_t pid = fork();
     int error = errno;
     if (pid == 0) become(command, &mask);

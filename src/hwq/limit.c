@@ -203,9 +203,7 @@ aorta_status aorta_hwq_say_clocks(struct aorta_hwq_result *result) {
     const struct aorta_clocks *clocks = &result->clocks;
     struct aorta_text text = {0};
     if (!aorta_clocks_low(clocks)) return NULL;
-    aorta_clocks_figures(clocks, &text);
-    aorta_text_puts(&text, ": ");
-    aorta_clocks_cause(clocks, &text);
+    aorta_clocks_sentence(clocks, &text);
     aorta_status status = aorta_text_check(&text);
     if (!status) status = aorta_hwq_result_say(result, "the device's clock was low, %s", text.data);
     aorta_text_free(&text);

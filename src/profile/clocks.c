@@ -195,6 +195,12 @@ void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *ou
         aorta_text_puts(out, "the driver does not tell why");
 }
 
+void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    aorta_clocks_figures(clocks, out);
+    aorta_text_puts(out, ": ");
+    aorta_clocks_cause(clocks, out);
+}
+
 /* ---- as JSON ---- */
 
 static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *json) {
@@ -220,11 +226,7 @@ static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *j
 
 static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {
     struct aorta_text text = {0};
-    if (aorta_clocks_low(clocks)) {
-        aorta_clocks_figures(clocks, &text);
-        aorta_text_puts(&text, ": ");
-        aorta_clocks_cause(clocks, &text);
-    }
+    if (aorta_clocks_low(clocks)) aorta_clocks_sentence(clocks, &text);
     aorta_json_key_string(json, "text", text.data); /* null: nothing to say */
     json->out->failed |= text.failed;
     aorta_text_free(&text);

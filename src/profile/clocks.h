@@ -53,6 +53,9 @@ bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out)
 /* That and what it means, in any case. */
 void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out);
 
+/* The figures and the cause: "1545 of 1980 MHz (78%): at the power limit ...". */
+void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out);
+
 /* Key and value of "clocks", an object: NULL where nothing was read, and "clocks_reason" says why. */
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json);
 
