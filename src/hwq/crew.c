@@ -1,9 +1,9 @@
 #include "hwq/crew.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,16 +65,6 @@ static void *help(void *user) {
     return NULL;
 }
 
-/* Signals are the business of the program's own threads. */
-static int start_helper(pthread_t *thread, struct aorta_hwq_crew *crew) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(thread, NULL, help, crew);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 aorta_status aorta_hwq_crew_create(int threads, struct aorta_hwq_crew **made) {
     *made = NULL;
     struct aorta_hwq_crew *crew = calloc(1, sizeof *crew + (size_t)threads * sizeof *crew->helpers);
@@ -85,7 +75,7 @@ aorta_status aorta_hwq_crew_create(int threads, struct aorta_hwq_crew **made) {
     pthread_cond_init(&crew->ended, NULL);
     int error = 0;
     for (; crew->helper_count < threads - 1; crew->helper_count++) {
-        error = start_helper(&crew->helpers[crew->helper_count], crew);
+        error = aorta_thread_start(&crew->helpers[crew->helper_count], help, crew);
         if (error) break;
     }
     if (!error) {

@@ -1,8 +1,8 @@
 #include "hwq/watch.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -60,16 +60,6 @@ static void *work(void *user) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static int start(struct aorta_hwq_watch *watch) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&watch->thread, NULL, work, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static void stop(struct aorta_hwq_watch *watch) {
     if (!watch->running) return;
     pthread_mutex_lock(&watch->lock);
@@ -99,7 +89,7 @@ aorta_status aorta_hwq_watch_begin(struct aorta_hwq_watch *watch) {
     watch->count = 0;
     watch->ending = false;
     take_reading(watch, false);
-    int error = start(watch);
+    int error = aorta_thread_start(&watch->thread, work, watch);
     watch->running = !error;
     if (!error) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "the thread that reads the device's clock cannot be started: %s", strerror(error));

@@ -2,10 +2,10 @@
  * thread that launches the next step must not spend. */
 #include "profile/kernel_lines.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "profile/kernels.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -161,16 +161,6 @@ static void *run(void *argument) {
 
 /* ---- the caller's side ---- */
 
-/* Signals are the other threads' business. */
-static int start_thread(struct aorta_kernel_lines *lines) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(&lines->thread, NULL, run, lines);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
                                      struct aorta_kernel_lines **lines) {
     *lines = NULL;
@@ -185,7 +175,7 @@ aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_m
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, &clock);
     pthread_condattr_destroy(&clock);
-    int error = start_thread(made);
+    int error = aorta_thread_start(&made->thread, run, made);
     if (error) {
         pthread_cond_destroy(&made->changed);
         pthread_mutex_destroy(&made->lock);

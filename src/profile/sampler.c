@@ -1,9 +1,9 @@
 #include "profile/sampler.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -65,16 +65,6 @@ static void *work(void *user) {
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static int start(struct aorta_sampler *sampler) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&sampler->thread, NULL, work, sampler);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64_t rarely, struct aorta_sampler **out) {
     *out = NULL;
     struct aorta_sampler *sampler = calloc(1, sizeof *sampler);
@@ -89,7 +79,7 @@ aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64
     if (at_once) take_first_readings(sampler);
     bool needed = !sampler->silent; /* from its start the thread may change that */
     sampler->wanted = !at_once;
-    int error = needed ? start(sampler) : 0;
+    int error = needed ? aorta_thread_start(&sampler->thread, work, sampler) : 0;
     sampler->running = needed && !error;
     if (error) {
         aorta_sampler_close(sampler);

@@ -1,10 +1,10 @@
 #include "profile/step_traces.h"
 
 #include "base/files.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,16 +205,6 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* Signals are the other threads' business. */
-static int start_thread(struct aorta_step_traces *traces) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = pthread_create(&traces->thread, NULL, run, traces);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 /* ---- the caller's side ---- */
 
 static aorta_status make_folder_of(const char *path) {
@@ -262,7 +252,7 @@ aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *set
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     aorta_status status = prepare(made, settings);
-    int error = status ? 0 : start_thread(made);
+    int error = status ? 0 : aorta_thread_start(&made->thread, run, made);
     if (error) status = AORTA_ERROR(AORTA_MEMORY, "no thread for trace files: %s", strerror(error));
     if (status) {
         free_all(made);

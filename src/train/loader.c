@@ -1,9 +1,9 @@
 /* A ring of pinned buffers: worker threads fill them in any order, the training thread takes them in step order. */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "train/data.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,16 +63,12 @@ static void *work(void *user) {
 }
 
 static aorta_status start_threads(struct aorta_loader *loader, int64_t count) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the training thread's business */
     for (; loader->thread_count < count; loader->thread_count++) {
-        if (pthread_create(&loader->threads[loader->thread_count], NULL, work, loader)) break;
+        if (aorta_thread_start(&loader->threads[loader->thread_count], work, loader)) break;
         char name[16];
         snprintf(name, sizeof name, "loader %d", (int)loader->thread_count % 1000);
         pthread_setname_np(loader->threads[loader->thread_count], name);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (loader->thread_count == count) return NULL;
     return AORTA_ERROR(AORTA_MEMORY,
                        "data loader thread %lld of %lld could not be started; lower dataloader.num_workers",

@@ -1,10 +1,11 @@
 /* Worker threads. */
 #include "device/cpu/cpu.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,13 +18,8 @@ static const int niceness[] = {
     [AORTA_PRIORITY_HIGH] = 0,
 };
 
-/* A new thread inherits the signal mask, so it is blocked around the start: signals reach the program's own threads. */
 aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(thread, NULL, function, user);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = aorta_thread_start(thread, function, user);
     if (!error) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "stream %s: its thread could not be started: %s", what, strerror(error));
 }
