@@ -21,9 +21,11 @@ struct aorta_hwq_agreed {
     size_t count;
     double stamped_us, corrected_us, recorded_us; /* medians; NaN without pairs */
     double off_p50_us, off_p90_us;                /* of each pair: |corrected − recorded| */
-    double stamped_off, corrected_off;            /* median over the recorded one, minus 1 */
-    bool stamped_within, corrected_within;        /* 10%, or one tick of the timer where that is more */
-    const char *reason;                           /* static: why it is not judged; NULL: it is */
+    double stamped_off, corrected_off;            /* median difference of a pair over the median recorded gap */
+    int worst_stream; /* whose pairs differ most, corrected, of those with 30 or more; -1: there is none */
+    double worst_off;
+    bool stamped_within, corrected_within; /* 10%, or one tick of the timer where that is more; also the worst stream */
+    const char *reason;                    /* static: why it is not judged; NULL: it is */
 };
 
 /* By how much stamps of one kind of operation lie behind the recording's start and end, ns. Only differences mean

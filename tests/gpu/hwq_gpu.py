@@ -189,7 +189,7 @@ def rate(visit):
 # ---- gaps stamped and recorded ----
 
 def agreement(visit):
-    visit.say(f"{'workload':<19}{'gap':<6}{'stamped':>9}{'corrected':>10}{'recorded':>9}{'off':>8}{'pairs':>7}"
+    visit.say(f"{'workload':<19}{'gap':<6}{'stamped':>9}{'corrected':>10}{'recorded':>9}{'off':>8}{'worst':>8}{'pairs':>7}"
               f"{'p50 off':>8}{'p90 off':>8}  all: stamped recorded (us)")
     for workload in AGREEMENT:
         name = f"agreement_{workload}"
@@ -208,6 +208,7 @@ def agreement(visit):
             every, one = both[kind], (same or {}).get(kind, {})
             visit.say(f"{workload:<19}{kind[:5]:<6}{number(one.get('stamped_us')):>9}{number(one.get('corrected_us')):>10}"
                       f"{number(one.get('recorded_us')):>9}{percent(one.get('corrected_difference')):>8}"
+                      f"{percent(one.get('worst_stream_difference')):>8}"
                       f"{one.get('pairs', 0):7}{number(one.get('pair_difference_p50_us')):>8}"
                       f"{number(one.get('pair_difference_p90_us')):>8}  {number(every['stamped_us'])} "
                       f"{number(every['recorded_us'])}")

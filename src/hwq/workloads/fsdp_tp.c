@@ -429,14 +429,31 @@ struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const st
     return (struct fsdp_message){count * (int64_t)sizeof(float), aorta_comm_size(state->groups[stream_of(hwq, kind)])};
 }
 
-aorta_status aorta_hwq_fsdp_communicate(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind) {
+static aorta_status communicate(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind) {
     const int s = stream_of(hwq, kind);
     const struct fsdp_kept *k = &state->kept[0][0];
+    if (kind == FSDP_GATHER) return gather(hwq, state, 0, -1);
+    if (kind == FSDP_EXCHANGE) return add_up(hwq, state, 0, k->mlp, k->mlp_all);
+    return aorta_hwq_all_reduce(hwq, s, state->groups[s], state->gradients[0], state->padded);
+}
+
+static aorta_status communicate_unstamped(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind,
+                                          int count) {
+    struct aorta_hwq_stamps *const stamps = hwq->stamps;
+    aorta_status status = NULL;
+    hwq->stamps = NULL;
+    for (int i = 0; i < count && !status; i++) status = communicate(hwq, state, kind);
+    hwq->stamps = stamps;
+    return status;
+}
+
+aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind, int count) {
+    const int s = stream_of(hwq, kind);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->alone));
-    if (kind == FSDP_GATHER) AORTA_TRY(gather(hwq, state, 0, -1));
-    if (kind == FSDP_REDUCTION)
-        AORTA_TRY(aorta_hwq_all_reduce(hwq, s, state->groups[s], state->gradients[0], state->padded));
-    if (kind == FSDP_EXCHANGE) AORTA_TRY(add_up(hwq, state, 0, k->mlp, k->mlp_all));
+    AORTA_TRY(communicate_unstamped(hwq, state, kind, 1)); /* it ends when the last rank has come */
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_COLLECTIVE, "row"));
+    AORTA_TRY(communicate_unstamped(hwq, state, kind, count));
+    AORTA_TRY(aorta_hwq_end(hwq, s));
     return aorta_event_record(state->alone, hwq->streams[s]);
 }
 

@@ -41,7 +41,7 @@ struct fsdp_state {
     struct fsdp_part parts[FSDP_MOST_PARTS];
     struct fsdp_kept kept[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
-    struct aorta_event *alone;                        /* behind the last that aorta_hwq_fsdp_communicate queued */
+    struct aorta_event *alone;                        /* behind the last that aorta_hwq_fsdp_row queued */
     struct aorta_hwq_results results;
 };
 
@@ -57,9 +57,10 @@ struct fsdp_message {
 };
 struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const struct fsdp_state *state,
                                            enum fsdp_collective kind);
-/* Queues one, of the first block or part, behind the one queued so before. */
-AORTA_MUST_USE aorta_status aorta_hwq_fsdp_communicate(struct aorta_hwq *hwq, struct fsdp_state *state,
-                                                       enum fsdp_collective kind);
+/* Queues one, at which the ranks meet, and `count` behind it in a row with one stamp around them, all of the first
+ * block or part, behind the row queued before. */
+AORTA_MUST_USE aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state,
+                                               enum fsdp_collective kind, int count);
 
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result);
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *state);

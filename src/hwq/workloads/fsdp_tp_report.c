@@ -1,4 +1,5 @@
-/* fsdp_tp: what each kind of its collectives carries when nothing else runs. Bus bandwidth is that of nccl-tests. */
+/* fsdp_tp: what each kind of its collectives carries when nothing else runs. Bus bandwidth is that of nccl-tests, which
+ * divides the time of calls in a row by their number: a stamp around each would add the start of a kernel to it. */
 #include "hwq/gaps.h"
 #include "hwq/pass.h"
 #include "hwq/workloads/fsdp_tp.h"
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ITERATIONS = 10, MOST_MS = 1000, TURNS = 8 }; /* TURNS: of a kind one after the other, in an iteration */
+enum { ITERATIONS = 10, MOST_MS = 1000, ROW = 20 }; /* ROW: calls in a row, as many as nccl-tests make */
 
 static const struct {
     const char *name;
@@ -19,24 +20,22 @@ static const struct {
 
 struct alone {
     struct fsdp_state *state;
-    struct aorta_hwq_samples samples[FSDP_COLLECTIVES]; /* ns */
+    struct aorta_hwq_samples samples[FSDP_COLLECTIVES]; /* ns a call */
 };
 
 static aorta_status iterate(struct aorta_hwq *hwq, void *user) {
     const struct alone *alone = user;
     for (int kind = 0; kind < FSDP_COLLECTIVES; kind++)
-        for (int turn = 0; turn < TURNS; turn++)
-            AORTA_TRY(aorta_hwq_fsdp_communicate(hwq, alone->state, (enum fsdp_collective)kind));
+        AORTA_TRY(aorta_hwq_fsdp_row(hwq, alone->state, (enum fsdp_collective)kind, ROW));
     return NULL;
 }
 
-/* Stamps come in the order of launches. The first of a kind waits for the rank that comes last: a median is not moved.
- */
+/* A span is a row, in the order of launches. */
 static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct alone *alone = user;
-    for (size_t i = 0; i < spans->count && i < (size_t)FSDP_COLLECTIVES * TURNS; i++)
-        AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i / TURNS],
-                                        (double)(spans->items[i].end_ns - spans->items[i].start_ns)));
+    for (size_t i = 0; i < spans->count && i < (size_t)FSDP_COLLECTIVES; i++)
+        AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i],
+                                        (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW));
     return NULL;
 }
 
