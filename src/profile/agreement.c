@@ -162,6 +162,8 @@ void aorta_agreement_text(const struct aorta_agreement *agreement, struct aorta_
     }
     aorta_text_printf(out, "; gaps inside ranges: %.2f ms host, %.2f ms launch latency",
                       mean_ms(agreement, agreement->host_gap_ns), mean_ms(agreement, agreement->latency_gap_ns));
+    aorta_text_printf(out, "; %.2f ms between the kernels of compute's ranges",
+                      mean_ms(agreement, agreement->gap_ns[AORTA_AGREE_COMPUTE]));
     if (agreement->dropped)
         aorta_text_printf(out, "; %lld kernel records were lost: the kernels' figures are too low",
                           (long long)agreement->dropped);

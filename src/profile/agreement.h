@@ -24,7 +24,7 @@ struct aorta_agreement {
     /* Time in which a range was open and nothing ran: before the host had launched all of that range, and after. */
     int64_t host_gap_ns, latency_gap_ns;
     int64_t kernels, attributed, dropped; /* ranges of the kernel view; those whose range is certain; records lost */
-    /* Ranges of collectives; those of them that began when there was room, and of these those with their kernel. */
+    /* Ranges of collectives; those of them that began when there was room, and those that are their kernel's own. */
     int64_t collectives, room, witnessed;
 };
 

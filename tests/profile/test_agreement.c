@@ -55,6 +55,7 @@ static void known_gaps(void **state) {
     struct aorta_text text = {0};
     aorta_agreement_text(&agreement, &text);
     assert_non_null(strstr(text.data, "(ranges +100.0%)"));
+    assert_non_null(strstr(text.data, " ms between the kernels of compute's ranges"));
     assert_non_null(strstr(text.data, "2 kernel records were lost"));
     assert_null(strchr(text.data, '\n'));
     aorta_text_free(&text);
