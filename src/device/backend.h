@@ -76,9 +76,7 @@ struct aorta_backend {
     aorta_status (*copy)(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
-    /* These two may be NULL, both: nothing is written aside. The first is called in captures only. */
-    aorta_status (*timestamp_aside)(struct aorta_stream *stream, int64_t *slot);
-    int64_t (*timer_time)(struct aorta_device *device, int64_t timer);
+    aorta_status (*timestamp_aside)(struct aorta_stream *stream, int64_t *slot); /* NULL: as timestamp */
     /* These three may be NULL, all of them: footprints are not known then. */
     bool (*tells_footprints)(const struct aorta_device *device);
     aorta_status (*timestamp_room)(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot);

@@ -158,16 +158,11 @@ aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
-aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot, bool *by_timer) {
+aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
     const struct aorta_backend *backend = stream->device->backend;
-    *by_timer = backend->timestamp_aside && aorta_stream_capturing(stream);
-    if (!*by_timer) return aorta_timestamp(stream, slot);
+    if (!backend->timestamp_aside) return aorta_timestamp(stream, slot);
     aorta_watch_begin(stream->device);
     return aorta_watch_end(stream->device, backend->timestamp_aside(stream, slot));
-}
-
-int64_t aorta_timer_time(struct aorta_device *device, int64_t timer) {
-    return device->backend->timer_time ? device->backend->timer_time(device, timer) : timer;
 }
 
 aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {

@@ -148,12 +148,10 @@ AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *
 /* Queues the writing of the device clock (ns) to *slot, which lies in pinned memory of this device. Works in graphs:
  * every replay writes it anew. */
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
-/* The same; in a capture (*by_timer) it is what the device's timer says (aorta_timer_time), and what is queued on the
- * stream next does not wait for the writing, nor do events recorded behind it: only the end of the graph does. The time
- * may be that of a later moment, by as long as a kernel of one thread takes to find room. */
-AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot, bool *by_timer);
-/* Device time of what the device's timer said; soon, for the two drift apart. */
-int64_t aorta_timer_time(struct aorta_device *device, int64_t timer);
+/* The same; in a capture, what is queued on the stream next does not wait for the writing, nor do events recorded
+ * behind it: only the end of the graph does. The time may be that of a later moment, by as long as a kernel of one
+ * thread takes to find room. */
+AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
 
 /* What a kernel needs before its first blocks can start. */
 struct aorta_footprint {
@@ -170,9 +168,9 @@ AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, co
 /* Whether the kernels that others queue in a capture can be witnessed: by aorta_witness, which is an error elsewhere.
  * NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */
 bool aorta_device_witnesses(const struct aorta_device *device);
-/* In a capture: when the kernel queued last on `stream` (a library's, which tells nothing itself) has begun, in all its
- * blocks, and has ended, by the device's timer. Nothing waits for the writing but the end of the graph. AORTA_DEVICE
- * when what was queued last is no kernel. */
+/* In a capture: the times at which the kernel queued last on `stream` (a library's, which tells none itself) has begun,
+ * in all its blocks, and has ended. Nothing waits for the writing but the end of the graph. AORTA_DEVICE when what was
+ * queued last is no kernel. */
 AORTA_MUST_USE aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end);
 
 /* ---- events ---- */

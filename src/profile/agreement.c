@@ -122,7 +122,7 @@ aorta_status aorta_agreement_add(struct aorta_agreement *agreement, const struct
         if (ranges->ranges[i].info.kind != AORTA_RANGE_COLLECTIVE) continue;
         agreement->collectives++;
         agreement->room += ranges->ranges[i].room;
-        agreement->witnessed += ranges->ranges[i].witnessed;
+        agreement->witnessed += ranges->ranges[i].room && ranges->ranges[i].witnessed;
     }
     agreement->iterations++;
     agreement->kernels += (int64_t)kernels->range_count;
@@ -139,7 +139,7 @@ double aorta_agreement_difference(const struct aorta_agreement *agreement, enum 
 
 const char *aorta_agreement_range_start(const struct aorta_agreement *agreement) {
     if (!agreement->collectives) return NULL;
-    if (!agreement->room && !agreement->witnessed) return "stream";
+    if (!agreement->room) return "stream";
     if (agreement->witnessed == agreement->collectives) return "kernel";
     return agreement->room == agreement->collectives ? "room" : "mixed";
 }

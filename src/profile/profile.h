@@ -49,7 +49,7 @@ struct aorta_range {
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
     bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
-    bool witnessed;     /* its kernel itself was seen to begin and to end; then there is no `room` */
+    bool witnessed;     /* with `room`: its kernel itself was seen to begin and to end */
     int64_t reached_ns; /* with `room` only */
     bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */

@@ -10,8 +10,7 @@
 
 enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
 
-/* Of a range: its stream came to it (not of those that are witnessed), it ended, there was room for it or it was seen
- * to begin (only where that is asked for). */
+/* Of a range: its stream came to it, it ended, there was room for it or it began (only where that is asked for). */
 enum { STAMP_START, STAMP_END, STAMP_ROOM, STAMPS };
 
 struct slot {
@@ -20,7 +19,6 @@ struct slot {
     size_t range_count;
     size_t captured_count; /* ranges of a graph; those behind them belong to one replay only */
     int64_t *range_stamps; /* pinned: STAMPS of each range */
-    unsigned *by_timer;    /* bits of its stamps: those that hold the device's timer until they are collected */
     int *behind;           /* the range that had ended last on its stream when it began; -1: none */
     int last_ended[STREAM_LIMIT];
     struct aorta_marker markers[MARKERS_PER_SLOT];
@@ -49,10 +47,8 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     size_t ranges = recorder->ranges_per_slot;
     slot->ranges = calloc(ranges, sizeof *slot->ranges);
     slot->behind = calloc(ranges, sizeof *slot->behind);
-    slot->by_timer = calloc(ranges, sizeof *slot->by_timer);
     forget_ends(slot);
-    if (!slot->ranges || !slot->behind || !slot->by_timer)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
+    if (!slot->ranges || !slot->behind) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, (STAMPS * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
                                  "profile timestamps", &stamps));
@@ -91,7 +87,6 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
     for (int i = 0; i < recorder->slot_count; i++) {
         free(recorder->slots[i].ranges);
         free(recorder->slots[i].behind);
-        free(recorder->slots[i].by_timer);
         aorta_pinned_free(recorder->device, recorder->slots[i].range_stamps);
     }
     free(recorder->slots);
@@ -174,13 +169,8 @@ static int64_t next_sequence(const struct slot *slot, const struct aorta_range_i
     return 0;
 }
 
-static aorta_status stamp(const struct aorta_recorder *recorder, struct slot *slot, struct aorta_stream *stream,
-                          size_t range, int which) {
-    bool by_timer;
-    if (recorder->stamps_inline) return aorta_timestamp(stream, stamp_of(slot, range, which));
-    AORTA_TRY(aorta_timestamp_aside(stream, stamp_of(slot, range, which), &by_timer));
-    if (by_timer) slot->by_timer[range] |= 1u << which;
-    return NULL;
+static aorta_status stamp(const struct aorta_recorder *recorder, struct aorta_stream *stream, int64_t *slot) {
+    return recorder->stamps_inline ? aorta_timestamp(stream, slot) : aorta_timestamp_aside(stream, slot);
 }
 
 /* The stamp goes first to where the operation's stream is now: the other stream then has it while this one is still
@@ -212,29 +202,27 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
         .enqueue_ns = aorta_device_now_ns(recorder->device),
         .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
-        .room = room && room->footprint.threads && !room->witness,
+        .room = room && (room->footprint.threads || room->witness),
         .witnessed = room && room->witness,
     };
     clear_stamps(slot, at);
     slot->behind[at] = slot->last_ended[slot->ranges[at].stream];
-    slot->by_timer[at] = 0;
     slot->range_count++;
     *range = (int)at;
-    if (slot->ranges[at].witnessed) return NULL; /* by its end */
-    if (!room || !slot->ranges[at].room) return stamp(recorder, slot, stream, at, STAMP_START);
+    if (slot->ranges[at].witnessed) return aorta_timestamp_aside(stream, stamp_of(slot, at, STAMP_START));
+    if (!room || !slot->ranges[at].room) return stamp(recorder, stream, stamp_of(slot, at, STAMP_START));
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
-    AORTA_TRY(stamp(recorder, slot, stream, at, STAMP_START));
+    AORTA_TRY(stamp(recorder, stream, stamp_of(slot, at, STAMP_START)));
     return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;
 }
 
 aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
     if (range < 0) return NULL; /* begun while switched off */
     struct slot *slot = current_slot(recorder);
-    const size_t at = (size_t)range;
-    slot->last_ended[slot->ranges[at].stream] = range;
-    if (!slot->ranges[at].witnessed) return stamp(recorder, slot, stream, at, STAMP_END);
-    slot->by_timer[at] |= 1u << STAMP_ROOM | 1u << STAMP_END;
-    return aorta_witness(stream, stamp_of(slot, at, STAMP_ROOM), stamp_of(slot, at, STAMP_END));
+    int64_t *end = stamp_of(slot, (size_t)range, STAMP_END);
+    slot->last_ended[slot->ranges[range].stream] = range;
+    if (slot->ranges[range].witnessed) return aorta_witness(stream, stamp_of(slot, (size_t)range, STAMP_ROOM), end);
+    return stamp(recorder, stream, end);
 }
 
 aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,
@@ -270,6 +258,12 @@ static void read_room(const struct slot *slot, size_t at, struct aorta_range *ra
     if (room_ns > range->start_ns) range->start_ns = room_ns;
 }
 
+/* The stamp of where the stream came to it is written aside, perhaps later than the witness's. */
+static void read_witness(const struct slot *slot, size_t at, struct aorta_range *range) {
+    int64_t reached_ns = *stamp_of(slot, at, STAMP_START);
+    range->reached_ns = reached_ns != UNWRITTEN && reached_ns < range->start_ns ? reached_ns : range->start_ns;
+}
+
 /* A stamp written aside may come later than what followed on the stream: by then the range had ended. */
 static void end_before_next(const struct slot *slot, struct aorta_profile *profile) {
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -293,7 +287,10 @@ static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *p
     end_before_next(slot, profile);
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
-        if (range->room) read_room(slot, i, range);
+        if (range->witnessed)
+            read_witness(slot, i, range);
+        else if (range->room)
+            read_room(slot, i, range);
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
     }
@@ -312,17 +309,8 @@ static void *copy_of(const void *items, size_t count, size_t size) {
     return copy;
 }
 
-static void take_timer(struct aorta_device *device, const struct slot *slot) {
-    for (size_t i = 0; i < slot->range_count; i++)
-        for (int which = 0; which < STAMPS; which++) {
-            int64_t *time = stamp_of(slot, i, which);
-            if (slot->by_timer[i] >> which & 1 && *time != UNWRITTEN) *time = aorta_timer_time(device, *time);
-        }
-}
-
 aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_index, struct aorta_profile *profile) {
     const struct slot *slot = &recorder->slots[slot_index % recorder->slot_count];
-    take_timer(recorder->device, slot);
     *profile = (struct aorta_profile){
         .index = slot->index,
         .ranges = copy_of(slot->ranges, slot->range_count, sizeof *slot->ranges),

@@ -191,7 +191,6 @@ static aorta_status read_range(const json_t *object, const char *path, int64_t o
         AORTA_TRY(get_time(metadata, "enqueue_ms", path, origin_ns, &range->enqueue_ns));
     range->room = json_object_get(metadata, "reached_ms") != NULL;
     if (range->room) AORTA_TRY(get_time(metadata, "reached_ms", path, origin_ns, &range->reached_ns));
-    range->witnessed = json_is_true(json_object_get(metadata, "witnessed"));
     AORTA_TRY(read_kind(metadata, path, &range->info));
     return read_numbers(metadata, path, step, range);
 }

@@ -29,8 +29,7 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
 static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_timestamp(t->a, t->stamp));
     AORTA_TRY(queue_add(t->a, t->sum, 1));
-    bool by_timer;
-    AORTA_TRY(aorta_timestamp_aside(t->a, t->stamp, &by_timer));
+    AORTA_TRY(aorta_timestamp_aside(t->a, t->stamp));
     AORTA_TRY(aorta_fill_bytes(t->a, t->stamp + 1, 0, 1));
     AORTA_TRY(aorta_event_record(t->event, t->a));
     AORTA_TRY(aorta_stream_wait(t->b, t->event));

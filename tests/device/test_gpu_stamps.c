@@ -52,13 +52,6 @@ static void test_timestamps_in_a_row_share_a_kernel(void **state) {
  * asked for, a wait for another stream. */
 typedef aorta_status stamp_function(struct aorta_stream *stream, int64_t *slot);
 
-static aorta_status stamp_aside(struct aorta_stream *stream, int64_t *slot) {
-    bool by_timer;
-    AORTA_TRY(aorta_timestamp_aside(stream, slot, &by_timer));
-    assert_true(by_timer);
-    return NULL;
-}
-
 static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps,
                           stamp_function *begin, stamp_function *end) {
     struct aorta_event *event, *joined;
@@ -83,12 +76,7 @@ static int count_launches(struct aorta_stream *stream, struct aorta_stream *othe
     int launches = control()->calls();
     check_ok(aorta_graph_launch(graph, stream));
     check_ok(aorta_stream_synchronize(stream));
-    const int64_t now_ns = aorta_device_now_ns(aorta_stream_device(stream));
-    for (int i = 0; i < 6; i++) {
-        assert_true(stamps[i] != 0);
-        if ((i % 2 ? end : begin) == stamp_aside) stamps[i] = aorta_timer_time(aorta_stream_device(stream), stamps[i]);
-        assert_true(stamps[i] <= now_ns && stamps[i] > now_ns - 10000000000);
-    }
+    for (int i = 0; i < 6; i++) assert_true(stamps[i] != 0);
     for (int round = 0; round < 3; round++) assert_true(stamps[2 * round] <= stamps[2 * round + 1]);
     aorta_graph_destroy(graph);
     aorta_event_destroy(event);
@@ -107,18 +95,15 @@ static void test_timestamps_aside(void **state) {
     int64_t *stamps = memory;
     stamps[6] = stamps[7] = 0;
     assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp), 4 + 6);
-    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, stamp_aside), 4 + 6);
-    assert_int_equal(count_launches(stream, other, stamps, stamp_aside, stamp_aside), 4 + 5);
+    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp_aside), 4 + 6);
+    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp_aside, aorta_timestamp_aside), 4 + 5);
     assert_int_equal(stamps[1], stamps[2]); /* one kernel wrote both */
     assert_int_equal(stamps[7], 9);
     /* Outside captures it is a plain stamp. */
     stamps[0] = 0;
-    bool by_timer = true;
-    const int64_t before_ns = aorta_device_now_ns(device);
-    check_ok(aorta_timestamp_aside(stream, &stamps[0], &by_timer));
+    check_ok(aorta_timestamp_aside(stream, &stamps[0]));
     check_ok(aorta_stream_synchronize(stream));
-    assert_false(by_timer);
-    assert_true(stamps[0] > before_ns - 10000000);
+    assert_true(stamps[0] != 0);
     /* A stream that was joined before its stamp is written: the stamp is joined all the same. */
     struct aorta_event *event;
     struct aorta_graph *graph;
@@ -127,7 +112,7 @@ static void test_timestamps_aside(void **state) {
     check_ok(aorta_event_record(event, stream));
     check_ok(aorta_stream_wait(other, event));
     check_ok(queue_add(other, &stamps[6], 1));
-    check_ok(stamp_aside(other, &stamps[0]));
+    check_ok(aorta_timestamp_aside(other, &stamps[0]));
     check_ok(aorta_event_record(event, other));
     check_ok(aorta_stream_wait(stream, event));
     check_ok(aorta_capture_end(stream, &graph));

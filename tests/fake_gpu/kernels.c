@@ -49,15 +49,6 @@ static aorta_status run_stamp(const void *args) {
     return NULL;
 }
 
-static aorta_status run_stamp_aside(const void *args) {
-    const struct gpu_stamp_args *a = args;
-    const int64_t timer = fake_timer();
-    for (int i = 0; i < GPU_STAMPS; i++) {
-        if (a->slots[i]) *a->slots[i] = timer;
-    }
-    return NULL;
-}
-
 /* What it is a witness of is known when it is launched; of kernels of the program's own only the end is. */
 struct witness_args {
     struct gpu_stamp_args stamps;
@@ -67,8 +58,8 @@ struct witness_args {
 static aorta_status run_witness(const void *args) {
     const struct witness_args *a = args;
     const int64_t now = fake_timer(), begin = a->call ? a->call->begin : now, end = a->call ? a->call->end : now;
-    if (a->stamps.slots[0]) *a->stamps.slots[0] = begin;
-    if (a->stamps.slots[1]) *a->stamps.slots[1] = end;
+    if (a->stamps.slots[0]) *a->stamps.slots[0] = device_time(a->stamps.clock, begin);
+    if (a->stamps.slots[1]) *a->stamps.slots[1] = device_time(a->stamps.clock, end);
     return NULL;
 }
 
@@ -144,7 +135,6 @@ static const struct {
     struct fake_kernel kernel;
 } own_kernels[] = {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
-    {"aorta_stamp_aside", {run_stamp_aside, sizeof(struct gpu_stamp_args)}},
     {"aorta_witness", {run_witness, sizeof(struct gpu_stamp_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},

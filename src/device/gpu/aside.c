@@ -21,7 +21,7 @@ aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **
 aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
     struct gpu_aside *aside;
     AORTA_TRY(aorta_gpu_aside_fork(stream, &aside));
-    return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp_aside, args);
+    return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
 }
 
 aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin) {

@@ -191,8 +191,7 @@ struct gpu_mailbox {
     int64_t tick;                /* smallest step of the timer that was seen, in ticks */
     int64_t timers[GPU_PINGS + 1];
 };
-extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_stamp_aside, aorta_gpu_witness, aorta_gpu_clock_set,
-    aorta_gpu_clock_ping;
+extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_witness, aorta_gpu_clock_set, aorta_gpu_clock_ping;
 enum { GPU_CLOCK_PAGE_BYTES = 256 };
 
 struct gpu_room_args {
