@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """What recording costs: the step time of `aorta train` with its ranges recorded against `--no-record`.
 
-    recording_cost.py [--rounds 8] [--config bench/small.yaml] [--tracing] [--steps 60] [--override KEY=VALUE ...]
+    recording_cost.py [--rounds 8] [--config bench/small.yaml] [--ranks 1] [--tracing] [--steps 60]
+                      [--override KEY=VALUE ...]
 
---tracing compares with `--kernel-timing` instead. On a GPU: --override device.kind=cuda compile.enabled=true.
+--tracing compares with `--kernel-timing` instead. On GPUs: --config config/default.yaml --ranks 2 --steps 150 --override
+device.kind=cuda compile.enabled=true training.mixed_precision=bf16.
 Runs alternate and change places every round, so that a drift of the machine meets both alike.
 """
 import argparse
@@ -21,6 +23,7 @@ def main():
     parser.add_argument("--config", default=os.path.join(ROOT, "bench", "small.yaml"))
     parser.add_argument("--aorta", default=AORTA)
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--tracing", action="store_true", help="the kernel tracer's cost, beside ranges in both")
     parser.add_argument("--override", nargs="+", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
@@ -32,7 +35,7 @@ def main():
         medians = {}
         for which in ("on", "off") if number % 2 == 0 else ("off", "on"):
             steps = aorta_steps(arguments.config, arguments.steps, WARMUP, options[which], arguments.override,
-                                aorta=arguments.aorta)
+                                aorta=arguments.aorta, ranks=arguments.ranks)
             times[which] += steps
             medians[which] = median(steps)
         ratios.append(medians["on"] / medians["off"])

@@ -30,12 +30,13 @@ def pinned(command, core):
     return command if core is None else ["taskset", "-c", str(core), *command]
 
 
-def aorta_lines(config, steps, warmup, options=(), overrides=(), core=None, aorta=AORTA):
-    """What `aorta train` on one rank logged of each step after the warm-up."""
+def aorta_lines(config, steps, warmup, options=(), overrides=(), core=None, aorta=AORTA, ranks=1):
+    """What rank 0 of `aorta train` logged of each step after the warm-up."""
+    launcher = [aorta, "launch", "-n", str(ranks), "--"] if ranks > 1 else []
     with tempfile.TemporaryDirectory() as directory:
         settings = [f"training.max_steps={warmup + steps + 1}", f"training.output_dir={directory}",
                     "training.mixed_precision=none", "device.kind=cpu", "logging.level=WARNING", *overrides]
-        run(pinned([aorta, "train", "--config", config, *options, "--override", *settings], core))
+        run(pinned([*launcher, aorta, "train", "--config", config, *options, "--override", *settings], core))
         with open(f"{directory}/rank_00_metrics.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
     lines = lines[warmup:warmup + steps]  # the last step has no successor, so its time is not known: it is left out
