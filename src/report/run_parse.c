@@ -328,6 +328,7 @@ static aorta_status read_views(const json_t *object, struct aorta_run *run, cons
 
 /* ---- the device's clock ---- */
 
+/* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
 static aorta_status read_clock_limits(const json_t *list, struct aorta_device_metrics *values) {
     size_t i;
     const json_t *item;
@@ -335,12 +336,12 @@ static aorta_status read_clock_limits(const json_t *list, struct aorta_device_me
     if (!list || json_is_null(list)) return NULL;
     if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by is not an array");
     json_array_foreach(list, i, item) {
-        const char *name = json_string_value(item);
-        enum aorta_clock_limit limit = aorta_clock_limit_find(name ? name : "");
+        if (!json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is not a string", i);
+        const enum aorta_clock_limit limit = aorta_clock_limit_find(json_string_value(item));
         if (limit == AORTA_CLOCK_LIMITS)
-            return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is no reason that this program knows: %s", i,
-                               name ? name : "it is no string");
-        values->clock_limits |= 1U << limit;
+            values->clock_limits_known = false;
+        else
+            values->clock_limits |= 1U << limit;
     }
     return NULL;
 }
