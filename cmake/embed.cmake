@@ -1,11 +1,16 @@
-# cmake -DINPUT=norm.cu -DNAME=aorta_source_norm -DINCLUDE=src -DOUTPUT=norm.c [-DPREFIX=text] -P embed.cmake
+# cmake -DINPUT=norm.cu -DNAME=aorta_source_norm -DINCLUDE=src -DOUTPUT=norm.c ["-DDEFINES=NAME,NAME=VALUE"] -P embed.cmake
 #
 # Writes a C file that defines `const struct aorta_gpu_source NAME` with the text of INPUT. Headers included with quotes
 # are put in their place, each once. Left out is what runtime compilers do not take: headers included with angle
 # brackets, and declarations of the host's functions.
 cmake_policy(VERSION 3.22)
 file(READ "${INPUT}" text)
-set(text "${PREFIX}\n${text}")
+string(REPLACE "," ";" defines "${DEFINES}")
+foreach(define IN LISTS defines)
+  string(REPLACE "=" " " define "${define}")
+  string(APPEND prefix "#define ${define}\n")
+endforeach()
+set(text "${prefix}\n${text}")
 set(seen "")
 while(text MATCHES "#include \"([^\"]+)\"\n")
   set(line "${CMAKE_MATCH_0}")

@@ -8,15 +8,16 @@ function(aorta_module name)
   target_link_libraries(aorta_${name} PUBLIC ${arg_USES} ${arg_LIBS} Threads::Threads m)
 endfunction()
 
-# aorta_embed(MODULE NAME FILE.cu [PREFIX text] HEADERS header...): the text of a GPU's kernels becomes a C string of the
+# aorta_embed(MODULE NAME FILE.cu [DEFINES NAME[=VALUE]...] HEADERS header...): the text of a GPU's kernels becomes a C string of the
 # module, aorta_source_NAME; it is made anew when one of the headers changes.
 function(aorta_embed module name input)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "" "PREFIX" "HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "DEFINES;HEADERS")
+  list(JOIN arg_DEFINES "," defines)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.c)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DNAME=aorta_source_${name} -DINCLUDE=${CMAKE_SOURCE_DIR}/src
-            -DOUTPUT=${output} "-DPREFIX=${arg_PREFIX}" -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+            -DOUTPUT=${output} "-DDEFINES=${defines}" -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${input} ${arg_HEADERS} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     VERBATIM)
   target_sources(aorta_${module} PRIVATE ${output})

@@ -8,10 +8,12 @@
 enum aorta_ops_source {
 #define SOURCE(source) AORTA_SOURCE_##source,
 #define TYPED(source, name)
+#define APART(source, name)
 #define PLAIN(source, name)
 #include "ops/gpu/kernels.def"
 #undef SOURCE
 #undef TYPED
+#undef APART
 #undef PLAIN
     AORTA_SOURCE_COUNT
 };
@@ -20,10 +22,12 @@ enum aorta_ops_source {
 enum aorta_ops_entry {
 #define SOURCE(source)
 #define TYPED(source, name) AORTA_ENTRY_##name, AORTA_ENTRY_##name##_fp16, AORTA_ENTRY_##name##_bf16,
+#define APART TYPED
 #define PLAIN(source, name) AORTA_ENTRY_##name,
 #include "ops/gpu/kernels.def"
 #undef SOURCE
 #undef TYPED
+#undef APART
 #undef PLAIN
     AORTA_ENTRY_COUNT
 };

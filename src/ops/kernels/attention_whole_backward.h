@@ -235,17 +235,15 @@ template <typename T, int D> DEVICE void whole_backward(const aorta_gpu_attentio
 }
 
 #define WHOLE_KERNELS(dim)                                                                                             \
-    KERNEL_RESIDENT(AORTA_WHOLE_THREADS, 2, attention_whole_forward_##dim##_fp16, aorta_gpu_attention_args) {          \
-        whole_forward<fp16, dim>(a);                                                                                   \
-    }                                                                                                                  \
-    KERNEL_RESIDENT(AORTA_WHOLE_THREADS, 2, attention_whole_forward_##dim##_bf16, aorta_gpu_attention_args) {          \
-        whole_forward<bf16, dim>(a);                                                                                   \
-    }                                                                                                                  \
-    KERNEL(AORTA_WHOLE_THREADS, attention_whole_backward_##dim##_fp16, aorta_gpu_attention_args) {                     \
+    ENTRY_FP16(KERNEL_RESIDENT(AORTA_WHOLE_THREADS, 2, attention_whole_forward_##dim##_fp16,                           \
+                               aorta_gpu_attention_args) { whole_forward<fp16, dim>(a); })                             \
+    ENTRY_BF16(KERNEL_RESIDENT(AORTA_WHOLE_THREADS, 2, attention_whole_forward_##dim##_bf16,                           \
+                               aorta_gpu_attention_args) { whole_forward<bf16, dim>(a); })                             \
+    ENTRY_FP16(KERNEL(AORTA_WHOLE_THREADS, attention_whole_backward_##dim##_fp16, aorta_gpu_attention_args) {          \
         whole_backward<fp16, dim>(a);                                                                                  \
-    }                                                                                                                  \
-    KERNEL(AORTA_WHOLE_THREADS, attention_whole_backward_##dim##_bf16, aorta_gpu_attention_args) {                     \
+    })                                                                                                                 \
+    ENTRY_BF16(KERNEL(AORTA_WHOLE_THREADS, attention_whole_backward_##dim##_bf16, aorta_gpu_attention_args) {          \
         whole_backward<bf16, dim>(a);                                                                                  \
-    }
+    })
 
 #endif

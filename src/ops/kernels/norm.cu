@@ -289,15 +289,9 @@ template <typename T, bool BIAS, int CHUNKS> DEVICE void norm_backward_any(const
 
 /* Entries that leave registers for several blocks. */
 #define NARROW_KERNELS(name, type)                                                                                     \
-    KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT - 1, name##_fp32, type) {                                   \
-        name<float>(a);                                                                                                \
-    }                                                                                                                  \
-    KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_fp16, type) {                                       \
-        name<fp16>(a);                                                                                                 \
-    }                                                                                                                  \
-    KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_bf16, type) {                                       \
-        name<bf16>(a);                                                                                                 \
-    }
+    ENTRY_FP32(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT - 1, name##_fp32, type) { name<float>(a); })     \
+    ENTRY_FP16(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_fp16, type) { name<fp16>(a); })          \
+    ENTRY_BF16(KERNEL_RESIDENT(AORTA_NORM_NARROW, AORTA_NORM_RESIDENT, name##_bf16, type) { name<bf16>(a); })
 
 template <typename T> DEVICE void norm_backward(const aorta_gpu_norm_backward_args &a) {
     norm_backward_any<T, false, 1>(a);

@@ -99,17 +99,29 @@ DEVICE float fast_reciprocal(float x) {
 #endif /* emulated: the above, __shared__, threadIdx and its kin, __syncthreads, atomicAdd, atomicExch, copy_bytes,    \
           fail_kernel */
 
+/* What takes long to compile is compiled apart for each element type (src/ops/CMakeLists.txt), as a run has one: then
+ * only the entries of that type are there. */
+#if defined(AORTA_ELEMENT_fp16) || defined(AORTA_ELEMENT_bf16)
+#define ENTRY_FP32(...)
+#else
+#define ENTRY_FP32(...) __VA_ARGS__
+#endif
+#if defined(AORTA_ELEMENT_fp32) || defined(AORTA_ELEMENT_bf16)
+#define ENTRY_FP16(...)
+#else
+#define ENTRY_FP16(...) __VA_ARGS__
+#endif
+#if defined(AORTA_ELEMENT_fp32) || defined(AORTA_ELEMENT_fp16)
+#define ENTRY_BF16(...)
+#else
+#define ENTRY_BF16(...) __VA_ARGS__
+#endif
+
 /* One entry for each element type: name_fp32, name_fp16, name_bf16, made of the function template `name`. */
 #define TYPED_KERNELS(threads, name, type)                                                                             \
-    KERNEL(threads, name##_fp32, type) {                                                                               \
-        name<float>(a);                                                                                                \
-    }                                                                                                                  \
-    KERNEL(threads, name##_fp16, type) {                                                                               \
-        name<fp16>(a);                                                                                                 \
-    }                                                                                                                  \
-    KERNEL(threads, name##_bf16, type) {                                                                               \
-        name<bf16>(a);                                                                                                 \
-    }
+    ENTRY_FP32(KERNEL(threads, name##_fp32, type) { name<float>(a); })                                                 \
+    ENTRY_FP16(KERNEL(threads, name##_fp16, type) { name<fp16>(a); })                                                  \
+    ENTRY_BF16(KERNEL(threads, name##_bf16, type) { name<bf16>(a); })
 
 DEVICE int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
