@@ -46,12 +46,22 @@ static void ask_for_hardware_queues(void) {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
+/* The first step compiles what the cache does not have, for seconds in which nothing else is to be seen. Opening the
+ * device has needed a kernel already: was that one compiled, the others will be. */
+static void tell_of_compiling(const struct aorta_train_context *context) {
+    const struct aorta_gpu_compiler info = aorta_gpu_compiler_info(context->device);
+    if (context->ranks.rank != 0 || !info.compiled) return;
+    aorta_log(context->log, AORTA_LOG_INFO, "the first step compiles kernels for this kind of GPU%s%s",
+              info.cache[0] ? "; later runs find them in " : "; ", info.cache[0] ? info.cache : info.note);
+}
+
 static aorta_status open_device(struct aorta_train_context *context) {
     struct aorta_device_warning warning = {0};
     ask_for_hardware_queues();
     AORTA_TRY(open_device_asked(context, &warning));
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
     if (!aorta_device_is_gpu(context->device)) return aorta_train_options_check_cpu(context->options);
+    tell_of_compiling(context);
     struct aorta_ops_settings settings = aorta_ops_default_settings;
     settings.allow_tf32 = context->options->device.allow_tf32;
     return aorta_ops_configure(context->device, &settings);

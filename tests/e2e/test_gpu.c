@@ -25,6 +25,23 @@ static int begin(void **state) {
 
 #define CUDA "device.kind=cuda "
 
+/* Compiling takes seconds in which nothing else is to be seen; a second run finds what the first one kept. */
+static void test_first_run_tells_of_compiling(void **state) {
+    (void)state;
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s/first", e2e_workspace());
+    setenv("AORTA_CACHE_DIR", cache, 1);
+    for (int again = 0; again < 2; again++) {
+        struct e2e_run run;
+        e2e_train_well(&run, 1, STEPS, CUDA);
+        const char *told =
+            strstr(run.output, "the first step compiles kernels for this kind of GPU; later runs find them in ");
+        if ((told != NULL) == again) fail_msg("run %d: %s", again, run.output);
+        if (told) assert_non_null(strstr(told, cache));
+        e2e_free(&run);
+    }
+}
+
 /* Everything that the trainer asks of a GPU's driver, in a run that ends well. */
 static void test_runs(void **state) {
     (void)state;
@@ -336,6 +353,7 @@ static void test_tracer_follows_the_schedule(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
         cmocka_unit_test_setup(test_hardware_queues_are_asked_for, begin),
