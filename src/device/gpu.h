@@ -69,6 +69,10 @@ AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_st
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
 
+/* Begins to compile sources that will be needed, side by side on threads of their own, where the vendor's compiler can;
+ * else they are compiled one after the other when they are needed. What fails is told to who needs it. Each once. */
+void aorta_gpu_expect(struct aorta_device *device, const struct aorta_gpu_source *const *sources, size_t count);
+
 /* How kernels were compiled so far. */
 struct aorta_gpu_compiler {
     char library[256], version[64]; /* empty until the first source */

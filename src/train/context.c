@@ -62,6 +62,8 @@ static aorta_status open_device(struct aorta_train_context *context) {
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
     if (!aorta_device_is_gpu(context->device)) return aorta_train_options_check_cpu(context->options);
     tell_of_compiling(context);
+    const struct aorta_model_options *model = &context->options->model;
+    aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
     struct aorta_ops_settings settings = aorta_ops_default_settings;
     settings.allow_tf32 = context->options->device.allow_tf32;
     return aorta_ops_configure(context->device, &settings);

@@ -154,6 +154,25 @@ static void test_many_ranks_fill_the_cache_at_once(void **state) {
     assert_int_equal(info.from_disk, 2);
 }
 
+/* Sources that were expected are compiled once; one that does not compile fails for who needs it, and one that nobody
+ * needs for nobody. */
+static void test_expected_sources(void **state) {
+    (void)state;
+    static const struct aorta_gpu_source broken = {"broken.cu", "#error"}, unneeded = {"unneeded.cu", "#error as well"};
+    static const struct aorta_gpu_entry entry = {&broken, "broken"};
+    const struct aorta_gpu_source *const sources[] = {&broken, add_entry.source, &unneeded};
+    for (int again = 0; again < 2; again++) {
+        if (!again) empty_cache();
+        struct aorta_device *device = open_gpu();
+        aorta_gpu_expect(device, sources, sizeof sources / sizeof *sources);
+        struct aorta_gpu_compiler info = prepare_in(device);
+        assert_int_equal(again ? info.from_disk : info.compiled, 2); /* the driver's own, and this one */
+        for (int twice = 0; twice < 2; twice++)                      /* by its thread, then by the caller */
+            check_fails(aorta_gpu_prepare(device, &entry), AORTA_DEVICE, "as the source wants it");
+        aorta_device_close(device);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "fill") == 0) return fill_cache();
     const struct CMUnitTest tests[] = {
@@ -163,6 +182,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(test_a_cache_that_fails_later_is_noted, reset_fake),
         cmocka_unit_test_setup(test_the_cache_follows_the_usual_folders, reset_fake),
         cmocka_unit_test_setup(test_many_ranks_fill_the_cache_at_once, reset_fake),
+        cmocka_unit_test_setup(test_expected_sources, reset_fake),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
 }

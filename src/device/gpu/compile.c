@@ -90,39 +90,50 @@ static aorta_status compile(struct gpu_device *device, const struct aorta_gpu_so
     return status;
 }
 
+/* Told by the note if it fails; the code itself is there. */
+static void keep(struct gpu_compiler *compiler, const struct gpu_cache_key *key, const char *code, size_t bytes) {
+    aorta_status kept = compiler->cache ? aorta_gpu_cache_store(compiler->cache, key, code, bytes) : NULL;
+    pthread_mutex_lock(&compiler->lock);
+    compiler->compiled++;
+    if (kept)
+        snprintf(compiler->note, sizeof compiler->note, "compiled kernels are not kept: %s",
+                 aorta_status_message(kept));
+    pthread_mutex_unlock(&compiler->lock);
+    aorta_status_free(kept);
+}
+
+static bool find_kept(struct gpu_compiler *compiler, const struct gpu_cache_key *key, char **code, size_t *bytes) {
+    if (!compiler->cache || !aorta_gpu_cache_load(compiler->cache, key, code, bytes)) return false;
+    pthread_mutex_lock(&compiler->lock);
+    compiler->from_disk++;
+    pthread_mutex_unlock(&compiler->lock);
+    return true;
+}
+
 static aorta_status compile_cached(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
                                    size_t *bytes) {
     struct gpu_compiler *compiler = &device->compiler;
     char options[OPTION_COUNT][64];
     struct aorta_text text = {0};
-    AORTA_TRY(open_compiler(device));
     AORTA_TRY(fill_options(device, options));
     write_key(device, source, options, &text);
     aorta_status status = aorta_text_check(&text);
     struct gpu_cache_key key = {source->name, text.data, text.length};
-    if (!status && compiler->cache && aorta_gpu_cache_load(compiler->cache, &key, code, bytes)) {
-        compiler->from_disk++;
-        aorta_text_free(&text);
-        return NULL;
-    }
-    if (!status) status = compile(device, source, options, code, bytes);
-    if (!status) {
-        compiler->compiled++;
-        aorta_status kept = compiler->cache ? aorta_gpu_cache_store(compiler->cache, &key, *code, *bytes) : NULL;
-        if (kept)
-            snprintf(compiler->note, sizeof compiler->note, "compiled kernels are not kept: %s",
-                     aorta_status_message(kept));
-        aorta_status_free(kept); /* told by the note; the code itself is there */
+    if (!status && !find_kept(compiler, &key, code, bytes)) {
+        status = compile(device, source, options, code, bytes);
+        if (!status) keep(compiler, &key, *code, *bytes);
     }
     aorta_text_free(&text);
     return status;
 }
 
+/* Programs are compiled side by side; what they share is opened and counted under the lock. */
 aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
                                size_t *bytes) {
     pthread_mutex_lock(&device->compiler.lock);
-    aorta_status status = compile_cached(device, source, code, bytes);
+    aorta_status status = open_compiler(device);
     pthread_mutex_unlock(&device->compiler.lock);
+    if (!status) status = compile_cached(device, source, code, bytes);
     return aorta_annotate(status, "%s", source->name);
 }
 

@@ -46,15 +46,16 @@ struct gpu_vendor {
     uint32_t shared_opt_in; /* above so many bytes a kernel has to be allowed its shared memory; 0: never */
     int shared_attribute;   /* of a function */
     const char *compiler_name;
+    bool compiles_side_by_side; /* several programs at once, on several threads */
     int (*copy)(const struct gpu_api *api, void *to, const void *from, size_t bytes, void *stream);
     const char *(*error_name)(const struct gpu_api *api, int error);
     const char *(*error_text)(const struct gpu_api *api, int error);
     /* Fills architecture, major and minor; returns the vendor's error, 0 for none. */
     int (*architecture)(const struct gpu_device *device, struct aorta_gpu_properties *properties);
-    /* Writes the option that names the architecture to the compiler. */
     /* A stream on at most `share` of the multiprocessors. */
     aorta_status (*limited_stream)(struct gpu_device *device, double share, enum aorta_priority priority,
                                    void **stream);
+    /* Writes the option that names the architecture to the compiler. */
     void (*architecture_option)(const struct aorta_gpu_properties *properties, char *text, size_t size);
 };
 
@@ -144,7 +145,18 @@ struct gpu_functions {
     pthread_mutex_t lock;
     _Atomic(struct gpu_function_table *) table; /* read without the lock */
     struct gpu_module *modules;                 /* loaded sources */
+    struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
+
+/* ---- compile_ahead.c: with the lock of the functions held ---- */
+
+/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
+bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
+                             size_t *bytes, aorta_status *status);
+void aorta_gpu_expected_end(struct gpu_functions *functions);
+
+/* ---- launch.c ---- */
+
 /* The function is allowed this much dynamic shared memory. */
 aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
 aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);

@@ -64,6 +64,7 @@ void aorta_gpu_functions_begin(struct gpu_functions *functions) {
 void aorta_gpu_functions_end(struct gpu_device *device) {
     struct gpu_functions *functions = &device->functions;
     struct gpu_function_table *table = atomic_load(&functions->table);
+    aorta_gpu_expected_end(functions);
     for (size_t i = 0; table && i < table->size; i++) free(atomic_load(&table->places[i]));
     while (table) {
         struct gpu_function_table *before = table->before;
@@ -91,7 +92,9 @@ static aorta_status load_module(struct gpu_device *device, const struct aorta_gp
     if (!module) return AORTA_ERROR(AORTA_MEMORY, "no host memory to load %s", source->name);
     char *code;
     size_t bytes;
-    aorta_status status = aorta_gpu_compile(device, source, &code, &bytes);
+    aorta_status status;
+    if (!aorta_gpu_take_expected(functions, source, &code, &bytes, &status))
+        status = aorta_gpu_compile(device, source, &code, &bytes);
     if (!status) {
         int result = device->driver.api.module_load(&module->handle, code);
         if (result) status = aorta_gpu_error(device, result, "%s cannot be loaded", source->name);

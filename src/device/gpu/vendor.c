@@ -90,6 +90,7 @@ const struct gpu_vendor aorta_gpu_cuda = {
     .shared_opt_in = 48 * 1024,
     .shared_attribute = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
     .compiler_name = "NVRTC",
+    .compiles_side_by_side = true,
     .copy = cuda_copy,
     .error_name = cuda_error_name,
     .error_text = cuda_error_text,

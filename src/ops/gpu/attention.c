@@ -40,15 +40,24 @@ static const struct variant variants[] = {
     {128, AORTA_ENTRY_attention_forward_128, AORTA_ENTRY_attention_queries_128, AORTA_ENTRY_attention_keys_128, false,
      AORTA_ENTRY_COUNT, AORTA_ENTRY_COUNT}};
 
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static const struct variant *find_variant(int64_t head_dim) {
+    for (int i = 0; i < VARIANTS; i++)
+        if (head_dim <= variants[i].dim) return &variants[i];
+    return NULL;
+}
+
 static aorta_status choose(const struct aorta_attention *shape, const struct variant **variant) {
-    const size_t count = sizeof variants / sizeof *variants;
-    for (size_t i = 0; i < count; i++) {
-        if (shape->head_dim > variants[i].dim) continue;
-        *variant = &variants[i];
-        return NULL;
-    }
+    *variant = find_variant(shape->head_dim);
+    if (*variant) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED, "attention: heads of %lld; on a GPU they have at most %lld elements",
-                       (long long)shape->head_dim, (long long)variants[count - 1].dim);
+                       (long long)shape->head_dim, (long long)variants[VARIANTS - 1].dim);
+}
+
+const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim) {
+    const struct variant *variant = find_variant(head_dim);
+    return variant ? aorta_ops_entries[(int)variant->forward + (int)dtype].source : NULL;
 }
 
 static struct aorta_gpu_grid tiled_grid(const struct variant *variant, const struct aorta_attention *shape) {

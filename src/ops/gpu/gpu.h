@@ -56,6 +56,9 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_image_mean(struct aorta_stream *stream
 size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape);
 size_t aorta_ops_gpu_attention_scratch_bytes(const struct aorta_attention *shape);
 
+/* Where its kernels for heads of this width are; NULL: there are none. */
+const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim);
+
 /* ---- shared by the files of this folder ---- */
 
 /* Queues a plain entry, or the entry of a typed one that belongs to `dtype`. */
