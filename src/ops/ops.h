@@ -30,8 +30,8 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
  * ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same time. */
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
-/* Begins to compile the kernels of a transformer with elements of `dtype` and heads of `head_dim`, so that its first step
- * does not wait for one after the other. Nothing where there is nothing to compile. Once for a device. */
+/* Begins to compile the kernels of a transformer with elements of `dtype` and heads of `head_dim`, so that its first
+ * step does not wait for one after the other. Nothing where there is nothing to compile. Once for a device. */
 void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim);
 
 /* How the products made so far are made on a GPU, one line for each shape: which of the library's candidates was taken,

@@ -80,7 +80,8 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
         AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
                                                parts->first[i + 1] - parts->first[i], &work->busy[i]));
     }
-    return aorta_trace_judge(analysis);
+    AORTA_TRY(aorta_trace_judge(analysis));
+    return aorta_trace_judge_recorder(analysis);
 }
 
 aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,

@@ -411,6 +411,7 @@ void aorta_trace_analysis_write(const struct aorta_trace_analysis *analysis, int
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_fixed(&json, "judged_ms_mean", analysis->verdict.step_ms_mean, 9);
     aorta_verdict_findings(&analysis->verdict, &json);
+    aorta_json_key_string(&json, "remark", analysis->verdict.remark);
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");
 }

@@ -87,6 +87,8 @@ AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *r
 AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host,
                                                   size_t keep);
 AORTA_MUST_USE aorta_status aorta_trace_judge(struct aorta_trace_analysis *analysis);
+/* The verdict's remark, where late launches may be the recording's own (analysis_recorder.c). */
+AORTA_MUST_USE aorta_status aorta_trace_judge_recorder(struct aorta_trace_analysis *analysis);
 
 /* aorta_trace_analysis_json with an indentation of your own (base/json.h). */
 void aorta_trace_analysis_write(const struct aorta_trace_analysis *analysis, int indent, struct aorta_text *out);

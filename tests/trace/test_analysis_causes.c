@@ -1,6 +1,7 @@
 /* Small traces made by hand: each cause of lost time is found and named. */
 #include "check.h"
 #include "trace/analysis.h"
+#include "trace/analysis_parts.h"
 #include "trace/builder.h"
 
 #include <math.h>
@@ -17,10 +18,14 @@ static uint32_t text(const struct made *made, const char *string) {
     return aorta_trace_builder_text(made->builder, string, strlen(string));
 }
 
-static void begin(struct made *made, int rank) {
-    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "made", NULL, &made->builder));
+static void begin_format(struct made *made, int rank, enum aorta_trace_format format) {
+    check_ok(aorta_trace_builder_create(format, "made", NULL, &made->builder));
     aorta_trace_builder_head(made->builder)->rank = rank;
     made->correlation = 0;
+}
+
+static void begin(struct made *made, int rank) {
+    begin_format(made, rank, AORTA_TRACE_KINETO);
 }
 
 static void call(struct made *made, const char *name, int64_t thread, int64_t start, int64_t end, bool launch) {
@@ -272,6 +277,42 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
 }
 
 /* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
+/* Eleven launches, ten of them `late_ns` after the device had run dry. */
+static void make_late(struct made *made, enum aorta_trace_format format, int64_t late_ns) {
+    *made = (struct made){0};
+    begin_format(made, 0, format);
+    for (int64_t i = 0, at = 1000; i < 11; i++, at += late_ns + 2000)
+        kernel(made, "relu", 7, at - 100, at, at + 2000, -1, NULL);
+    add(made);
+    analyze(made);
+}
+
+/* What `aorta trace run` recorded holds its own cost: each launch is some 3.5 us longer by it. */
+static void the_recordings_own_part_is_told(void **state) {
+    (void)state;
+    struct made made;
+    make_late(&made, AORTA_TRACE_SPOOL, 10000); /* 11 x 3.5 us of some 100 */
+    const char *remark = made.analysis.verdict.remark;
+    assert_non_null(remark);
+    if (strncmp(remark, "recording: up to 0.0385 of the 0.1 ms of late launches", 54) != 0) fail_msg("%s", remark);
+    assert_non_null(strstr(remark, "each of 11 launches a step some 3.5 us longer"));
+    struct aorta_text text = {0};
+    aorta_trace_analysis_write(&made.analysis, 0, &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "\"remark\": \"recording: up to"));
+    aorta_text_free(&text);
+    end(&made);
+    make_late(&made, AORTA_TRACE_SPOOL, 1000); /* all of it could be: no more than there is */
+    assert_non_null(strstr(made.analysis.verdict.remark, "up to 0.01 of the 0.01 ms"));
+    end(&made);
+    make_late(&made, AORTA_TRACE_SPOOL, 500000); /* a thousandth */
+    assert_null(made.analysis.verdict.remark);
+    end(&made);
+    make_late(&made, AORTA_TRACE_KINETO, 10000);
+    assert_null(made.analysis.verdict.remark);
+    end(&made);
+}
+
 static void each_device_is_a_rank(void **state) {
     (void)state;
     struct made made = {0};
@@ -318,6 +359,7 @@ int main(void) {
         cmocka_unit_test(products_without_shapes_are_told_apart_by_their_grids),
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
+        cmocka_unit_test(the_recordings_own_part_is_told),
         cmocka_unit_test(each_device_is_a_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
