@@ -245,7 +245,8 @@ static void test_mistakes(void **state) {
 /* Without mpirun in PATH: "auto" starts the ranks itself, "always" says what to install. */
 static void test_without_mpirun(void **state) {
     (void)state;
-    char *path = strdup(getenv("PATH") ? getenv("PATH") : "");
+    const char *former = getenv("PATH");
+    char *path = strdup(former ? former : "");
     struct run run;
     setenv("PATH", "/nonexistent", 1);
     launch(&run, WORDS("run", "2", "auto", "0", LAUNCH_HELPER, "rank", "env"));

@@ -212,15 +212,16 @@ void e2e_wait_for_lines(const struct e2e_run *run, int rank, size_t lines) {
 
 static json_t *parse_lines(const char *path, char *text, bool cut) {
     json_t *lines = json_array();
-    for (char *line = text; *line;) {
-        char *end = strchr(line, '\n');
+    for (char *line = text, *end = NULL; *line; line = end + 1) {
         json_error_t error;
-        if (!end && cut) break;
-        if (!end) fail_msg("%s: the last line is cut", path);
+        end = strchr(line, '\n');
+        if (!end) {
+            if (!cut) fail_msg("%s: the last line is cut", path);
+            break;
+        }
         json_t *object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, &error);
         if (!object) fail_msg("%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
         json_array_append_new(lines, object);
-        line = end + 1;
     }
     return lines;
 }

@@ -32,7 +32,7 @@ static void test_compute_keeps_to_its_processors(void **state) {
     (void)state;
     struct e2e_run run;
     e2e_start(&run, 2, "workload.occupancy_cap=0.5 training.max_steps=null training.epochs=100000");
-    cpu_set_t own[2], other, all, both;
+    cpu_set_t own[2] = {0}, other, all, both;
     for (int rank = 0; rank < 2; rank++) e2e_wait_for_lines(&run, rank, 3);
     for (int rank = 0; rank < 2; rank++) {
         pid_t process = e2e_rank_pid(&run, rank);

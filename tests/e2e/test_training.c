@@ -24,7 +24,7 @@ static struct values read_values(const char *directory, const char *name) {
     snprintf(path, sizeof path, "%s/%s.safetensors", directory, name);
     check_ok(aorta_safetensors_read(path, &file));
     for (size_t i = 0; i < file.count; i++) values.count += aorta_tensor_elements(&file.tensors[i]);
-    values.items = malloc((size_t)values.count * sizeof *values.items);
+    values.items = calloc((size_t)values.count + 1, sizeof *values.items);
     assert_non_null(values.items);
     int64_t next = 0;
     for (size_t i = 0; i < file.count; i++) {

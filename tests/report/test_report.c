@@ -164,7 +164,8 @@ static void without_gnuplot(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     workspace_run(&workspace, 0, 1, 6, 10000000);
-    char *words = NULL, *path = strdup(getenv("PATH") ? getenv("PATH") : "");
+    const char *former = getenv("PATH");
+    char *words = NULL, *path = strdup(former ? former : "");
     size_t length = 0;
     FILE *stream = open_memstream(&words, &length);
     assert_non_null(stream);

@@ -25,10 +25,10 @@ static int run(char **argv) {
     enum aorta_launch_mpi mpi = AORTA_LAUNCH_MPI_AUTO;
     if (!strcmp(argv[1], "always")) mpi = AORTA_LAUNCH_MPI_ALWAYS;
     if (!strcmp(argv[1], "never")) mpi = AORTA_LAUNCH_MPI_NEVER;
+    const char *grace = getenv("LAUNCH_HELPER_GRACE");
     struct aorta_launch_options options = {.ranks = atoi(argv[0]),
                                            .timeout_s = atof(argv[2]),
-                                           .grace_s =
-                                               getenv("LAUNCH_HELPER_GRACE") ? atof(getenv("LAUNCH_HELPER_GRACE")) : 1,
+                                           .grace_s = grace ? atof(grace) : 1,
                                            .mpi = mpi,
                                            .command = argv + 3,
                                            .self = self};

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+/* NOLINTBEGIN(bugprone-reserved-identifier): so ld's --wrap calls them. */
 aorta_status __real_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
                                  size_t bytes);
 aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
@@ -21,6 +22,7 @@ aorta_status __wrap_aorta_blas_multiply(struct aorta_stream *stream, const struc
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream);
 aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device);
 aorta_status __wrap_aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 /* Who asks for it queues something that is done at once, also where it should have been captured. */
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
