@@ -93,7 +93,7 @@ static void check_optimizer(const struct optimizer *o, int ranks) {
     e2e_train_well(&run, ranks, 3, words);
 
     struct values p = read_values(dump, "params_0000"), start = read_values(dump, "params_0000");
-    double *m = calloc((size_t)p.count, sizeof *m), *v = calloc((size_t)p.count, sizeof *v);
+    double *m = calloc((size_t)p.count + 1, sizeof *m), *v = calloc((size_t)p.count + 1, sizeof *v);
     assert_true(m && v);
     for (int step = 0; step < 3; step++) {
         char name[32];
