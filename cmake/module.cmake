@@ -8,8 +8,8 @@ function(aorta_module name)
   target_link_libraries(aorta_${name} PUBLIC ${arg_USES} ${arg_LIBS} Threads::Threads m)
 endfunction()
 
-# aorta_embed(MODULE NAME FILE.cu [DEFINES NAME[=VALUE]...] HEADERS header...): the text of a GPU's kernels becomes a C string of the
-# module, aorta_source_NAME; it is made anew when one of the headers changes.
+# aorta_embed(MODULE NAME FILE.cu [DEFINES NAME[=VALUE]...] HEADERS header...): the text of a GPU's kernels becomes a C
+# string of the module, aorta_source_NAME; it is made anew when one of the headers changes.
 function(aorta_embed module name input)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "DEFINES;HEADERS")
   list(JOIN arg_DEFINES "," defines)

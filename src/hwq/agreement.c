@@ -166,22 +166,22 @@ static void take_pairs(struct pairs *pairs, struct aorta_hwq_agreement *agreemen
         struct aorta_hwq_agreed *agreed = &agreement->kinds[kind];
         const struct aorta_summary off = aorta_summarise(pairs->of[kind].off.items, pairs->of[kind].off.count);
         const double tick_us = 1e-3 * agreement->tick_ns, gap_us = median_us(&pairs->of[kind].recorded);
-        const double stamped_us = median_us(&pairs->of[kind].stamped_off);
-        const double corrected_us = median_us(&pairs->of[kind].corrected_off);
-        const double worst_us = find_worst_stream(pairs->of[kind].of_stream, &agreed->worst_stream);
+        const double stamped_off_us = median_us(&pairs->of[kind].stamped_off);
+        const double corrected_off_us = median_us(&pairs->of[kind].corrected_off);
+        const double worst_off_us = find_worst_stream(pairs->of[kind].of_stream, &agreed->worst_stream);
         agreed->count = off.count;
         agreed->stamped_us = median_us(&pairs->of[kind].stamped);
         agreed->corrected_us = median_us(&pairs->of[kind].corrected);
         agreed->recorded_us = gap_us;
         agreed->off_p50_us = 1e-3 * off.p50;
         agreed->off_p90_us = 1e-3 * off.p90;
-        agreed->stamped_off = share_of(stamped_us, gap_us);
-        agreed->corrected_off = share_of(corrected_us, gap_us);
-        agreed->worst_off = agreed->worst_stream < 0 ? NAN : share_of(worst_us, gap_us);
+        agreed->stamped_off = share_of(stamped_off_us, gap_us);
+        agreed->corrected_off = share_of(corrected_off_us, gap_us);
+        agreed->worst_off = agreed->worst_stream < 0 ? NAN : share_of(worst_off_us, gap_us);
         agreed->reason = off.count ? NULL : reason_without(kind);
-        agreed->stamped_within = !agreed->reason && is_within(stamped_us, gap_us, tick_us);
+        agreed->stamped_within = !agreed->reason && is_within(stamped_off_us, gap_us, tick_us);
         agreed->corrected_within =
-            !agreed->reason && is_within(corrected_us, gap_us, tick_us) && is_within(worst_us, gap_us, tick_us);
+            !agreed->reason && is_within(corrected_off_us, gap_us, tick_us) && is_within(worst_off_us, gap_us, tick_us);
     }
 }
 

@@ -86,6 +86,8 @@ AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *r
                                                       const struct aorta_trace_host *host);
 AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host,
                                                   size_t keep);
+/* Whether the verdict counts the window: steps, or the whole recording where none are marked. */
+bool aorta_trace_judged(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
 AORTA_MUST_USE aorta_status aorta_trace_judge(struct aorta_trace_analysis *analysis);
 /* The verdict's remark, where late launches may be the recording's own (analysis_recorder.c). */
 AORTA_MUST_USE aorta_status aorta_trace_judge_recorder(struct aorta_trace_analysis *analysis);

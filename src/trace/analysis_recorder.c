@@ -11,10 +11,6 @@ enum { LAUNCH_NS = 3500 };
 static const double least_share = 0.05; /* of a step: that much waiting is worth a word */
 static const double least_part = 0.10;  /* of the waiting */
 
-static bool counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
-    return window->profile.range_count && (!analysis->stepped || window->number != INT64_MIN);
-}
-
 /* Calls that launched what the window holds. `seen`: a mark for each call of the trace, cleared. */
 static size_t launches_in(const struct aorta_trace_rank *rank, const struct aorta_trace_window *window, bool *seen) {
     size_t count = 0;
@@ -35,7 +31,7 @@ static aorta_status mean_launches(const struct aorta_trace_analysis *analysis, d
         bool *seen = calloc(rank->trace->call_count + 1, sizeof *seen);
         if (!seen) return AORTA_ERROR(AORTA_MEMORY, "no memory to count %zu calls", rank->trace->call_count);
         for (size_t j = 0; j < rank->window_count; j++) {
-            if (!counts(analysis, &rank->windows[j])) continue;
+            if (!aorta_trace_judged(analysis, &rank->windows[j])) continue;
             count += launches_in(rank, &rank->windows[j], seen);
             windows++;
         }

@@ -219,7 +219,7 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
 
 /* ---- the verdict ---- */
 
-static bool judged(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
+bool aorta_trace_judged(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
     return window->profile.range_count && (!analysis->stepped || window->number != INT64_MIN);
 }
 
@@ -229,7 +229,7 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct aorta_
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
-            if (!judged(analysis, window)) continue;
+            if (!aorta_trace_judged(analysis, window)) continue;
             if (iterations)
                 iterations[count] = (struct aorta_iteration){.rank = rank->rank,
                                                              .step = analysis->stepped ? window->number : 0,

@@ -276,7 +276,6 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     end(&made);
 }
 
-/* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
 /* Eleven launches, ten of them `late_ns` after the device had run dry. */
 static void make_late(struct made *made, enum aorta_trace_format format, int64_t late_ns) {
     *made = (struct made){0};
@@ -313,6 +312,7 @@ static void the_recordings_own_part_is_told(void **state) {
     end(&made);
 }
 
+/* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
 static void each_device_is_a_rank(void **state) {
     (void)state;
     struct made made = {0};

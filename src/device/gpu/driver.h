@@ -147,16 +147,6 @@ struct gpu_functions {
     struct gpu_module *modules;                 /* loaded sources */
     struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
-
-/* ---- compile_ahead.c: with the lock of the functions held ---- */
-
-/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
-bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
-                             size_t *bytes, aorta_status *status);
-void aorta_gpu_expected_end(struct gpu_functions *functions);
-
-/* ---- launch.c ---- */
-
 /* The function is allowed this much dynamic shared memory. */
 aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
 aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
@@ -165,6 +155,13 @@ void aorta_gpu_functions_end(struct gpu_device *device);
 /* Finds the function, compiling and loading it when need be. */
 aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
                                 struct gpu_function **function);
+
+/* ---- compile_ahead.c: with the lock of the functions held ---- */
+
+/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
+bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
+                             size_t *bytes, aorta_status *status);
+void aorta_gpu_expected_end(struct gpu_functions *functions);
 
 /* ---- prepared.c ---- */
 

@@ -9,7 +9,6 @@ static const struct aorta_gpu_source *source_of(enum aorta_ops_entry entry, enum
 
 void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim) {
     if (!aorta_device_is_gpu(device)) return;
-    /* The longest first. */
     const struct aorta_gpu_source *sources[MOST_SOURCES] = {
         source_of(AORTA_ENTRY_norm_forward, dtype), source_of(AORTA_ENTRY_embedding_forward, dtype),
         source_of(AORTA_ENTRY_gelu_forward, dtype), source_of(AORTA_ENTRY_bce, dtype),

@@ -13,6 +13,7 @@
  * GRAPH_TRACE): it costs the device about a microsecond a node more, but only so compute and communication inside a
  * graph can be told apart. */
 #include "base/clock.h"
+#include "base/thread.h"
 #include "profile/cupti_buffers.h"
 #include "trace/inject/calls.h"
 #include "trace/inject/cupti.h"
@@ -23,7 +24,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -475,17 +475,13 @@ static void put_process(void) {
 }
 
 static bool start_thread(void) {
-    sigset_t all, former;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&inject.lock, NULL);
     pthread_cond_init(&inject.wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &former); /* the thread inherits it: signals are for the program's threads */
-    int error = pthread_create(&inject.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    int error = aorta_thread_start(&inject.thread, run, NULL);
     inject.threaded = error == 0;
     if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
     if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
