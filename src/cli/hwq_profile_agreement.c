@@ -162,10 +162,14 @@ static aorta_status judge_same(const struct aorta_hwq_agreement *same) {
     static const char *const words[AORTA_HWQ_PAIR_KINDS] = {"intra-stream", "inter-stream"};
     for (int kind = 0; kind < AORTA_HWQ_PAIR_KINDS; kind++) {
         const struct aorta_hwq_agreed *agreed = &same->kinds[kind];
+        char worst[48] = ""; /* it may be what is wrong, where all together are not */
         if (agreed->reason || agreed->corrected_within) continue;
-        return AORTA_ERROR(AORTA_REGRESSION,
-                           "%s gaps of the same pairs are %.1f%% apart: %.3f us by the stamps, %.3f us recorded",
-                           words[kind], 100 * fabs(agreed->corrected_off), agreed->corrected_us, agreed->recorded_us);
+        if (agreed->worst_stream >= 0)
+            snprintf(worst, sizeof worst, "; on stream %d %.1f%% apart", agreed->worst_stream,
+                     100 * fabs(agreed->worst_off));
+        return AORTA_ERROR(
+            AORTA_REGRESSION, "%s gaps of the same pairs are %.1f%% apart: %.3f us by the stamps, %.3f us recorded%s",
+            words[kind], 100 * fabs(agreed->corrected_off), agreed->corrected_us, agreed->recorded_us, worst);
     }
     if (!aorta_hwq_agrees(same)) return AORTA_ERROR(AORTA_UNSUPPORTED, "no gaps to compare: %s", same->kinds[0].reason);
     return NULL;

@@ -1,6 +1,7 @@
 /* aorta hwq profile under a rocprofv3 that writes what the test planted: the command that is built, what is read back,
  * and the agreement of gaps. */
 #include "check.h"
+#include "cli/hwq_profile.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -243,11 +244,22 @@ static void mistakes(void **state) {
     expect("--device hip --dry-run moe --streams 4", 0, "hwq run moe --streams 4 --device hip");
 }
 
+/* All together agree, one stream does not: it is named. */
+static void a_single_stream_is_named(void **state) {
+    (void)state;
+    const struct hwq_agreement agreement = {
+        .matched = true,
+        .same.kinds = {{.reason = "no stream has two operations"},
+                       {.count = 200, .corrected_us = 2, .recorded_us = 2, .worst_stream = 5, .worst_off = -0.31}}};
+    check_fails(hwq_agreement_judge(&agreement), AORTA_REGRESSION, "2.000 us recorded; on stream 5 31.0% apart");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queues_of_a_run),     cmocka_unit_test(json_of_a_run),
-        cmocka_unit_test(agreement_of_gaps),   cmocka_unit_test(agreement_without_pairs),
-        cmocka_unit_test(recordings_are_read), cmocka_unit_test(mistakes),
+        cmocka_unit_test(queues_of_a_run),          cmocka_unit_test(json_of_a_run),
+        cmocka_unit_test(agreement_of_gaps),        cmocka_unit_test(agreement_without_pairs),
+        cmocka_unit_test(recordings_are_read),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(a_single_stream_is_named),
     };
     return cmocka_run_group_tests(tests, open_folder, remove_folder);
 }
