@@ -426,6 +426,19 @@ static int lent(void) {
 
 /* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
  */
+static void lock(void) {
+    pthread_mutex_lock(&cupti.lock);
+}
+
+static void unlock(void) {
+    pthread_mutex_unlock(&cupti.lock);
+}
+
+/* A child that was forked while another thread flushed would find the lock taken for ever. */
+static __attribute__((constructor)) void keep_whole_over_fork(void) {
+    pthread_atfork(lock, unlock, unlock);
+}
+
 static __attribute__((constructor)) void read_environment(void) {
     const char *wish = getenv("FAKE_CUPTI_REFUSE"), *colon = wish ? strchr(wish, ':') : NULL;
     if (!colon) return;
