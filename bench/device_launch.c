@@ -223,7 +223,7 @@ static aorta_status measure_clock(struct bench *bench) {
         AORTA_TRY(aorta_stream_synchronize(bench->streams[0]));
         int64_t after = aorta_device_now_ns(bench->device), stamp = bench->stamps[0];
         int64_t outside = before - stamp > stamp - after ? before - stamp : stamp - after;
-        int64_t bound = aorta_gpu_clock_error_ns(bench->device);
+        int64_t bound = aorta_device_clock_error_ns(bench->device);
         if (outside > worst_ns) worst_ns = outside;
         if (bound > bound_ns) bound_ns = bound;
     }

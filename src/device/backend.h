@@ -48,6 +48,7 @@ struct aorta_backend {
     aorta_status (*open)(int index, struct aorta_device **device); /* fills backend and info */
     void (*close)(struct aorta_device *device);
     int64_t (*now_ns)(struct aorta_device *device);
+    int64_t (*clock_error_ns)(struct aorta_device *device); /* NULL: none */
 
     /* System memory, uncounted and uncached (memory.c does both); aligned to 256 bytes. NULL without a failure when
      * there is no more. */

@@ -89,6 +89,10 @@ int64_t aorta_device_now_ns(struct aorta_device *device) {
     return device->backend->now_ns(device);
 }
 
+int64_t aorta_device_clock_error_ns(struct aorta_device *device) {
+    return device->backend->clock_error_ns ? device->backend->clock_error_ns(device) : 0;
+}
+
 /* ---- streams ---- */
 
 aorta_status aorta_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,

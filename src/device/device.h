@@ -65,7 +65,11 @@ AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_
                                                    struct aorta_device_warning *warning);
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
-int64_t aorta_device_now_ns(struct aorta_device *device); /* the device clock, read by the host */
+/* The device clock, read by the host (CLOCK_MONOTONIC), and by how many ns a timestamp that the device takes now may
+ * differ from it at most. CPU: 0. GPU: half the round trip by which the offset of the two was measured, what the
+ * timestamps were off by then, a tick, and what the two may have drifted apart since. Any thread. */
+int64_t aorta_device_now_ns(struct aorta_device *device);
+int64_t aorta_device_clock_error_ns(struct aorta_device *device);
 
 /* ---- memory ---- */
 

@@ -82,9 +82,6 @@ struct aorta_gpu_compiler {
 };
 struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);
 
-/* Device time is CLOCK_MONOTONIC by an offset that is measured; within how many ns, at the last measurement. */
-int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
-
 /* Where kernels that stamp themselves find how the device's timer runs to device time: a struct clock_page of
  * ops/kernels/clock.h, in device memory, there for as long as the device is open. */
 const void *aorta_gpu_clock_page(struct aorta_device *device);

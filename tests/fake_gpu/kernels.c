@@ -29,11 +29,22 @@ struct clock_page {
 /* A GPU reads one line while the other is written; the languages of the host want a lock. */
 static pthread_mutex_t page_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static int64_t time_on(const struct gpu_clock_line *l, int64_t timer) {
+    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
+    return l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+}
+
 static int64_t device_time(const struct clock_page *page, int64_t timer) {
     pthread_mutex_lock(&page_lock);
-    const struct gpu_clock_line *l = &page->lines[page->current];
-    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;
-    int64_t time_ns = l->host_ns + (int64_t)(ticks * l->ns_per_tick + slewed * l->slew_ns);
+    int64_t time_ns = time_on(&page->lines[page->current], timer);
+    pthread_mutex_unlock(&page_lock);
+    return time_ns;
+}
+
+/* A GPU is not interrupted between the timer and the line. */
+static int64_t device_time_now(const struct clock_page *page) {
+    pthread_mutex_lock(&page_lock);
+    int64_t time_ns = time_on(&page->lines[page->current], fake_timer());
     pthread_mutex_unlock(&page_lock);
     return time_ns;
 }
@@ -42,7 +53,7 @@ static int64_t device_time(const struct clock_page *page, int64_t timer) {
 
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
-    int64_t time_ns = device_time(a->clock, fake_timer());
+    int64_t time_ns = device_time_now(a->clock);
     for (int i = 0; i < GPU_STAMPS; i++) {
         if (a->slots[i]) *a->slots[i] = time_ns;
     }
@@ -72,7 +83,7 @@ static aorta_status run_spin(const void *args) {
     }
     if (!a->stamps) return NULL;
     a->stamps[0] = device_time(a->clock, start);
-    a->stamps[1] = device_time(a->clock, fake_timer());
+    a->stamps[1] = device_time_now(a->clock);
     return NULL;
 }
 

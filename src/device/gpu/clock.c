@@ -4,8 +4,10 @@
  * A kernel of one thread and the host exchange a few messages through page-locked memory; the exchange with the
  * shortest round trip bounds the offset of the two clocks to half of it (Cristian 1989), about 1 us on PCIe. Kernels
  * that write timestamps apply the offset themselves, from a line in device memory. It is measured again where the host
- * waits anyway, first after 10 ms, then ever more rarely, down to once a second, and what the line was off by then sets
- * in slowly (one part in 5000 of the time), so that no duration is wrong by more than that and none is negative. */
+ * waits anyway, first after 10 ms, then ever more rarely, down to once a second. What is known from before has grown
+ * vaguer by the drift since; the offset lies where that and the new measurement overlap (Marzullo 1984), so that one
+ * whose exchanges were all interrupted does no harm. What the line was off by then sets in slowly (one part in 5000 of
+ * the time), so that no duration is wrong by more than that and none is negative. */
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 
@@ -19,34 +21,41 @@ enum {
     SLEW_SHARE = 5000,
     SHORTEST_SLEW_NS = 1000000,
     START_PATIENCE_NS = 500000, /* a busy device starts the kernel late: then the measurement is put off */
-    GOOD_ROUND_TRIP_NS = 4000,  /* over PCIe it takes about 2 us, unless the host was interrupted */
+    GOOD_HALF_NS = 2000,        /* over PCIe a round trip takes about 2 us, unless the host was interrupted */
     YIELD_NS = 5000,
     OPEN_ROUNDS = 32,
-    WORSE = 4, /* a later measurement is used when its round trip is good, or at most so many times the first one's */
 };
 static const int64_t shortest_baseline_ns = 200000000, longest_baseline_ns = 20000000000;
 static const int64_t open_patience_ns = 10000000000; /* others may have the device */
+/* Shares of a rate: how far oscillators are from their nominal rate at most, and how far one wanders with temperature
+ * from what was measured. */
+static const double nominal_rate_error = 1e-4, measured_rate_error = 2e-6;
 
-/* One exchange: the host's clock at the middle of it, and how long it took. */
-struct ping {
-    int64_t host_ns, timer, round_trip_ns;
+/* At `timer` of the device it was host_ns on the host, give or take half_ns: of an exchange the middle of it, and half
+ * of what it took. */
+struct reading {
+    int64_t host_ns, timer, half_ns;
 };
 
-/* Sends ping `number` and waits for the answer; false when none comes. */
-static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, struct ping *ping) {
-    int64_t before = aorta_clock_ns(), after;
+/* Sends ping `number` and waits for the answer; false when none comes. The clock is read after the look at the answer:
+ * a host interrupted between the two makes the round trip longer, never the answer too late. */
+static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, struct reading *reading) {
+    const int64_t before = aorta_clock_ns();
+    int64_t after = before;
     atomic_store_explicit(&box->request, number, memory_order_release);
-    do {
-        after = aorta_clock_ns();
+    for (bool answered = false; !answered;) {
         if (after - before > patience_ns) return false;
         if (after - before > YIELD_NS) sched_yield(); /* this one is spoilt anyway */
-    } while (atomic_load_explicit(&box->answer, memory_order_acquire) < number);
-    *ping = (struct ping){before + (after - before) / 2, box->timers[number], after - before};
+        answered = atomic_load_explicit(&box->answer, memory_order_acquire) >= number;
+        after = aorta_clock_ns();
+    }
+    const int64_t half_ns = (after - before + 1) / 2;
+    *reading = (struct reading){before + half_ns, box->timers[number], half_ns};
     return true;
 }
 
 /* The best of some exchanges; `found` is false when the device was too busy to answer. */
-static aorta_status measure(struct gpu_device *device, int64_t patience_ns, struct ping *best, bool *found) {
+static aorta_status measure(struct gpu_device *device, int64_t patience_ns, struct reading *best, bool *found) {
     struct gpu_clock *clock = &device->clock;
     struct gpu_mailbox *box = clock->mailbox;
     atomic_store(&box->answer, 0);
@@ -54,9 +63,9 @@ static aorta_status measure(struct gpu_device *device, int64_t patience_ns, stru
     AORTA_TRY(aorta_gpu_launch_own(device, clock->stream, &aorta_gpu_clock_ping, &box));
     *found = false;
     for (int number = 1; number <= GPU_PINGS; number++) {
-        struct ping ping;
-        if (!send_ping(box, number, patience_ns, &ping)) break;
-        if (!*found || ping.round_trip_ns < best->round_trip_ns) *best = ping;
+        struct reading reading;
+        if (!send_ping(box, number, patience_ns, &reading)) break;
+        if (!*found || reading.half_ns < best->half_ns) *best = reading;
         *found = true;
     }
     atomic_store(&box->request, -1); /* a kernel that starts later, or waits, ends at once */
@@ -68,46 +77,72 @@ static aorta_status publish(struct gpu_device *device) {
     return aorta_gpu_launch_own(device, device->clock.stream, &aorta_gpu_clock_set, &args);
 }
 
+/* What kernels compute, and of times before the line, which they do not have: as if it had begun earlier. */
 static int64_t line_at(const struct gpu_clock_line *line, int64_t timer) {
-    double ticks = (double)(timer - line->timer), slewed = ticks < line->slew_ticks ? ticks / line->slew_ticks : 1.0;
+    double ticks = (double)(timer - line->timer), slewed = fmin(fmax(ticks / line->slew_ticks, 0.0), 1.0);
     return line->host_ns + (int64_t)(ticks * line->ns_per_tick + slewed * line->slew_ns);
+}
+
+static void take_first(struct gpu_clock *clock, const struct reading *reading) {
+    clock->first_timer = reading->timer;
+    clock->first_ns = reading->host_ns;
+    clock->first_half_ns = reading->half_ns;
 }
 
 /* The rate comes from the first and the last measurement, once they lie far enough apart that their errors do not
  * matter; the first is taken anew from time to time, as rates change with temperature. */
-static void take_rate(struct gpu_clock *clock, const struct ping *ping) {
-    int64_t baseline = ping->host_ns - clock->first_ns;
+static void take_rate(struct gpu_clock *clock, const struct reading *reading) {
+    int64_t baseline = reading->host_ns - clock->first_ns;
     if (baseline < shortest_baseline_ns) return;
-    clock->line.ns_per_tick = (double)baseline / (double)(ping->timer - clock->first_timer);
+    double error = measured_rate_error + (double)(reading->half_ns + clock->first_half_ns) / (double)baseline;
+    if (error > nominal_rate_error) { /* one of the two was spoilt */
+        if (reading->half_ns < clock->first_half_ns) take_first(clock, reading);
+        return;
+    }
+    clock->line.ns_per_tick = (double)baseline / (double)(reading->timer - clock->first_timer);
+    clock->rate_error = error;
     if (baseline < longest_baseline_ns) return;
-    clock->first_timer = ping->timer;
-    clock->first_ns = ping->host_ns;
+    take_first(clock, reading);
 }
 
-static void adjust(struct gpu_clock *clock, const struct ping *ping) {
-    int64_t shown = line_at(&clock->line, ping->timer), error = ping->host_ns - shown;
-    take_rate(clock, ping);
+static int64_t drift_ns(const struct gpu_clock *clock, int64_t now_ns) {
+    return (int64_t)ceil((double)(now_ns - clock->last_ns) * clock->rate_error);
+}
+
+/* Where what is known from before and a new reading agree; the reading alone where they do not. */
+static struct reading combine(const struct gpu_clock *clock, const struct reading *reading) {
+    const struct gpu_clock_line *line = &clock->line;
+    const double ticks = (double)(reading->timer - line->timer);
+    const int64_t known = line->host_ns + (int64_t)(ticks * line->ns_per_tick + line->slew_ns),
+                  half = clock->half_ns + clock->tick_ns + drift_ns(clock, reading->host_ns);
+    int64_t low = reading->host_ns - reading->half_ns, high = reading->host_ns + reading->half_ns;
+    if (known + half < low || known - half > high) return *reading;
+    if (low < known - half) low = known - half;
+    if (high > known + half) high = known + half;
+    return (struct reading){low + (high - low) / 2, reading->timer, (high - low + 1) / 2};
+}
+
+static void adjust(struct gpu_clock *clock, const struct reading *measured) {
+    const struct reading reading = combine(clock, measured);
+    int64_t shown = line_at(&clock->line, reading.timer), error = reading.host_ns - shown;
+    take_rate(clock, &reading);
     double slew_ns = fmax(SHORTEST_SLEW_NS, fabs((double)error) * SLEW_SHARE);
-    clock->line.timer = ping->timer;
+    clock->line.timer = reading.timer;
     clock->line.host_ns = shown;
     clock->line.slew_ns = (double)error;
     clock->line.slew_ticks = slew_ns / clock->line.ns_per_tick;
-    clock->residual_ns = error < 0 ? -error : error;
-    clock->round_trip_ns = ping->round_trip_ns;
-}
-
-static bool is_good(const struct gpu_clock *clock, const struct ping *ping) {
-    return ping->round_trip_ns <= GOOD_ROUND_TRIP_NS || ping->round_trip_ns <= WORSE * clock->good_ns;
+    clock->half_ns = reading.half_ns;
+    clock->last_ns = reading.host_ns;
 }
 
 static void tend(struct gpu_device *device) {
     struct gpu_clock *clock = &device->clock;
-    struct ping ping;
+    struct reading reading;
     bool found;
     if (device->driver.api.stream_query(clock->stream)) return; /* the last one is still under way */
-    aorta_status status = measure(device, START_PATIENCE_NS, &ping, &found);
-    if (!status && found && is_good(clock, &ping)) {
-        adjust(clock, &ping);
+    aorta_status status = measure(device, START_PATIENCE_NS, &reading, &found);
+    if (!status && found) {
+        adjust(clock, &reading);
         status = publish(device);
     }
     if (clock->interval_ns < LAST_INTERVAL_NS) clock->interval_ns *= 2;
@@ -145,33 +180,34 @@ static double nominal_tick_ns(const struct gpu_device *device) {
 }
 
 /* The first round warms up; more follow only while the host is interrupted in all exchanges of a round. */
-static aorta_status measure_first(struct gpu_device *device, struct ping *best) {
-    *best = (struct ping){.round_trip_ns = INT64_MAX};
-    for (int round = 0; round < OPEN_ROUNDS && (round < 2 || best->round_trip_ns > GOOD_ROUND_TRIP_NS); round++) {
-        struct ping ping;
+static aorta_status measure_first(struct gpu_device *device, struct reading *best) {
+    *best = (struct reading){.half_ns = INT64_MAX};
+    for (int round = 0; round < OPEN_ROUNDS && (round < 2 || best->half_ns > GOOD_HALF_NS); round++) {
+        struct reading reading;
         bool found;
-        AORTA_TRY(measure(device, open_patience_ns, &ping, &found));
+        AORTA_TRY(measure(device, open_patience_ns, &reading, &found));
         int result = device->driver.api.stream_synchronize(device->clock.stream);
         if (result) return aorta_gpu_error(device, result, "a first kernel failed");
         if (!found) return AORTA_ERROR(AORTA_DEVICE, "a first kernel was started and did not answer");
-        if (ping.round_trip_ns < best->round_trip_ns) *best = ping;
+        if (reading.half_ns < best->half_ns) *best = reading;
     }
     return NULL;
 }
 
 static aorta_status start(struct gpu_device *device) {
     struct gpu_clock *clock = &device->clock;
-    struct ping ping;
+    struct reading first;
     double nominal = nominal_tick_ns(device);
     AORTA_TRY(make_parts(device));
-    AORTA_TRY(measure_first(device, &ping));
-    clock->line =
-        (struct gpu_clock_line){.timer = ping.timer, .host_ns = ping.host_ns, .ns_per_tick = nominal, .slew_ticks = 1};
-    clock->first_timer = ping.timer;
-    clock->first_ns = ping.host_ns;
-    clock->round_trip_ns = clock->good_ns = ping.round_trip_ns;
+    AORTA_TRY(measure_first(device, &first));
+    clock->line = (struct gpu_clock_line){
+        .timer = first.timer, .host_ns = first.host_ns, .ns_per_tick = nominal, .slew_ticks = 1};
+    take_first(clock, &first);
+    clock->half_ns = first.half_ns;
+    clock->last_ns = first.host_ns;
+    clock->rate_error = nominal_rate_error;
     clock->interval_ns = FIRST_INTERVAL_NS;
-    clock->next_ns = ping.host_ns + FIRST_INTERVAL_NS;
+    clock->next_ns = first.host_ns + FIRST_INTERVAL_NS;
     clock->tick_ns = (int64_t)ceil((double)clock->mailbox->tick * nominal);
     if (clock->tick_ns < 1) clock->tick_ns = 1;
     device->base.info.timestamp_tick = clock->tick_ns;
@@ -202,7 +238,8 @@ void aorta_gpu_clock_close(struct gpu_device *device) {
 int64_t aorta_gpu_clock_error_ns(struct aorta_device *base) {
     struct gpu_clock *clock = &gpu_device(base)->clock;
     pthread_mutex_lock(&clock->lock);
-    int64_t error = clock->residual_ns + clock->round_trip_ns / 2 + clock->tick_ns;
+    int64_t error =
+        (int64_t)ceil(fabs(clock->line.slew_ns)) + clock->half_ns + clock->tick_ns + drift_ns(clock, aorta_clock_ns());
     pthread_mutex_unlock(&clock->lock);
     return error;
 }

@@ -95,13 +95,15 @@ struct gpu_clock {
     struct gpu_mailbox *mailbox; /* pinned */
     void *stream;
     struct gpu_clock_line line;
-    int64_t first_timer, first_ns;           /* the measurement that the rate is taken from */
-    _Atomic int64_t next_ns;                 /* when to measure again */
-    int64_t interval_ns, residual_ns;        /* between measurements; by how much the line was off at the last one */
-    int64_t tick_ns, round_trip_ns, good_ns; /* the last exchange, and the first one */
+    int64_t first_timer, first_ns, first_half_ns; /* the reading that the rate is taken from */
+    int64_t last_ns, half_ns;                     /* when the line was last measured, and how well that is known */
+    double rate_error;                            /* of ns_per_tick, as a share of it */
+    _Atomic int64_t next_ns;                      /* when to measure again */
+    int64_t interval_ns, tick_ns;                 /* between measurements; of the timer */
 };
 aorta_status aorta_gpu_clock_open(struct gpu_device *device);
 void aorta_gpu_clock_close(struct gpu_device *device);
+int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
 void aorta_gpu_clock_tend(struct gpu_device *device); /* measures again when it is time; called where the host waits */
 
 /* ---- compile.c, cache.c ---- */
