@@ -68,8 +68,9 @@ struct aorta_model {
     struct layer_memory *layers;
     struct layer_tags *tags;
     const char **unit_names;
-    void **allocations; /* all device memory, for the end */
+    void **allocations; /* all device memory of its own, for the end */
     int allocation_count;
+    struct aorta_place loan; /* while memory is taken: what is left of what is lent for this unit */
     /* root unit */
     void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
     void *embedded;  /* [N, D] */

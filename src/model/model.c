@@ -8,6 +8,8 @@ static aorta_status take(struct aorta_model *model, const char *name, int64_t el
                          void **memory) {
     *memory = NULL;
     if (elements == 0) return NULL;
+    *memory = aorta_place_take(&model->loan, (size_t)elements * element_size);
+    if (*memory) return NULL;
     AORTA_TRY(aorta_device_alloc(model->device, (size_t)elements * element_size, name, memory));
     model->allocations[model->allocation_count++] = *memory;
     return NULL;
@@ -44,33 +46,35 @@ static aorta_status take_layer(struct aorta_model *model, struct layer_memory *l
     return take_statistics(model, "deviations of norm2", &layer->rstd2);
 }
 
+/* Of the root unit what is read behind the layers' backward passes. */
 static aorta_status take_root(struct aorta_model *model) {
     const struct aorta_model_shape *s = &model->shape;
-    int64_t e = s->model_dim, h = s->mlp_hidden_dim;
+    int64_t e = s->model_dim;
     if (s->dtype != AORTA_F32)
         AORTA_TRY(take_activations(model, "dense input", s->num_dense_features * s->dense_dim, &model->dense));
     AORTA_TRY(take_activations(model, "embedded features", s->embedding_dim, &model->embedded));
     AORTA_TRY(take_activations(model, "projected input", e, &model->x0));
-    AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->z));
-    AORTA_TRY(take_activations(model, "activations of scorer.0", h, &model->s0));
     AORTA_TRY(take_activations(model, "scores", 1, &model->scores));
-    AORTA_TRY(take_activations(model, "gradients of scores", 1, &model->dscores));
-    AORTA_TRY(take_statistics(model, "means of the last norm", &model->mean));
-    return take_statistics(model, "deviations of the last norm", &model->rstd);
+    AORTA_TRY(take_activations(model, "gradient of a layer's output", e, &model->dy));
+    return take_activations(model, "gradient of embedded features", s->embedding_dim, &model->dembedded);
 }
 
+/* What nobody reads by then, the largest first: so more of a loan is used. */
 static aorta_status take_scratch(struct aorta_model *model) {
     int64_t e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
     struct aorta_pass none = {0};
     size_t scratch = aorta_attention_scratch_bytes(model->device, aorta_model_attention(model, &none, 0));
-    AORTA_TRY(take_activations(model, "gradient of a layer's output", e, &model->dy));
-    AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
-    AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));
     AORTA_TRY(take_activations(model, "gradient of the MLP, then of qkv", h > 3 * e ? h : 3 * e, &model->dhidden));
     model->dqkv = model->s1 = model->dhidden;
+    AORTA_TRY(take_activations(model, "activations of scorer.0", h, &model->s0));
+    AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
+    AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));
     model->projected = model->dx;
     AORTA_TRY(take_activations(model, "gradient of attention", e, &model->dcontext));
-    AORTA_TRY(take_activations(model, "gradient of embedded features", model->shape.embedding_dim, &model->dembedded));
+    AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->z));
+    AORTA_TRY(take_activations(model, "gradients of scores", 1, &model->dscores));
+    AORTA_TRY(take_statistics(model, "means of the last norm", &model->mean));
+    AORTA_TRY(take_statistics(model, "deviations of the last norm", &model->rstd));
     return take(model, "scratch memory of attention", (int64_t)scratch, 1, &model->attention_scratch);
 }
 
@@ -111,10 +115,29 @@ static aorta_status build(struct aorta_model *model) {
         return AORTA_ERROR(AORTA_MEMORY, "the model's tables did not fit in memory");
     aorta_normal_table_fill(model->normal);
     AORTA_TRY(make_tags(model));
-    AORTA_TRY(aorta_model_build_parameters(model));
-    for (size_t l = 0; l < layers; l++) AORTA_TRY(take_layer(model, &model->layers[l]));
-    AORTA_TRY(take_root(model));
-    return take_scratch(model);
+    return aorta_model_build_parameters(model);
+}
+
+static aorta_status take_all(struct aorta_model *model, const struct aorta_place *loans) {
+    const struct aorta_place none = {0};
+    const int layers = (int)model->shape.num_layers;
+    for (int l = 0; l < layers; l++) {
+        model->loan = loans ? loans[l] : none;
+        AORTA_TRY(take_layer(model, &model->layers[l]));
+    }
+    model->loan = loans ? loans[layers] : none;
+    AORTA_TRY(take_scratch(model));
+    model->loan = none;
+    return take_root(model);
+}
+
+static aorta_status annotate(aorta_status status, const struct aorta_model_shape *shape) {
+    return aorta_annotate(status, "model (batch %lld × %lld positions)", (long long)shape->batch,
+                          (long long)shape->positions);
+}
+
+aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *loans) {
+    return annotate(take_all(model, loans), &model->shape);
 }
 
 aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
@@ -128,8 +151,7 @@ aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_
     aorta_status status = build(model);
     if (status) {
         aorta_model_destroy(model);
-        return aorta_annotate(status, "model (batch %lld × %lld positions)", (long long)shape->batch,
-                              (long long)shape->positions);
+        return annotate(status, shape);
     }
     *out = model;
     return NULL;

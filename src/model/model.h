@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "base/place.h"
 #include "ops/ops.h"
 #include "profile/profile.h"
 
@@ -40,7 +41,9 @@ struct aorta_parameter {
     int dimensions;        /* 1 or 2 */
     int64_t rows, columns; /* columns 1 for vectors */
     enum aorta_init init;
-    float bound; /* of the uniform distribution */
+    float bound;        /* of the uniform distribution */
+    bool before_layers; /* of the root unit: used before the layers, and its gradient made behind theirs */
+    bool forward_only;  /* backward passes do not read it */
 };
 
 enum { AORTA_UNIT_MAX_PARAMETERS = 12 };
@@ -61,9 +64,15 @@ struct aorta_layer_output {
     size_t bytes;
 };
 
-/* Allocates the activations on the device. AORTA_MEMORY names the tensor that did not fit. */
+/* Makes names, shapes and parameters. take_memory allocates the activations on the device, once, before the first pass;
+ * AORTA_MEMORY names the tensor that did not fit.
+ * `loans` (by unit; NULL: none): memory of the caller's that is used before any is allocated, with any contents, before
+ * and after. Of a layer: from its forward pass on until its backward pass is run, for its activations. Of the root
+ * unit: from the input's forward pass on until the backward pass of layer 0 is run, for what nobody reads behind that.
+ * Not with output_copies. */
 AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
                                                struct aorta_model **model);
+AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *loans);
 void aorta_model_destroy(struct aorta_model *model);
 const struct aorta_model_shape *aorta_model_get_shape(const struct aorta_model *model);
 

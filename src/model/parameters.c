@@ -75,6 +75,8 @@ aorta_status aorta_model_build_parameters(struct aorta_model *model) {
         }
         *next = root[slot];
         next->unit = layers, next->slot = slot;
+        next->before_layers = slot < ROOT_BEFORE_LAYERS;
+        next->forward_only = slot == EMBEDDING_WEIGHT;
         next++;
     }
     return NULL;

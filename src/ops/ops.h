@@ -267,7 +267,8 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
                                              float *square_sum);
 
 /* Loshchilov & Hutter, "Decoupled Weight Decay Regularization", as torch.optim.AdamW: p −= lr·wd·p; then the Adam step
- * with m, v [count] fp32. `copy` (may be NULL) receives the new parameters rounded to copy_dtype in the same pass. */
+ * with m, v [count] fp32. `copy` (may be NULL) receives the parameters as they are then, rounded to copy_dtype, in the
+ * same pass: also where the state says that the step is skipped, which changes nothing else. */
 AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw args, float *parameter,
                                              const float *gradient, float *m, float *v, void *copy);
 

@@ -1,4 +1,4 @@
-/* The memory of the sharded strategy, and the way of full parameters in and out of it. */
+/* Ranks and layouts of the sharded strategy, and the way of full parameters in and out of it. */
 #include "train/sharded.h"
 
 #include <stdlib.h>
@@ -8,28 +8,7 @@ static struct sharded *self(struct aorta_strategy *strategy) {
     return (struct sharded *)strategy;
 }
 
-static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
-    if (!bytes) return NULL;
-    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
-    s->allocations[s->allocation_count++] = *memory;
-    return NULL;
-}
-
-static aorta_status take_floats(struct sharded *s, const char *name, int64_t count, float **memory) {
-    void *any = NULL;
-    AORTA_TRY(take(s, name, (size_t)count * sizeof(float), &any));
-    *memory = any;
-    return NULL;
-}
-
-/* As take_floats, and zeroed: padding is summed and stepped over and must stay zero. */
-static aorta_status take_zeros(struct sharded *s, const char *name, int64_t count, float **memory) {
-    AORTA_TRY(take_floats(s, name, count, memory));
-    return aorta_fill_bytes(aorta_train_compute(s->context), *memory, 0, (size_t)count * sizeof(float));
-}
-
-/* Beside the slots of gathered layers. */
-enum { MOST_OTHER_ALLOCATIONS = 16 };
+enum { MOST_ALLOCATIONS = 16 };
 
 static void *table(struct sharded *s, size_t count, size_t size) {
     return aorta_arena_alloc(&s->arena, count * size);
@@ -80,42 +59,6 @@ static aorta_status make_groups(struct sharded *s) {
     return aorta_comm_split(c->world, list, groups, &s->replicate_comm);
 }
 
-/* ---- memory ---- */
-
-static aorta_status take_state(struct sharded *s) {
-    AORTA_TRY(take_zeros(s, "parameter shards", s->total, &s->parameters));
-    AORTA_TRY(take_zeros(s, "gradient shards", s->total, &s->gradients));
-    AORTA_TRY(take_zeros(s, "first moments of AdamW", s->total, &s->m));
-    AORTA_TRY(take_zeros(s, "second moments of AdamW", s->total, &s->v));
-    if (s->context->dtype == AORTA_F32) return NULL;
-    size_t bytes = (size_t)s->total * aorta_dtype_size(s->context->dtype);
-    AORTA_TRY(take(s, "parameter shards in 16 bits", bytes, &s->copy));
-    return aorta_fill_bytes(aorta_train_compute(s->context), s->copy, 0, bytes);
-}
-
-/* shard_grad_op keeps every layer gathered from forward to backward. Else two slots, one in use and one being filled,
- * or, when gathers are not limited, one for each layer. */
-static int slots_needed(const struct sharded *s) {
-    const struct aorta_fsdp_options *fsdp = &s->context->options->fsdp;
-    bool keep = fsdp->sharding_strategy == AORTA_SHARD_GRAD_OP;
-    if (keep || !fsdp->limit_all_gathers || s->layers < 2) return s->layers;
-    return 2;
-}
-
-static aorta_status take_buffers(struct sharded *s) {
-    const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers]; /* layers are alike */
-    size_t size = aorta_dtype_size(s->context->dtype);
-    s->slot_count = slots_needed(s);
-    for (int i = 0; i < s->slot_count; i++)
-        AORTA_TRY(take(s, "gathered layer", (size_t)layer->full * size, &s->slots[i]));
-    AORTA_TRY(take(s, "gathered root unit", (size_t)root->full * size, &s->root_slot));
-    for (int i = 0; i < 2; i++) AORTA_TRY(take_zeros(s, "gradients of a layer", layer->full, &s->layer_gradients[i]));
-    AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients));
-    if (s->context->options->training.gradient_accumulation == 1) return NULL;
-    AORTA_TRY(take_zeros(s, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
-    return take_zeros(s, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
-}
-
 /* ---- schedule ---- */
 
 static aorta_status make_gather(struct sharded *s, struct gather *gather, int unit, int slot) {
@@ -133,8 +76,6 @@ static aorta_status make_schedule(struct sharded *s) {
         AORTA_TRY(make_gather(s, &s->gathers[number], unit, slot));
     }
     AORTA_TRY(make_gather(s, &s->root, s->layers, -1));
-    const struct aorta_train_options *o = s->context->options;
-    s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
     struct aorta_event **events[] = {
         &s->made, &s->reduced, &s->layers_reduced, &s->now, &s->layer_gradients_free[0], &s->layer_gradients_free[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -155,6 +96,14 @@ static void held(struct aorta_strategy *strategy, int parameter, int64_t *first,
     *count = run.count;
 }
 
+/* The unit's shard as it is gathered, in the context's dtype. */
+static char *weights_of(const struct sharded *s, int unit) {
+    const size_t base = (size_t)s->bases[unit];
+    if (!s->copy) return (char *)(s->parameters + base);
+    if (unit == s->layers) return s->root_copy;
+    return (char *)s->copy + base * aorta_dtype_size(s->context->dtype);
+}
+
 static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
                            const float *values) {
     struct sharded *s = self(strategy);
@@ -164,10 +113,10 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
     struct aorta_layout_run run;
     if (!aorta_layout_run_of(layout, p->slot, aorta_comm_rank(s->gather_comm), &run)) return NULL;
     const int64_t held_first = run.full_offset - layout->parameters[p->slot].full_offset;
-    int64_t at = s->bases[p->unit] + run.shard_offset + (first - held_first);
-    AORTA_TRY(aorta_copy(stream, s->parameters + at, values, (size_t)count * sizeof(float)));
+    const int64_t at = run.shard_offset + (first - held_first);
+    AORTA_TRY(aorta_copy(stream, s->parameters + s->bases[p->unit] + at, values, (size_t)count * sizeof(float)));
     if (!s->copy) return NULL;
-    char *copy = (char *)s->copy + (size_t)at * aorta_dtype_size(s->context->dtype);
+    char *copy = weights_of(s, p->unit) + (size_t)at * aorta_dtype_size(s->context->dtype);
     return aorta_cast(stream, copy, s->context->dtype, values, AORTA_F32, count, 1);
 }
 
@@ -185,9 +134,7 @@ static int lay_out(const struct aorta_layout *layout, const void *shard, void *f
 
 int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
                                 struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
-    const size_t size = aorta_dtype_size(s->context->dtype);
-    const char *shards = s->copy ? s->copy : (const void *)s->parameters;
-    return lay_out(&s->layouts[unit], shards + (size_t)s->bases[unit] * size, full, size, pieces);
+    return lay_out(&s->layouts[unit], weights_of(s, unit), full, aorta_dtype_size(s->context->dtype), pieces);
 }
 
 static aorta_status gather_to_host(struct sharded *s, const struct aorta_layout *layout, const float *shard,
@@ -230,6 +177,10 @@ static aorta_status ready(struct aorta_strategy *strategy) {
     return aorta_stream_synchronize(stream);
 }
 
+static const struct aorta_place *loans(struct aorta_strategy *strategy) {
+    return self(strategy)->loans;
+}
+
 static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     return (struct aorta_optimizer_memory){.count = s->total,
@@ -240,6 +191,7 @@ static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
                                            .m = s->m,
                                            .v = s->v,
                                            .copy = s->copy,
+                                           .root_copy = s->root_copy,
                                            .norm = s->norm_comm,
                                            .norm_group = s->group};
 }
@@ -275,6 +227,7 @@ static const struct aorta_strategy_table sharded_table = {
     .name = "sharded",
     .destroy = destroy,
     .memory = memory,
+    .loans = loans,
     .held = held,
     .import = import,
     .export = export,
@@ -297,13 +250,15 @@ static aorta_status build(struct sharded *s) {
     s->slots = table(s, layers, sizeof *s->slots);
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
-    s->allocations = table(s, layers + MOST_OTHER_ALLOCATIONS, sizeof *s->allocations);
-    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->allocations)
+    s->loans = table(s, units, sizeof *s->loans);
+    s->allocations = table(s, MOST_ALLOCATIONS, sizeof *s->allocations);
+    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->loans || !s->allocations)
         return AORTA_ERROR(AORTA_MEMORY, "the tables of sharding did not fit in memory");
+    const struct aorta_train_options *o = s->context->options;
+    s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
     make_layouts(s);
     AORTA_TRY(make_groups(s));
-    AORTA_TRY(take_state(s));
-    AORTA_TRY(take_buffers(s));
+    AORTA_TRY(aorta_sharded_take_memory(s));
     AORTA_TRY(make_schedule(s));
     return aorta_stream_synchronize(aorta_train_compute(s->context));
 }

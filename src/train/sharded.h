@@ -1,5 +1,5 @@
-/* What the files of the sharded strategy share: sharded.c (memory, import and export), sharded_step.c (the schedule).
- */
+/* What the files of the sharded strategy share: sharded.c (groups, import and export), sharded_memory.c (what lies
+ * where), sharded_step.c (the schedule). */
 #ifndef AORTA_TRAIN_SHARDED_H
 #define AORTA_TRAIN_SHARDED_H
 
@@ -29,7 +29,8 @@ struct sharded {
     int64_t *bases;                               /* by unit: where its shard starts in this rank's memory */
     int64_t total;                                /* elements of this rank's memory */
     float *parameters, *gradients, *m, *v;
-    void *copy; /* parameters in the context's dtype; NULL for fp32 */
+    void *copy;      /* parameters in the context's dtype, of the layers or of all units; NULL for fp32 */
+    void *root_copy; /* those of the root unit */
 
     int slot_count; /* slots for gathered layers */
     void **slots;
@@ -46,17 +47,21 @@ struct sharded {
     int root_largest; /* its largest parameter */
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
-    float *root_gradients;
-    struct aorta_event *layer_gradients_free[2]; /* on the reduce-scatter stream */
-    bool layer_gradients_used[2];                /* in this step */
+    float *root_gradients[AORTA_LAYOUT_MAX_PARAMETERS]; /* by slot; flat: one after the other, as the layout says */
+    struct aorta_event *layer_gradients_free[2];        /* on the reduce-scatter stream */
+    bool layer_gradients_used[2];                       /* in this step */
     /* A reduced shard before it is added to those of earlier micro-batches, and NULL without. */
     float *layer_micro_gradients, *root_micro_gradients;
     struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
+    struct aorta_place *loans; /* by unit: for the model */
     void **allocations;
     int allocation_count;
     struct aorta_arena arena;
 };
+
+/* All device memory; layouts, bases and total are there. */
+aorta_status aorta_sharded_take_memory(struct sharded *s);
 
 /* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */
 int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,

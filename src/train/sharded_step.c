@@ -101,31 +101,33 @@ aorta_status aorta_sharded_micro_begin(struct aorta_strategy *strategy, int64_t 
     return s->root_ahead ? NULL : run_gather(s, &s->root, s->root_slot);
 }
 
-static void view_of(const struct sharded *s, int unit, const void *weights, float *gradients,
-                    struct aorta_unit_view *view) {
+static void view_weights(const struct sharded *s, int unit, const void *weights, struct aorta_unit_view *view) {
     const struct aorta_layout *layout = &s->layouts[unit];
-    size_t size = aorta_dtype_size(s->context->dtype);
+    const size_t size = aorta_dtype_size(s->context->dtype);
     *view = (struct aorta_unit_view){0};
-    for (int i = 0; i < layout->count; i++) {
-        int64_t offset = layout->parameters[i].full_offset;
-        view->weights[i] = (const char *)weights + (size_t)offset * size;
-        view->gradients[i] = gradients ? gradients + offset : NULL;
-    }
+    for (int i = 0; i < layout->count; i++)
+        view->weights[i] = (const char *)weights + (size_t)layout->parameters[i].full_offset * size;
 }
 
 static int gradient_buffer(const struct sharded *s, int unit) {
     return (s->layers - 1 - unit) % 2;
 }
 
-/* Where the unit's gradients are made. */
-static float *full_gradients(const struct sharded *s, int unit) {
-    return unit < s->layers ? s->layer_gradients[gradient_buffer(s, unit)] : s->root_gradients;
+/* Where the gradient of the unit's parameter is made; of a flat unit all lie behind the first one's. */
+static float *full_gradient(const struct sharded *s, int unit, int slot) {
+    if (unit == s->layers) return s->root_gradients[slot];
+    return s->layer_gradients[gradient_buffer(s, unit)] + s->layouts[unit].parameters[slot].full_offset;
+}
+
+static void view_gradients(const struct sharded *s, int unit, struct aorta_unit_view *view) {
+    for (int i = 0; i < s->layouts[unit].count; i++) view->gradients[i] = full_gradient(s, unit, i);
 }
 
 /* Gathered ahead, it belongs to a step that compute has waited for as a whole. */
 static aorta_status acquire_root(struct sharded *s, struct aorta_unit_view *view) {
     if (!s->root_ahead) AORTA_TRY(aorta_stream_wait(compute(s), s->root.gathered));
-    view_of(s, s->layers, s->root_slot, s->root_gradients, view);
+    view_weights(s, s->layers, s->root_slot, view);
+    view_gradients(s, s->layers, view);
     return NULL;
 }
 
@@ -139,14 +141,12 @@ aorta_status aorta_sharded_acquire(struct aorta_strategy *strategy, int unit, en
     if (phase == AORTA_FORWARD && last >= s->layers) last = s->layers - 1;
     AORTA_TRY(issue_gathers_through(s, last));
     AORTA_TRY(aorta_stream_wait(compute(s), s->gathers[number].gathered));
-    float *gradients = NULL;
-    if (phase == AORTA_BACKWARD) {
-        int buffer = gradient_buffer(s, unit);
-        if (s->layer_gradients_used[buffer]) AORTA_TRY(aorta_stream_wait(compute(s), s->layer_gradients_free[buffer]));
-        s->layer_gradients_used[buffer] = true;
-        gradients = full_gradients(s, unit);
-    }
-    view_of(s, unit, s->slots[s->gathers[number].slot], gradients, view);
+    view_weights(s, unit, s->slots[s->gathers[number].slot], view);
+    if (phase == AORTA_FORWARD) return NULL;
+    int buffer = gradient_buffer(s, unit);
+    if (s->layer_gradients_used[buffer]) AORTA_TRY(aorta_stream_wait(compute(s), s->layer_gradients_free[buffer]));
+    s->layer_gradients_used[buffer] = true;
+    view_gradients(s, unit, view);
     return NULL;
 }
 
@@ -169,14 +169,13 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
 static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
     const struct aorta_layout *layout = &s->layouts[unit];
-    const float *full = full_gradients(s, unit);
     float *shard = reduced_gradients(s, unit);
     int count = 0;
     for (int i = 0; i < aorta_layout_piece_count(layout); i++) {
         if (unit == s->layers && (s->root_reduced[i] || (made && !s->root_made[i]))) continue;
         const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
         pieces[count++] =
-            (struct aorta_comm_piece){full + piece.full_offset, shard + piece.shard_offset, (size_t)piece.count};
+            (struct aorta_comm_piece){full_gradient(s, unit, i), shard + piece.shard_offset, (size_t)piece.count};
         if (unit == s->layers) s->root_reduced[i] = true;
     }
     return count;

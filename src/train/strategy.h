@@ -22,6 +22,7 @@ struct aorta_optimizer_memory {
     bool root_first; /* the root unit is updated before the layers, and root_updated called in between */
     float *parameters, *gradients, *m, *v;
     void *copy;              /* parameters in the context's dtype; NULL when that is fp32 */
+    void *root_copy;         /* with root_first: those of the root unit, which need not lie behind the layers' */
     struct aorta_comm *norm; /* Σ g² is summed over this group; NULL: each rank has all gradients */
     int norm_group;          /* its lowest world rank */
 };
@@ -36,6 +37,8 @@ struct aorta_strategy_table {
     const char *name;
     void (*destroy)(struct aorta_strategy *strategy);
     struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
+    /* What the model may use of the strategy's memory, by unit (aorta_model_take_memory). NULL: nothing. */
+    const struct aorta_place *(*loans)(struct aorta_strategy *strategy);
     /* Elements [first, first + count) of a parameter that this rank holds. */
     void (*held)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
     /* Takes the values of [first, first + count) of those elements from device memory; queued on compute. */
@@ -66,7 +69,7 @@ AORTA_MUST_USE aorta_status aorta_sharded_create(const struct aorta_train_contex
                                                  struct aorta_strategy **strategy);
 AORTA_MUST_USE aorta_status aorta_replicated_create(const struct aorta_train_context *context,
                                                     struct aorta_strategy **strategy);
-/* The one that the options ask for. */
+/* The one that the options ask for; the model gets its memory. */
 AORTA_MUST_USE aorta_status aorta_strategy_create(const struct aorta_train_context *context,
                                                   struct aorta_strategy **strategy);
 

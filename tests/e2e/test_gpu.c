@@ -197,7 +197,7 @@ static const struct {
      NULL,
      1,
      "",
-     {"activations", "of device memory do not fit on cuda:0", "free"}},
+     {"gradients of a layer", "of device memory do not fit on cuda:0", "free"}},
     {"no page-locked memory", "cuMemHostAlloc:6:2:1", NULL, 1, "", {"page-locked"}},
     {"no NCCL",
      NULL,
@@ -282,7 +282,7 @@ static void test_failures(void **state) {
                 fail_msg("%s, %d ranks: no \"%s\" in: %s", cases[i].what, cases[i].ranks, cases[i].messages[m],
                          run.output);
         if (run.exit_code != 1) fail_msg("%s: exit %d, printed: %s", cases[i].what, run.exit_code, run.output);
-        if (run.seconds > 15) fail_msg("%s, %d ranks: took %.1f s", cases[i].what, cases[i].ranks, run.seconds);
+        if (run.seconds > 60) fail_msg("%s, %d ranks: took %.1f s", cases[i].what, cases[i].ranks, run.seconds);
         e2e_free(&run);
     }
 }

@@ -1,5 +1,5 @@
 /* One rank, two and four ranks, every strategy, every way of scheduling: the same global batch gives the same losses
- * and the same parameters. fp32, no dropout, ten steps: relative 1e-5. */
+ * and the same parameters. fp32 (but for one group), no dropout, ten steps: relative 1e-5. And what a layer takes. */
 #include "check.h"
 #include "run.h"
 
@@ -12,12 +12,14 @@ enum { STEPS = 10 };
 static const double tolerance = 1e-5;
 
 /* Eight samples a step; clipping acts on every step. */
-#define COMMON "training.max_steps=10 training.grad_clip_norm=0.05 training.dump_steps=[9] training.dump_dir=%s/dump%d "
+#define COMMON "training.max_steps=10 training.grad_clip_norm=0.05 training.dump_steps=[9] training.dump_dir=%s/%s%d "
 
-static const struct {
+struct example {
     int ranks;
     const char *words;
-} cases[] = {
+};
+
+static const struct example padded[] = {
     {1, "training.batch_size=8"}, /* the first is what the others are held against */
     {1, "training.batch_size=4 training.gradient_accumulation=2"},
     {1, "training.batch_size=8 distributed.mode=ddp"},
@@ -71,6 +73,58 @@ static const struct {
     {4, "training.batch_size=2 distributed.mode=ddp distributed.bucket_cap_mb=0.01"},
 };
 
+/* Sizes that every number of ranks divides: then memory is shared (src/train/sharded_memory.c). */
+#define WHOLE                                                                                                          \
+    "model.vocab_size=512 dataset.vocab_size=512 model.embedding_dim=32 model.model_dim=64 model.num_heads=4 "         \
+    "model.mlp_hidden_dim=128 model.num_dense_features=4 dataset.num_dense_features=4 model.dense_dim=16 "             \
+    "dataset.dense_dim=16 "
+static const struct example whole[] = {
+    {1, WHOLE "training.batch_size=8 distributed.mode=ddp"},
+    {1, WHOLE "training.batch_size=8"},
+    {2, WHOLE},
+    {2, WHOLE "compile.enabled=true"},
+    {2, WHOLE "streams.count=1"},
+    {2, WHOLE "fsdp.sharding_strategy=shard_grad_op"},
+    {2, WHOLE "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=1"},
+    {2, WHOLE "fsdp.use_orig_params=false"},
+    {2, WHOLE "fsdp.forward_prefetch=false fsdp.backward_prefetch=NONE"},
+    {2, WHOLE "distributed.enable_overlap=false"},
+    {2, WHOLE "training.batch_size=2 training.gradient_accumulation=2"},
+    {2, WHOLE "workload.async_wait=true"},
+    {4, WHOLE "training.batch_size=2"},
+    {4, WHOLE "training.batch_size=2 fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2"},
+};
+
+/* The scorer is larger than the embedding, and its gradient reduced first. */
+#define FEW_WORDS WHOLE "model.vocab_size=64 dataset.vocab_size=64 "
+static const struct example few_words[] = {
+    {1, FEW_WORDS "training.batch_size=8 distributed.mode=ddp"},
+    {2, FEW_WORDS},
+    {2, FEW_WORDS "fsdp.use_orig_params=false"},
+    {4, FEW_WORDS "training.batch_size=2"},
+};
+
+/* 16 bits: what is rounded where depends on the number of ranks, and on nothing else. */
+#define BF16 WHOLE "training.mixed_precision=bf16 "
+static const struct example bf16[] = {
+    {2, BF16 "distributed.mode=ddp"},        {2, BF16},
+    {2, BF16 "compile.enabled=true"},        {2, BF16 "fsdp.sharding_strategy=shard_grad_op"},
+    {2, BF16 "fsdp.forward_prefetch=false"}, {2, BF16 "fsdp.use_orig_params=false"},
+    {2, BF16 "workload.async_wait=true"},
+};
+
+/* Whose results should agree with those of the first. */
+static const struct group {
+    const char *name;
+    const struct example *examples;
+    int count;
+} groups[] = {
+    {"padded", padded, sizeof padded / sizeof *padded},
+    {"whole", whole, sizeof whole / sizeof *whole},
+    {"few_words", few_words, sizeof few_words / sizeof *few_words},
+    {"bf16", bf16, sizeof bf16 / sizeof *bf16},
+};
+
 static double error_of(const struct aorta_tensor *ours, const struct aorta_tensor *theirs) {
     const char *a = ours->data, *b = theirs->data;
     double difference = 0, size = 0;
@@ -83,11 +137,12 @@ static double error_of(const struct aorta_tensor *ours, const struct aorta_tenso
     return sqrt(difference / size);
 }
 
-static void check_parameters(int number) {
+static void check_parameters(const struct group *group, int number) {
+    const struct example *example = &group->examples[number];
     char path[2][256];
     struct aorta_safetensors first, other;
-    snprintf(path[0], sizeof path[0], "%s/dump0/params_0010.safetensors", e2e_workspace());
-    snprintf(path[1], sizeof path[1], "%s/dump%d/params_0010.safetensors", e2e_workspace(), number);
+    snprintf(path[0], sizeof path[0], "%s/%s0/params_0010.safetensors", e2e_workspace(), group->name);
+    snprintf(path[1], sizeof path[1], "%s/%s%d/params_0010.safetensors", e2e_workspace(), group->name, number);
     check_ok(aorta_safetensors_read(path[0], &first));
     check_ok(aorta_safetensors_read(path[1], &other));
     assert_int_equal(other.count, first.count);
@@ -97,39 +152,67 @@ static void check_parameters(int number) {
         assert_int_equal(aorta_tensor_elements(tensor), aorta_tensor_elements(&first.tensors[i]));
         double error = error_of(tensor, &first.tensors[i]);
         if (!(error <= tolerance))
-            fail_msg("%d ranks, %s: %s differs by %.3g", cases[number].ranks, cases[number].words, tensor->name, error);
+            fail_msg("%d ranks, %s: %s differs by %.3g", example->ranks, example->words, tensor->name, error);
     }
     aorta_safetensors_free(&other);
     aorta_safetensors_free(&first);
 }
 
-static void check_losses(const struct e2e_run *run, int number, double losses[STEPS]) {
+static void check_losses(const struct e2e_run *run, const struct example *example, bool first, double losses[STEPS]) {
     for (size_t step = 0; step < STEPS; step++) {
         double loss = e2e_mean_loss(run, step);
-        if (number == 0) losses[step] = loss;
+        if (first) losses[step] = loss;
         if (!(fabs(loss - losses[step]) <= tolerance * losses[step]))
-            fail_msg("%d ranks, %s: step %zu: loss %.9g, one rank %.9g", cases[number].ranks, cases[number].words, step,
-                     loss, losses[step]);
+            fail_msg("%d ranks, %s: step %zu: loss %.9g, the first %.9g", example->ranks, example->words, step, loss,
+                     losses[step]);
         /* Clipping, or the comparison proves less than it says. */
         assert_true(e2e_number(e2e_line(run, 0, step), "grad_norm") > 0.05);
     }
 }
 
-static void test_same_numbers(void **state) {
-    (void)state;
+static void check_group(const struct group *group) {
     double losses[STEPS];
-    for (int number = 0; number < (int)(sizeof cases / sizeof *cases); number++) {
+    for (int number = 0; number < group->count; number++) {
+        const struct example *example = &group->examples[number];
         struct e2e_run run;
         char words[1024];
-        snprintf(words, sizeof words, COMMON "%s", e2e_workspace(), number, cases[number].words);
-        e2e_train_well(&run, cases[number].ranks, STEPS, words);
-        check_losses(&run, number, losses);
-        check_parameters(number);
+        snprintf(words, sizeof words, COMMON "%s", e2e_workspace(), group->name, number, example->words);
+        e2e_train_well(&run, example->ranks, STEPS, words);
+        check_losses(&run, example, number == 0, losses);
+        check_parameters(group, number);
         e2e_free(&run);
     }
 }
 
+static void test_same_numbers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) check_group(&groups[i]);
+}
+
+/* As long as activations fit into the gradients' memory, a layer more takes four fp32 shards: parameters, gradients and
+ * two moments. A few bytes go to alignment. */
+static void test_activations_take_no_memory(void **state) {
+    (void)state;
+    enum { WIDTH = 64, HIDDEN = 128, LAYER = 4 * WIDTH * WIDTH + 2 * WIDTH * HIDDEN + 9 * WIDTH + HIDDEN };
+    const double four_shards = 4.0 * sizeof(float) * LAYER / 2;
+    double peaks[2];
+    for (int more = 0; more < 2; more++) {
+        struct e2e_run run;
+        char words[1024];
+        snprintf(words, sizeof words, WHOLE "training.batch_size=1 model.num_layers=%d", 2 + 4 * more);
+        e2e_train_well(&run, 2, 6, words);
+        peaks[more] = e2e_number(e2e_line(&run, 0, 5), "memory.peak_bytes");
+        e2e_free(&run);
+    }
+    const double layer = (peaks[1] - peaks[0]) / 4;
+    if (layer < four_shards || layer > four_shards + 1024)
+        fail_msg("a layer takes %.0f bytes, four shards are %.0f", layer, four_shards);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_numbers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_numbers),
+        cmocka_unit_test(test_activations_take_no_memory),
+    };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

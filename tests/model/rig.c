@@ -50,10 +50,16 @@ static void take_buffers(struct model_rig *rig) {
 }
 
 void model_rig_open(struct model_rig *rig, struct aorta_model_shape shape, uint64_t seed) {
+    model_rig_open_on(rig, shape, seed, NULL);
+}
+
+void model_rig_open_on(struct model_rig *rig, struct aorta_model_shape shape, uint64_t seed,
+                       const struct aorta_place *loans) {
     *rig = (struct model_rig){.shape = shape};
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &rig->device));
     check_ok(aorta_stream_create(rig->device, "compute", AORTA_PRIORITY_NORMAL, &rig->stream));
     check_ok(aorta_model_create(rig->device, &shape, &rig->model));
+    check_ok(aorta_model_take_memory(rig->model, loans));
     rig->parameters = aorta_model_parameter_count(rig->model);
     rig->offsets = calloc((size_t)rig->parameters, sizeof *rig->offsets);
     rig->ready = calloc((size_t)rig->parameters, sizeof *rig->ready);

@@ -244,6 +244,32 @@ static void test_copies_of_outputs(void **state) {
     model_rig_close(&plain);
 }
 
+/* Lent memory is used, up to what is too small, and what lies in it before and behind a step does not matter. */
+static void test_lent_memory(void **state) {
+    (void)state;
+    enum { BYTES = 1 << 16, UNITS = 3 };
+    struct model_rig plain, lent;
+    char *memory = aligned_alloc(256, UNITS * BYTES);
+    struct aorta_place loans[UNITS];
+    assert_non_null(memory);
+    for (int unit = 0; unit < UNITS; unit++)
+        loans[unit] = (struct aorta_place){memory + unit * BYTES, unit == 1 ? 4096 : BYTES};
+    model_rig_open(&plain, small, 5);
+    model_rig_open_on(&lent, small, 5, loans);
+    const uint64_t saved = aorta_device_memory(plain.device).allocated - aorta_device_memory(lent.device).allocated;
+    assert_true(saved > 4096);
+    for (int run = 0; run < 2; run++) {
+        memset(memory, 0xff, UNITS * BYTES); /* NaN */
+        assert_true(model_rig_run(&lent) == model_rig_run(&plain));
+        assert_memory_equal(lent.gradients, plain.gradients, (size_t)plain.elements * sizeof(float));
+    }
+    assert_memory_not_equal(memory, memory + BYTES, 4096);                      /* both were written */
+    for (int i = 4096; i < BYTES; i++) assert_int_equal(memory[BYTES + i], -1); /* and nothing behind a loan */
+    model_rig_close(&lent);
+    model_rig_close(&plain);
+    free(memory);
+}
+
 /* 16-bit storage stays near fp32: bf16 has 8 bits of significand, fp16 11. */
 static void test_types(void **state) {
     (void)state;
@@ -309,15 +335,11 @@ static void test_start_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finite_differences),
-        cmocka_unit_test(test_finite_differences_with_dropout),
-        cmocka_unit_test(test_dropout_masks),
-        cmocka_unit_test(test_announcements),
-        cmocka_unit_test(test_accumulation),
-        cmocka_unit_test(test_products_in_pieces),
-        cmocka_unit_test(test_ranges_of_pieces),
-        cmocka_unit_test(test_copies_of_outputs),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_finite_differences), cmocka_unit_test(test_finite_differences_with_dropout),
+        cmocka_unit_test(test_dropout_masks),      cmocka_unit_test(test_announcements),
+        cmocka_unit_test(test_accumulation),       cmocka_unit_test(test_products_in_pieces),
+        cmocka_unit_test(test_ranges_of_pieces),   cmocka_unit_test(test_copies_of_outputs),
+        cmocka_unit_test(test_lent_memory),        cmocka_unit_test(test_types),
         cmocka_unit_test(test_start_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,10 +194,12 @@ static void adamw(void **state) {
             for (int64_t i = 0; i < count; i++) p[i] = rig_round(got[i], rig_dtypes[t]);
             rig_close_to("copy", rig_get(rig, rig_dtypes[t], copy, count), p, count, 0.0, 0.0);
 
-            /* a step that is skipped leaves everything as it was */
+            /* a step that is skipped leaves everything as it was, and makes the copy all the same */
             struct aorta_step_state *skipped = rig_step_state(rig, (struct aorta_step_state){.lr = 1.0f});
-            const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, skipped, AORTA_F32};
-            check_ok(aorta_adamw_step(rig->stream, shape, parameter, m_there, m_there, v_there, NULL));
+            const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, skipped, rig_dtypes[t]};
+            check_ok(aorta_fill_bytes(rig->stream, copy, 0xff, (size_t)count * aorta_dtype_size(rig_dtypes[t])));
+            check_ok(aorta_adamw_step(rig->stream, shape, parameter, m_there, m_there, v_there, copy));
+            rig_close_to("copy after a skipped step", rig_get(rig, rig_dtypes[t], copy, count), p, count, 0.0, 0.0);
             rig_close_to("parameter after a skipped step", rig_get(rig, AORTA_F32, parameter, count), got, count, 0.0,
                          0.0);
             rig_reset(state);

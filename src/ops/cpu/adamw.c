@@ -19,12 +19,21 @@ aorta_status AORTA_ISA_NAME(square_sum)(const void *args) {
     return NULL;
 }
 
+static void copy_parameters(const struct aorta_adamw_args *a, int64_t first, int64_t count) {
+    if (!a->copy) return;
+    char *copy = (char *)a->copy + (size_t)first * aorta_dtype_size(a->shape.copy_dtype);
+    AORTA_ISA_NAME(from_float)(copy, a->parameter + first, a->shape.copy_dtype, count);
+}
+
 /* The order of operations is torch.optim.AdamW's: decay, moments, then
  * p −= lr/(1 − β1^t) · m / (√v / √(1 − β2^t) + eps). */
 aorta_status AORTA_ISA_NAME(adamw)(const void *args) {
     const struct aorta_adamw_args *a = args;
     const struct aorta_step_state *state = a->shape.state;
-    if (!state->finite) return NULL;
+    if (!state->finite) {
+        copy_parameters(a, 0, a->shape.count);
+        return NULL;
+    }
     const float factor = state->grad_factor, keep = 1.0f - state->lr * a->shape.weight_decay;
     const float beta1 = a->shape.beta1, beta2 = a->shape.beta2, eps = a->shape.eps;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
@@ -43,9 +52,7 @@ aorta_status AORTA_ISA_NAME(adamw)(const void *args) {
             v[j] = square;
             parameter[j] = parameter[j] * keep - rate * mean / (sqrtf(square) * root + eps);
         }
-        if (!a->copy) continue;
-        char *copy = (char *)a->copy + (size_t)i * aorta_dtype_size(a->shape.copy_dtype);
-        AORTA_ISA_NAME(from_float)(copy, parameter, a->shape.copy_dtype, n);
+        copy_parameters(a, i, n);
     }
     return NULL;
 }

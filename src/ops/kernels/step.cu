@@ -104,7 +104,7 @@ KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
     const aorta_step_state *state = a.shape.state;
     const int64_t first = ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
     const int count = within(first, a.shape.count, 8);
-    if (!state->finite || count == 0) return;
+    if (count == 0) return;
     const float factor = state->grad_factor, keep = 1.0f - state->lr * a.shape.weight_decay;
     const float beta1 = a.shape.beta1, beta2 = a.shape.beta2, eps = a.shape.eps;
     const float rest1 = (float)(1.0 - (double)beta1), rest2 = (float)(1.0 - (double)beta2);
@@ -112,6 +112,10 @@ KERNEL(AORTA_POINTWISE_THREADS, adamw, aorta_adamw_args) {
     const float root = 1.0f / sqrtf(state->bias_correction2);
     float parameter[8], gradient[8], m[8], v[8];
     load8(a.parameter + first, count, parameter);
+    if (!state->finite) {
+        if (a.copy) store8_any(a.copy, a.shape.copy_dtype, first, count, parameter);
+        return;
+    }
     load8(a.gradient + first, count, gradient);
     load8(a.m + first, count, m);
     load8(a.v + first, count, v);

@@ -1,0 +1,17 @@
+/* A stretch of memory that somebody else owns, cut up from its beginning. */
+#ifndef AORTA_BASE_PLACE_H
+#define AORTA_BASE_PLACE_H
+
+#include <stddef.h>
+
+enum { AORTA_PLACE_ALIGNMENT = 256 }; /* bytes: as device memory */
+
+struct aorta_place {
+    void *memory; /* NULL: nothing */
+    size_t bytes; /* left */
+};
+
+/* The next `bytes` of it, aligned; NULL, and nothing is taken, where fewer are left. */
+void *aorta_place_take(struct aorta_place *place, size_t bytes);
+
+#endif

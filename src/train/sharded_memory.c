@@ -1,0 +1,235 @@
+/* The memory of the sharded strategy: what there is, and what lies in the same place at different times of a step.
+ *
+ * place                              first                                   then
+ * ---------------------------------  --------------------------------------  ---------------------------------------
+ * a layer's gradient shard           its activations, from its forward to    its reduced gradients, until AdamW has
+ *                                    the end of its backward pass            run
+ * the root unit's gradient shard     gradients of layers in full, and what   its reduced gradients, until AdamW has
+ *                                    the passes of the layers scribble on    run
+ * the gathered embedding             the embedding, read by the input's      gradients of layers in full
+ *                                    forward pass only
+ * 16-bit shards and gathered layers  weights of the layers, until their      gradients in full of the root unit's
+ *                                    last backward pass                      parameters in front of the layers; behind
+ *                                                                            AdamW 16-bit shards again, and where the
+ *                                                                            gathered layers were, the root unit's
+ *
+ * Nobody is in the way of who was there before: a unit's reduction waits for its backward pass; reductions run one
+ * after the other, the root unit's last; AdamW waits for all of them, and the next step for AdamW, which writes every
+ * 16-bit shard anew. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
+ * shared; nor are activations that workload.async_wait copies at its leisure. What lies in a shared place has to be
+ * written as a whole, as padding must stay zero: a unit or parameter with padding keeps to itself. */
+#include "train/sharded.h"
+
+/* What is left of the places that are shared. */
+struct places {
+    struct aorta_place root_shard, gathered, weights;
+};
+
+static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
+    if (!bytes) return NULL;
+    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
+    s->allocations[s->allocation_count++] = *memory;
+    return NULL;
+}
+
+/* Padding is summed and stepped over and must stay zero. */
+static aorta_status take_zeros(struct sharded *s, const char *name, int64_t count, float **memory) {
+    void *any = NULL;
+    AORTA_TRY(take(s, name, (size_t)count * sizeof(float), &any));
+    *memory = any;
+    return aorta_fill_bytes(aorta_train_compute(s->context), any, 0, (size_t)count * sizeof(float));
+}
+
+static size_t aligned(size_t bytes) {
+    return (bytes + AORTA_PLACE_ALIGNMENT - 1) / AORTA_PLACE_ALIGNMENT * AORTA_PLACE_ALIGNMENT;
+}
+
+static bool shares(const struct sharded *s) {
+    return s->context->options->training.gradient_accumulation == 1;
+}
+
+/* ---- padding ---- */
+
+static bool parameter_is_whole(const struct aorta_layout *layout, int slot) {
+    return layout->parameters[slot].rows % layout->ranks == 0;
+}
+
+/* No padding in full memory. */
+static bool full_is_whole(const struct aorta_layout *layout) {
+    int64_t elements = 0;
+    for (int i = 0; i < layout->count; i++) elements += layout->parameters[i].rows * layout->parameters[i].columns;
+    return elements == layout->full;
+}
+
+/* A reduction writes all of the shard. */
+static bool shard_is_whole(const struct aorta_layout *layout) {
+    int64_t elements = 0;
+    for (int i = 0; i < aorta_layout_piece_count(layout); i++) elements += aorta_layout_piece(layout, i).count;
+    return elements == layout->shard;
+}
+
+/* ---- weights ---- */
+
+static int slots_needed(const struct sharded *s) {
+    const struct aorta_fsdp_options *fsdp = &s->context->options->fsdp;
+    bool keep = fsdp->sharding_strategy == AORTA_SHARD_GRAD_OP;
+    if (keep || !fsdp->limit_all_gathers || s->layers < 2) return s->layers;
+    return 2;
+}
+
+/* Gradients of the root unit that are made when no layer's weights are needed any more. */
+static bool made_behind_layers(const struct sharded *s, const struct aorta_parameter *p) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    return shares(s) && p->before_layers && !root->flat && parameter_is_whole(root, p->slot);
+}
+
+static const struct aorta_parameter *root_parameter(const struct sharded *s, int slot) {
+    const struct aorta_model *model = s->context->model;
+    int i = 0;
+    while (aorta_model_parameter(model, i)->unit != s->layers || aorta_model_parameter(model, i)->slot != slot) i++;
+    return aorta_model_parameter(model, i);
+}
+
+static size_t gradient_bytes(const struct sharded *s, int slot) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    return (size_t)(aorta_layout_piece(root, slot).count * root->ranks) * sizeof(float);
+}
+
+static size_t bytes_behind_layers(const struct sharded *s) {
+    size_t bytes = 0;
+    for (int i = 0; i < s->layouts[s->layers].count; i++)
+        if (made_behind_layers(s, root_parameter(s, i))) bytes += aligned(gradient_bytes(s, i));
+    return bytes;
+}
+
+/* One piece of memory, so that it serves as a whole once the layers are through with it: 16-bit shards, of the root
+ * unit too where these have no other place, and then the slots of gathered layers. */
+static aorta_status take_weights(struct sharded *s, struct places *places) {
+    const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers]; /* layers are alike */
+    const size_t size = aorta_dtype_size(s->context->dtype), slot = aligned((size_t)layer->full * size);
+    s->slot_count = slots_needed(s);
+    const bool copies = s->context->dtype != AORTA_F32;
+    const bool root_beside = shares(s) && s->root_ahead && (size_t)root->shard * size <= (size_t)s->slot_count * slot;
+    const size_t shards = copies ? (size_t)(root_beside ? s->bases[s->layers] : s->total) * size : 0;
+    size_t bytes = aligned(shards) + (size_t)s->slot_count * slot;
+    if (bytes < bytes_behind_layers(s)) bytes = bytes_behind_layers(s);
+    void *memory = NULL;
+    AORTA_TRY(take(s, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
+    places->weights = (struct aorta_place){memory, bytes};
+    struct aorta_place rest = places->weights;
+    if (copies) {
+        s->copy = aorta_place_take(&rest, aligned(shards));
+        AORTA_TRY(aorta_fill_bytes(aorta_train_compute(s->context), s->copy, 0, shards));
+    }
+    for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot);
+    if (copies) s->root_copy = root_beside ? s->slots[0] : (char *)s->copy + (size_t)s->bases[s->layers] * size;
+    if (copies && root_beside)
+        AORTA_TRY(aorta_fill_bytes(aorta_train_compute(s->context), s->root_copy, 0, (size_t)root->shard * size));
+    return take(s, "gathered root unit", (size_t)root->full * size, &s->root_slot);
+}
+
+/* ---- gradients ---- */
+
+/* The largest part of the root unit's shard that its reduction writes in one piece behind those of the layers: flat all
+ * of it, else of a parameter in front of the layers. The others' may be reduced before (gradient_ready). */
+static struct aorta_place root_shard(const struct sharded *s) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    float *shard = s->gradients + s->bases[s->layers];
+    struct aorta_place found = {0};
+    for (int i = 0; i < aorta_layout_piece_count(root); i++) {
+        const struct aorta_layout_piece piece = aorta_layout_piece(root, i);
+        const size_t bytes = (size_t)piece.count * sizeof *shard;
+        if ((!root->flat && !root_parameter(s, i)->before_layers) || bytes <= found.bytes) continue;
+        found = (struct aorta_place){shard + piece.shard_offset, bytes};
+    }
+    return found;
+}
+
+/* The largest parameter of the gathered root unit that no backward pass reads. */
+static struct aorta_place gathered_forward_only(const struct sharded *s) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    const size_t size = aorta_dtype_size(s->context->dtype);
+    struct aorta_place found = {0};
+    for (int i = 0; i < root->count; i++) {
+        const struct aorta_layout_parameter *p = &root->parameters[i];
+        const size_t bytes = (size_t)(p->rows * p->columns) * size;
+        if (!root_parameter(s, i)->forward_only || bytes <= found.bytes) continue;
+        found = (struct aorta_place){(char *)s->root_slot + (size_t)p->full_offset * size, bytes};
+    }
+    return found;
+}
+
+static aorta_status take_layer_gradients(struct sharded *s, struct places *places) {
+    const struct aorta_layout *layer = &s->layouts[0];
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = (size_t)layer->full * sizeof(float);
+        if (full_is_whole(layer)) s->layer_gradients[i] = aorta_place_take(&places->gathered, bytes);
+        if (full_is_whole(layer) && !s->layer_gradients[i])
+            s->layer_gradients[i] = aorta_place_take(&places->root_shard, bytes);
+        if (!s->layer_gradients[i])
+            AORTA_TRY(take_zeros(s, "gradients of a layer", layer->full, &s->layer_gradients[i]));
+    }
+    return NULL;
+}
+
+static aorta_status take_root_gradients_flat(struct sharded *s) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients[0]));
+    for (int i = 1; i < root->count; i++) s->root_gradients[i] = s->root_gradients[0] + root->parameters[i].full_offset;
+    return NULL;
+}
+
+static aorta_status take_root_gradients(struct sharded *s, struct places *places) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    if (root->flat) return take_root_gradients_flat(s);
+    size_t bytes = 0;
+    for (int i = 0; i < root->count; i++) {
+        if (made_behind_layers(s, root_parameter(s, i)))
+            s->root_gradients[i] = aorta_place_take(&places->weights, gradient_bytes(s, i));
+        else
+            bytes += aligned(gradient_bytes(s, i));
+    }
+    float *own = NULL;
+    AORTA_TRY(take_zeros(s, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
+    struct aorta_place place = {own, bytes};
+    for (int i = 0; i < root->count; i++)
+        if (!s->root_gradients[i]) s->root_gradients[i] = aorta_place_take(&place, gradient_bytes(s, i));
+    return NULL;
+}
+
+static aorta_status take_micro_gradients(struct sharded *s) {
+    const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers];
+    if (s->context->options->training.gradient_accumulation == 1) return NULL;
+    AORTA_TRY(take_zeros(s, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
+    return take_zeros(s, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
+}
+
+/* ---- all ---- */
+
+static void lend(struct sharded *s, const struct places *places) {
+    if (!shares(s) || s->context->options->workload.async_wait) return;
+    for (int unit = 0; unit < s->layers; unit++) {
+        const struct aorta_layout *layout = &s->layouts[unit];
+        if (!shard_is_whole(layout)) continue;
+        s->loans[unit] = (struct aorta_place){s->gradients + s->bases[unit], (size_t)layout->shard * sizeof(float)};
+    }
+    s->loans[s->layers] = places->root_shard;
+}
+
+aorta_status aorta_sharded_take_memory(struct sharded *s) {
+    struct places places = {0};
+    AORTA_TRY(take_zeros(s, "parameter shards", s->total, &s->parameters));
+    AORTA_TRY(take_zeros(s, "gradient shards", s->total, &s->gradients));
+    AORTA_TRY(take_zeros(s, "first moments of AdamW", s->total, &s->m));
+    AORTA_TRY(take_zeros(s, "second moments of AdamW", s->total, &s->v));
+    AORTA_TRY(take_weights(s, &places));
+    if (shares(s)) {
+        places.root_shard = root_shard(s);
+        places.gathered = gathered_forward_only(s);
+    }
+    AORTA_TRY(take_layer_gradients(s, &places));
+    AORTA_TRY(take_root_gradients(s, &places));
+    AORTA_TRY(take_micro_gradients(s));
+    lend(s, &places);
+    return NULL;
+}
