@@ -102,30 +102,48 @@ static size_t bytes_behind_layers(const struct sharded *s) {
     return bytes;
 }
 
-/* One piece of memory, so that it serves as a whole once the layers are through with it: 16-bit shards, of the root
- * unit too where these have no other place, and then the slots of gathered layers. */
+static size_t weight_bytes(const struct sharded *s, int64_t elements) {
+    return (size_t)elements * aorta_dtype_size(s->context->dtype);
+}
+
+static size_t slot_bytes(const struct sharded *s) {
+    return aligned(weight_bytes(s, s->layouts[0].full)); /* layers are alike */
+}
+
+/* From AdamW to the gather behind it, if it fits. */
+static bool root_copy_in_slots(const struct sharded *s) {
+    const int64_t shard = s->layouts[s->layers].shard;
+    return shares(s) && s->root_ahead && weight_bytes(s, shard) <= (size_t)s->slot_count * slot_bytes(s);
+}
+
+/* Of 16-bit shards; none in fp32. */
+static size_t copy_bytes(const struct sharded *s) {
+    if (s->context->dtype == AORTA_F32) return 0;
+    return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->total);
+}
+
+static aorta_status clear_copies(struct sharded *s) {
+    struct aorta_stream *stream = aorta_train_compute(s->context);
+    AORTA_TRY(aorta_fill_bytes(stream, s->copy, 0, copy_bytes(s)));
+    return aorta_fill_bytes(stream, s->root_copy, 0, weight_bytes(s, s->layouts[s->layers].shard));
+}
+
+/* One piece of memory, so that it serves as a whole once the layers are through with it: 16-bit shards, and then the
+ * slots of gathered layers. */
 static aorta_status take_weights(struct sharded *s, struct places *places) {
-    const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers]; /* layers are alike */
-    const size_t size = aorta_dtype_size(s->context->dtype), slot = aligned((size_t)layer->full * size);
     s->slot_count = slots_needed(s);
-    const bool copies = s->context->dtype != AORTA_F32;
-    const bool root_beside = shares(s) && s->root_ahead && (size_t)root->shard * size <= (size_t)s->slot_count * slot;
-    const size_t shards = copies ? (size_t)(root_beside ? s->bases[s->layers] : s->total) * size : 0;
-    size_t bytes = aligned(shards) + (size_t)s->slot_count * slot;
-    if (bytes < bytes_behind_layers(s)) bytes = bytes_behind_layers(s);
+    const size_t copies = copy_bytes(s), needed = aligned(copies) + (size_t)s->slot_count * slot_bytes(s);
+    const size_t bytes = needed > bytes_behind_layers(s) ? needed : bytes_behind_layers(s);
     void *memory = NULL;
     AORTA_TRY(take(s, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
     places->weights = (struct aorta_place){memory, bytes};
     struct aorta_place rest = places->weights;
-    if (copies) {
-        s->copy = aorta_place_take(&rest, aligned(shards));
-        AORTA_TRY(aorta_fill_bytes(aorta_train_compute(s->context), s->copy, 0, shards));
-    }
-    for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot);
-    if (copies) s->root_copy = root_beside ? s->slots[0] : (char *)s->copy + (size_t)s->bases[s->layers] * size;
-    if (copies && root_beside)
-        AORTA_TRY(aorta_fill_bytes(aorta_train_compute(s->context), s->root_copy, 0, (size_t)root->shard * size));
-    return take(s, "gathered root unit", (size_t)root->full * size, &s->root_slot);
+    if (copies) s->copy = aorta_place_take(&rest, aligned(copies));
+    for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot_bytes(s));
+    AORTA_TRY(take(s, "gathered root unit", weight_bytes(s, s->layouts[s->layers].full), &s->root_slot));
+    if (!copies) return NULL;
+    s->root_copy = root_copy_in_slots(s) ? s->slots[0] : (char *)s->copy + weight_bytes(s, s->bases[s->layers]);
+    return clear_copies(s);
 }
 
 /* ---- gradients ---- */
@@ -148,26 +166,29 @@ static struct aorta_place root_shard(const struct sharded *s) {
 /* The largest parameter of the gathered root unit that no backward pass reads. */
 static struct aorta_place gathered_forward_only(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
-    const size_t size = aorta_dtype_size(s->context->dtype);
     struct aorta_place found = {0};
     for (int i = 0; i < root->count; i++) {
         const struct aorta_layout_parameter *p = &root->parameters[i];
-        const size_t bytes = (size_t)(p->rows * p->columns) * size;
+        const size_t bytes = weight_bytes(s, p->rows * p->columns);
         if (!root_parameter(s, i)->forward_only || bytes <= found.bytes) continue;
-        found = (struct aorta_place){(char *)s->root_slot + (size_t)p->full_offset * size, bytes};
+        found = (struct aorta_place){(char *)s->root_slot + weight_bytes(s, p->full_offset), bytes};
     }
     return found;
 }
 
-static aorta_status take_layer_gradients(struct sharded *s, struct places *places) {
+static float *shared_layer_gradients(const struct sharded *s, struct places *places) {
     const struct aorta_layout *layer = &s->layouts[0];
+    if (!full_is_whole(layer)) return NULL;
+    const size_t bytes = (size_t)layer->full * sizeof(float);
+    void *memory = aorta_place_take(&places->gathered, bytes);
+    return memory ? memory : aorta_place_take(&places->root_shard, bytes);
+}
+
+static aorta_status take_layer_gradients(struct sharded *s, struct places *places) {
     for (int i = 0; i < 2; i++) {
-        const size_t bytes = (size_t)layer->full * sizeof(float);
-        if (full_is_whole(layer)) s->layer_gradients[i] = aorta_place_take(&places->gathered, bytes);
-        if (full_is_whole(layer) && !s->layer_gradients[i])
-            s->layer_gradients[i] = aorta_place_take(&places->root_shard, bytes);
+        s->layer_gradients[i] = shared_layer_gradients(s, places);
         if (!s->layer_gradients[i])
-            AORTA_TRY(take_zeros(s, "gradients of a layer", layer->full, &s->layer_gradients[i]));
+            AORTA_TRY(take_zeros(s, "gradients of a layer", s->layouts[0].full, &s->layer_gradients[i]));
     }
     return NULL;
 }

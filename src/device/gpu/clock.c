@@ -32,7 +32,7 @@ static const int64_t open_patience_ns = 10000000000; /* others may have the devi
 static const double nominal_rate_error = 1e-4, measured_rate_error = 2e-6;
 
 /* At `timer` of the device it was host_ns on the host, give or take half_ns: of an exchange the middle of it, and half
- * of what it took. */
+ * of what it took. The timer has stood there for up to a tick. */
 struct reading {
     int64_t host_ns, timer, half_ns;
 };
@@ -115,7 +115,7 @@ static struct reading combine(const struct gpu_clock *clock, const struct readin
     const double ticks = (double)(reading->timer - line->timer);
     const int64_t known = line->host_ns + (int64_t)(ticks * line->ns_per_tick + line->slew_ns),
                   half = clock->half_ns + clock->tick_ns + drift_ns(clock, reading->host_ns);
-    int64_t low = reading->host_ns - reading->half_ns, high = reading->host_ns + reading->half_ns;
+    int64_t low = reading->host_ns - reading->half_ns - clock->tick_ns, high = reading->host_ns + reading->half_ns;
     if (known + half < low || known - half > high) return *reading;
     if (low < known - half) low = known - half;
     if (high > known + half) high = known + half;
