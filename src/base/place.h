@@ -11,6 +11,8 @@ struct aorta_place {
     size_t bytes; /* left */
 };
 
+size_t aorta_place_round(size_t bytes); /* up to the alignment */
+
 /* The next `bytes` of it, aligned; NULL, and nothing is taken, where fewer are left. */
 void *aorta_place_take(struct aorta_place *place, size_t bytes);
 

@@ -66,7 +66,7 @@ AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_
 void aorta_device_close(struct aorta_device *device);
 const struct aorta_device_info *aorta_device_get_info(const struct aorta_device *device);
 /* The device clock, read by the host (CLOCK_MONOTONIC), and by how many ns a timestamp that the device takes now may
- * differ from it at most. CPU: 0. GPU: half the round trip by which the offset of the two was measured, what the
+ * differ from it at most. CPU: 0. GPU: how closely exchanges of messages have bounded the offset of the two, what the
  * timestamps were off by then, a tick, and what the two may have drifted apart since. Any thread. */
 int64_t aorta_device_now_ns(struct aorta_device *device);
 int64_t aorta_device_clock_error_ns(struct aorta_device *device);

@@ -91,7 +91,6 @@ struct aorta_model {
 };
 
 aorta_status aorta_model_build_parameters(struct aorta_model *model);
-int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 
 /* ---- recorded operations: a range around each ---- */
 

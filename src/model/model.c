@@ -8,9 +8,10 @@ static aorta_status take(struct aorta_model *model, const char *name, int64_t el
                          void **memory) {
     *memory = NULL;
     if (elements == 0) return NULL;
-    *memory = aorta_place_take(&model->loan, (size_t)elements * element_size);
+    const size_t bytes = (size_t)elements * element_size;
+    *memory = aorta_place_take(&model->loan, bytes);
     if (*memory) return NULL;
-    AORTA_TRY(aorta_device_alloc(model->device, (size_t)elements * element_size, name, memory));
+    AORTA_TRY(aorta_device_alloc(model->device, bytes, name, memory));
     model->allocations[model->allocation_count++] = *memory;
     return NULL;
 }

@@ -80,6 +80,7 @@ int aorta_model_unit_count(const struct aorta_model *model); /* num_layers + 1; 
 int aorta_model_parameter_count(const struct aorta_model *model);
 /* In the order of PyTorch's model.parameters(). */
 const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *model, int index);
+int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
 double aorta_model_layer_flops(const struct aorta_model *model);    /* GEMM arithmetic of one layer's forward pass */
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);

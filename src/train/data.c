@@ -1,12 +1,9 @@
 #include "train/data.h"
 
+#include "base/place.h"
 #include "base/random.h"
 
 #include <stdlib.h>
-
-static size_t align256(size_t bytes) {
-    return (bytes + 255) & ~(size_t)255;
-}
 
 struct aorta_batch_layout aorta_batch_layout(const struct aorta_train_options *options) {
     const struct aorta_dataset_options *d = &options->dataset;
@@ -17,10 +14,10 @@ struct aorta_batch_layout aorta_batch_layout(const struct aorta_train_options *o
         .sparse_columns = d->sparse_features,
     };
     size_t rows = (size_t)(layout.rows * layout.micro_batches);
-    layout.categorical = align256(rows * (size_t)layout.dense_columns * sizeof(float));
-    layout.target = layout.categorical + align256(rows * (size_t)layout.sparse_columns * sizeof(int64_t));
-    layout.importance = layout.target + align256(rows * sizeof(float));
-    layout.bytes = layout.importance + align256(rows * sizeof(float));
+    layout.categorical = aorta_place_round(rows * (size_t)layout.dense_columns * sizeof(float));
+    layout.target = layout.categorical + aorta_place_round(rows * (size_t)layout.sparse_columns * sizeof(int64_t));
+    layout.importance = layout.target + aorta_place_round(rows * sizeof(float));
+    layout.bytes = layout.importance + aorta_place_round(rows * sizeof(float));
     return layout;
 }
 

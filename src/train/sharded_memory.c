@@ -40,10 +40,7 @@ static aorta_status take_zeros(struct sharded *s, const char *name, int64_t coun
     return aorta_fill_bytes(aorta_train_compute(s->context), any, 0, (size_t)count * sizeof(float));
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + AORTA_PLACE_ALIGNMENT - 1) / AORTA_PLACE_ALIGNMENT * AORTA_PLACE_ALIGNMENT;
-}
-
+/* No micro-batches are added up. */
 static bool shares(const struct sharded *s) {
     return s->context->options->training.gradient_accumulation == 1;
 }
@@ -70,6 +67,8 @@ static bool shard_is_whole(const struct aorta_layout *layout) {
 
 /* ---- weights ---- */
 
+/* shard_grad_op keeps every layer gathered from forward to backward. Else two slots, one in use and one being filled,
+ * or, when gathers are not limited, one for each layer. */
 static int slots_needed(const struct sharded *s) {
     const struct aorta_fsdp_options *fsdp = &s->context->options->fsdp;
     bool keep = fsdp->sharding_strategy == AORTA_SHARD_GRAD_OP;
@@ -85,9 +84,7 @@ static bool made_behind_layers(const struct sharded *s, const struct aorta_param
 
 static const struct aorta_parameter *root_parameter(const struct sharded *s, int slot) {
     const struct aorta_model *model = s->context->model;
-    int i = 0;
-    while (aorta_model_parameter(model, i)->unit != s->layers || aorta_model_parameter(model, i)->slot != slot) i++;
-    return aorta_model_parameter(model, i);
+    return aorta_model_parameter(model, aorta_model_parameter_index(model, s->layers, slot));
 }
 
 static size_t gradient_bytes(const struct sharded *s, int slot) {
@@ -98,7 +95,7 @@ static size_t gradient_bytes(const struct sharded *s, int slot) {
 static size_t bytes_behind_layers(const struct sharded *s) {
     size_t bytes = 0;
     for (int i = 0; i < s->layouts[s->layers].count; i++)
-        if (made_behind_layers(s, root_parameter(s, i))) bytes += aligned(gradient_bytes(s, i));
+        if (made_behind_layers(s, root_parameter(s, i))) bytes += aorta_place_round(gradient_bytes(s, i));
     return bytes;
 }
 
@@ -107,7 +104,7 @@ static size_t weight_bytes(const struct sharded *s, int64_t elements) {
 }
 
 static size_t slot_bytes(const struct sharded *s) {
-    return aligned(weight_bytes(s, s->layouts[0].full)); /* layers are alike */
+    return aorta_place_round(weight_bytes(s, s->layouts[0].full)); /* layers are alike */
 }
 
 /* From AdamW to the gather behind it, if it fits. */
@@ -122,28 +119,22 @@ static size_t copy_bytes(const struct sharded *s) {
     return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->total);
 }
 
-static aorta_status clear_copies(struct sharded *s) {
-    struct aorta_stream *stream = aorta_train_compute(s->context);
-    AORTA_TRY(aorta_fill_bytes(stream, s->copy, 0, copy_bytes(s)));
-    return aorta_fill_bytes(stream, s->root_copy, 0, weight_bytes(s, s->layouts[s->layers].shard));
-}
-
 /* One piece of memory, so that it serves as a whole once the layers are through with it: 16-bit shards, and then the
  * slots of gathered layers. */
 static aorta_status take_weights(struct sharded *s, struct places *places) {
     s->slot_count = slots_needed(s);
-    const size_t copies = copy_bytes(s), needed = aligned(copies) + (size_t)s->slot_count * slot_bytes(s);
+    const size_t copies = copy_bytes(s), needed = aorta_place_round(copies) + (size_t)s->slot_count * slot_bytes(s);
     const size_t bytes = needed > bytes_behind_layers(s) ? needed : bytes_behind_layers(s);
     void *memory = NULL;
     AORTA_TRY(take(s, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
     places->weights = (struct aorta_place){memory, bytes};
     struct aorta_place rest = places->weights;
-    if (copies) s->copy = aorta_place_take(&rest, aligned(copies));
+    if (copies) s->copy = aorta_place_take(&rest, aorta_place_round(copies));
     for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot_bytes(s));
     AORTA_TRY(take(s, "gathered root unit", weight_bytes(s, s->layouts[s->layers].full), &s->root_slot));
     if (!copies) return NULL;
     s->root_copy = root_copy_in_slots(s) ? s->slots[0] : (char *)s->copy + weight_bytes(s, s->bases[s->layers]);
-    return clear_copies(s);
+    return aorta_fill_bytes(aorta_train_compute(s->context), memory, 0, bytes);
 }
 
 /* ---- gradients ---- */
@@ -208,7 +199,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
         if (made_behind_layers(s, root_parameter(s, i)))
             s->root_gradients[i] = aorta_place_take(&places->weights, gradient_bytes(s, i));
         else
-            bytes += aligned(gradient_bytes(s, i));
+            bytes += aorta_place_round(gradient_bytes(s, i));
     }
     float *own = NULL;
     AORTA_TRY(take_zeros(s, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
@@ -220,7 +211,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
 
 static aorta_status take_micro_gradients(struct sharded *s) {
     const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers];
-    if (s->context->options->training.gradient_accumulation == 1) return NULL;
+    if (shares(s)) return NULL;
     AORTA_TRY(take_zeros(s, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
     return take_zeros(s, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
 }

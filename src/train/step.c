@@ -294,8 +294,7 @@ static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, 
                                .weight_decay = (float)o->weight_decay,
                                .state = c->state,
                                .copy_dtype = c->dtype};
-    const bool root = m->root_first && first == m->layers;
-    char *copy = m->copy && !root ? (char *)m->copy + (size_t)first * aorta_dtype_size(c->dtype) : m->root_copy;
+    void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
     return aorta_adamw_step(stream, args, m->parameters + first, m->gradients + first, m->m + first, m->v + first,
                             copy);
 }

@@ -26,6 +26,13 @@ static void test_from_anywhere(void **state) {
     assert_int_equal(place.bytes, 100);
 }
 
+static void test_sizes(void **state) {
+    (void)state;
+    assert_int_equal(aorta_place_round(0), 0);
+    assert_int_equal(aorta_place_round(1), 256);
+    assert_int_equal(aorta_place_round(256), 256);
+}
+
 static void test_nowhere(void **state) {
     (void)state;
     struct aorta_place place = {0};
@@ -38,6 +45,7 @@ int main(void) {
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_from_anywhere),
         cmocka_unit_test(test_nowhere),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -424,8 +424,6 @@ static int lent(void) {
     return cupti.lent;
 }
 
-/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
- */
 static void lock(void) {
     pthread_mutex_lock(&cupti.lock);
 }
@@ -439,6 +437,8 @@ static __attribute__((constructor)) void keep_whole_over_fork(void) {
     pthread_atfork(lock, unlock, unlock);
 }
 
+/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
+ */
 static __attribute__((constructor)) void read_environment(void) {
     const char *wish = getenv("FAKE_CUPTI_REFUSE"), *colon = wish ? strchr(wish, ':') : NULL;
     if (!colon) return;

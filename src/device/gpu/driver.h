@@ -149,6 +149,7 @@ struct gpu_functions {
     struct gpu_module *modules;                 /* loaded sources */
     struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
+
 /* The function is allowed this much dynamic shared memory. */
 aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
 aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
