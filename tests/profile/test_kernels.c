@@ -286,6 +286,39 @@ static void collectives_made_of_copies(void **state) {
     scene_free(&scene);
 }
 
+/* Beside compute, in a graph whose kernels all carry one stream: the copy is known by its end. Times are those of one
+ * GPU, where a gradient's copy waits for that of a gather. A small copy in between is compute's, or nobody's. */
+static void copies_beside_compute(void **state) {
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene, 0);
+    sample_compute(&scene.ranges, 678000, 770000, 0);
+    struct aorta_range *gather = sample_collective(&scene.ranges, AORTA_ALL_GATHER, 689500, 709700, 600000);
+    gather->info.group_size = 1;
+    gather->info.bytes = 11000;
+    struct aorta_range *scatter = sample_collective(&scene.ranges, AORTA_REDUCE_SCATTER, 689000, 747000, 600000);
+    scatter->info.group_size = 1;
+    scatter->info.bytes = 22000;
+    scatter->stream = 3;
+    add_record(&scene, AORTA_TRACE_KERNEL, "gemm", 0, 13, 680000, 769000);
+    add_record(&scene, AORTA_TRACE_COPY, "copy device to device", 1, 13, 689530, 708740);
+    add_record(&scene, AORTA_TRACE_COPY, "copy host to device", -1, 13, 695000, 696500);
+    add_record(&scene, AORTA_TRACE_COPY, "copy device to device", 2, 13, 706820, 746400);
+    struct aorta_profile kernels = view_of(&scene);
+    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    assert_int_equal(kernels.range_count, 4);
+    const int owners[] = {0, 1, -1, 2};
+    for (int i = 0; i < 4; i++) assert_int_equal(kernels.ranges[i].owner, owners[i]);
+    assert_int_equal(kernels.ranges[1].info.kind, AORTA_RANGE_COLLECTIVE);
+    assert_int_equal(kernels.ranges[1].info.collective, AORTA_ALL_GATHER);
+    assert_int_equal(kernels.ranges[1].info.bytes, 11000);
+    assert_int_equal(kernels.ranges[2].info.kind, AORTA_RANGE_COPY);
+    assert_int_equal(kernels.ranges[3].info.collective, AORTA_REDUCE_SCATTER);
+    assert_int_equal(kernels.ranges[3].info.bytes, 22000);
+    aorta_profile_free(&kernels);
+    scene_free(&scene);
+}
+
 /* Random records without ranges that explain them: the view holds each once, by start, and every figure of it can be
  * computed; random ranges beside them attribute nothing to a range that does not contain its middle. */
 static void properties(void **state) {
@@ -345,8 +378,13 @@ static void properties(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_decide), cmocka_unit_test(empty), cmocka_unit_test(belongs),
-        cmocka_unit_test(strangers),    cmocka_unit_test(graph), cmocka_unit_test(collectives_made_of_copies),
+        cmocka_unit_test(names_decide),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(belongs),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(graph),
+        cmocka_unit_test(collectives_made_of_copies),
+        cmocka_unit_test(copies_beside_compute),
         cmocka_unit_test(properties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
