@@ -13,7 +13,7 @@
 
 const char *aorta_cause_name(enum aorta_cause cause) {
     static const char *const names[AORTA_CAUSE_COUNT] = {
-        "host_launch",     "host_sync",          "data_wait",          "copy",       "straggler",
+        "host_launch",     "launch_latency",     "host_sync",          "data_wait",  "copy",   "straggler",
         "slow_collective", "serialized_streams", "exposed_collective", "contention", "compute"};
     return (unsigned)cause < AORTA_CAUSE_COUNT ? names[cause] : "unknown";
 }
@@ -176,6 +176,14 @@ static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *gr
     }
 }
 
+/* One launch for most of it. */
+static bool is_graph(const struct aorta_profile *profile) {
+    const int64_t launch_ns = profile->range_count ? profile->ranges[profile->range_count / 2].enqueue_ns : INT64_MIN;
+    size_t same = 0;
+    for (size_t i = 0; i < profile->range_count; i++) same += profile->ranges[i].enqueue_ns == launch_ns;
+    return launch_ns != INT64_MIN && same > 2 && 2 * same > profile->range_count;
+}
+
 static aorta_status judge_iteration(const struct aorta_judged *item, struct trial *trial,
                                     const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
@@ -186,13 +194,14 @@ static aorta_status judge_iteration(const struct aorta_judged *item, struct tria
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
     costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->data_wait_ns;
     costs->cause_ns[AORTA_CAUSE_HOST_SYNC] += idle->host_sync_ns;
-    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->host_launch_ns + idle->launch_latency_ns + idle->unknown_ns;
+    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->host_launch_ns + idle->unknown_ns;
+    costs->cause_ns[AORTA_CAUSE_LAUNCH_LATENCY] += idle->launch_latency_ns;
     costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
     for (size_t i = 0; i < overlap->exposed_count; i++)
         judge_exposed(item, &overlap->exposed[i], trial, verdict, costs);
-    trial->grounds.launch_latency_ns += idle->launch_latency_ns;
+    if (is_graph(item->iteration.profile)) trial->grounds.graph_latency_ns += idle->launch_latency_ns;
     trial->grounds.unknown_idle_ns += idle->unknown_ns;
     trial->grounds.lead_ns += overlap->lead_ns;
     trial->grounds.rank_iterations++;

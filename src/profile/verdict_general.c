@@ -12,6 +12,9 @@ static const struct {
     {AORTA_CAUSE_HOST_LAUNCH, ANY,
      "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph), fuse "
      "small kernels, foreach/fused optimizers; or give each launch more work (larger batch)"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY,
+     "work starts long after its launch: run a step before recording (kernels load at first use), see what its stream "
+     "waits for, and fuse small kernels"},
     {AORTA_CAUSE_HOST_SYNC, ANY,
      "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, non_blocking=False "
      "copies, shapes that depend on data"},

@@ -71,7 +71,8 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
 void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int64_t ns);
 
 struct aorta_grounds {
-    int64_t launch_latency_ns, unknown_idle_ns, lead_ns;
+    int64_t unknown_idle_ns, lead_ns;
+    int64_t graph_latency_ns;                                 /* idle between operations of graphs */
     struct aorta_tally idle_before;                           /* operations that ended an idle gap */
     struct aorta_tally exposed_where[AORTA_COLLECTIVE_COUNT]; /* layers of exposed collectives */
     int64_t *late_device_ns, *late_host_ns;                   /* waits caused by each rank (index in ranks) */

@@ -43,6 +43,7 @@ static bool about_kind(enum aorta_cause cause) {
 
 static const char *plain_name(enum aorta_cause cause) {
     static const char *const names[AORTA_CAUSE_COUNT] = {"late launches",
+                                                         "late starts",
                                                          "the host waiting for the device",
                                                          "waiting for data",
                                                          "copies",

@@ -38,48 +38,52 @@ static int largest_row(const struct aorta_tally *tally) {
     return best;
 }
 
+/* Of a recording the longest gap is shown instead. */
+static void say_where_idle(struct subject *subject) {
+    const struct aorta_tally *before = &subject->grounds->idle_before;
+    const int row = largest_row(before);
+    char name[NAME_SIZE];
+    if (row >= 0 && !subject->verdict->recorded)
+        aorta_text_printf(&subject->evidence, "; within the step mostly before %s",
+                          aorta_kernel_short_name(before->rows[row].name, name, sizeof name));
+}
+
 static void say_host_launch(struct subject *subject) {
     const struct aorta_grounds *grounds = subject->grounds;
     struct aorta_text *text = &subject->evidence;
-    int64_t known = 0;
+    int64_t known = -grounds->unknown_idle_ns;
     for (size_t i = 0; i < subject->verdict->rank_count; i++)
         known += subject->verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
-    known -= grounds->launch_latency_ns + grounds->unknown_idle_ns;
-    const char *separator = "";
-    if (known > 0) {
+    if (known > 0)
         aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
                           aorta_brief(per_step_ms(subject, known)).text,
                           subject->verdict->whole ? ", start-up included," : each(subject));
-        separator = ", ";
-    }
-    if (grounds->launch_latency_ns > 0) {
-        aorta_text_printf(text, "%sidle %s ms between launch and start", separator,
-                          aorta_brief(per_step_ms(subject, grounds->launch_latency_ns)).text);
-        separator = ", ";
-    }
     if (grounds->unknown_idle_ns > 0)
-        aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known", separator,
-                          aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
-    int row = largest_row(&grounds->idle_before);
-    char name[NAME_SIZE];
-    if (row >= 0 && !subject->verdict->recorded) /* of a recording the longest gap is shown instead */
-        aorta_text_printf(text, "; within the step mostly before %s",
-                          aorta_kernel_short_name(grounds->idle_before.rows[row].name, name, sizeof name));
+        aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known",
+                          known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
+    say_where_idle(subject);
     if (subject->verdict->idle_unexplained)
         subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, "
                            "aorta trace run --record all), so that idle time can be told apart";
-    else if (known < grounds->launch_latency_ns)
-        subject->general =
-            "work starts long after its launch: run a step before recording (kernels load at first use), "
-            "and see what its stream waits for";
-    if (known >= grounds->launch_latency_ns)
-        aorta_text_puts(&subject->advice,
-                        "launch less often: compile.enabled=true replays the step as one graph; or give "
-                        "each launch more work (training.batch_size)");
+    aorta_text_puts(&subject->advice, "launch less often: compile.enabled=true replays the step as one graph; or give "
+                                      "each launch more work (training.batch_size)");
+}
+
+/* Launched in time and not started: in a graph that is the device's own time from one operation to the next. */
+static void say_launch_latency(struct subject *subject) {
+    const double ms = subject->finding->cost_ms;
+    const bool graph = 2 * per_step_ms(subject, subject->grounds->graph_latency_ns) > ms;
+    if (graph)
+        aorta_text_printf(&subject->evidence, "idle %s ms%s from one operation of the graph to the next",
+                          aorta_brief(ms).text, each(subject));
     else
-        aorta_text_puts(&subject->advice,
-                        "operations start late after their launch: leave a core free for the streams' "
-                        "threads (fewer ranks or compute threads), or make operations larger");
+        aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
+                          each(subject));
+    say_where_idle(subject);
+    aorta_text_puts(&subject->advice, graph ? "fewer, larger operations: training.batch_size"
+                                            : "compile.enabled=true (operations of a graph start sooner), or larger "
+                                              "operations (training.batch_size)");
+    aorta_text_puts(&subject->advice, "; on the CPU leave a core free for the streams' threads");
 }
 
 static void say_host_sync(struct subject *subject) {
@@ -204,8 +208,8 @@ static void say_contention(struct subject *subject) {
                       aorta_brief(subject->finding->cost_ms).text, each(subject),
                       slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
                       100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
-    aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
-                                      "fewer channels (NCCL_MAX_CTAS) on a GPU");
+    aorta_text_puts(&subject->advice, "leave room for communication: fewer channels (NCCL_MAX_CTAS) on a "
+                                      "GPU, fewer compute threads on the CPU");
 }
 
 static void say_compute(struct subject *subject) {
@@ -226,11 +230,17 @@ static void say_compute(struct subject *subject) {
 }
 
 static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
-    [AORTA_CAUSE_HOST_LAUNCH] = say_host_launch,       [AORTA_CAUSE_HOST_SYNC] = say_host_sync,
-    [AORTA_CAUSE_DATA_WAIT] = say_data_wait,           [AORTA_CAUSE_COPY] = say_copy,
-    [AORTA_CAUSE_STRAGGLER] = say_straggler,           [AORTA_CAUSE_SLOW_COLLECTIVE] = say_slow_collective,
-    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_serialized, [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
-    [AORTA_CAUSE_CONTENTION] = say_contention,         [AORTA_CAUSE_COMPUTE] = say_compute,
+    [AORTA_CAUSE_HOST_LAUNCH] = say_host_launch,
+    [AORTA_CAUSE_LAUNCH_LATENCY] = say_launch_latency,
+    [AORTA_CAUSE_HOST_SYNC] = say_host_sync,
+    [AORTA_CAUSE_DATA_WAIT] = say_data_wait,
+    [AORTA_CAUSE_COPY] = say_copy,
+    [AORTA_CAUSE_STRAGGLER] = say_straggler,
+    [AORTA_CAUSE_SLOW_COLLECTIVE] = say_slow_collective,
+    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_serialized,
+    [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
+    [AORTA_CAUSE_CONTENTION] = say_contention,
+    [AORTA_CAUSE_COMPUTE] = say_compute,
 };
 
 /* ---- findings ---- */

@@ -46,7 +46,8 @@ struct place {
 static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
     if (cause == AORTA_CAUSE_DATA_WAIT) return gap->part_ns[AORTA_GAP_DATA_WAIT];
     if (cause == AORTA_CAUSE_HOST_SYNC) return gap->part_ns[AORTA_GAP_HOST_SYNC];
-    return gap->part_ns[AORTA_GAP_HOST_LAUNCH] + gap->part_ns[AORTA_GAP_LATENCY] + gap->part_ns[AORTA_GAP_UNKNOWN];
+    if (cause == AORTA_CAUSE_LAUNCH_LATENCY) return gap->part_ns[AORTA_GAP_LATENCY];
+    return gap->part_ns[AORTA_GAP_HOST_LAUNCH] + gap->part_ns[AORTA_GAP_UNKNOWN];
 }
 
 static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {
@@ -192,6 +193,7 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, const 
 static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, const struct aorta_finding *,
                                             struct aorta_text *) = {
     [AORTA_CAUSE_HOST_LAUNCH] = say_gap,
+    [AORTA_CAUSE_LAUNCH_LATENCY] = say_gap,
     [AORTA_CAUSE_HOST_SYNC] = say_gap,
     [AORTA_CAUSE_DATA_WAIT] = say_gap,
     [AORTA_CAUSE_COPY] = say_largest,

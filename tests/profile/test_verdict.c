@@ -132,15 +132,40 @@ static void host_causes(void **state) {
     assert_true(fabs(verdict.step_ms_p50 - 100) < 1e-9);
     expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 36);
     expect_cost(&verdict, AORTA_CAUSE_HOST_SYNC, 3);
-    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 48 - 36 + 10 - 3);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 48 - 36 + 10 - 3 - 1);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 1);
     expect_cost(&verdict, AORTA_CAUSE_COPY, 2);
     expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 40);
     expect_words(&verdict, AORTA_CAUSE_DATA_WAIT, "36 ms", "dataloader.num_workers");
     expect_words(&verdict, AORTA_CAUSE_HOST_SYNC, "3 ms", "training.log_interval");
-    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "idle 1 ms between launch and start", "compile.enabled=true");
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "idle 18 ms a step because nothing had been launched",
+                 "compile.enabled=true");
     expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before adamw", "");
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "idle 1 ms a step between launch and start",
+                 "compile.enabled=true");
     expect_words(&verdict, AORTA_CAUSE_COPY, "2 ms", "dataloader.pin_memory");
     assert_true(isnan(verdict.overlap_ratio));
+    end(run, &verdict);
+}
+
+/* A graph's operations are launched as one: what is lost between them is not the host's, nor helped by a graph. */
+static void a_graph_has_no_late_launches(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        const int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        for (int i = 0; i < 5; i++) sample_compute(sample, t + 20 * i * MS, t + (20 * i + 18) * MS, t - MS);
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 0);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 8);
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "idle 8 ms a step from one operation of the graph to the next",
+                 "training.batch_size");
+    for (size_t i = 0; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_LAUNCH_LATENCY)
+            assert_null(strstr(verdict.findings[i].advice, "compile.enabled"));
     end(run, &verdict);
 }
 
@@ -442,6 +467,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_add_up),
         cmocka_unit_test(host_causes),
+        cmocka_unit_test(a_graph_has_no_late_launches),
         cmocka_unit_test(straggler_device),
         cmocka_unit_test(straggler_host),
         cmocka_unit_test(straggler_on_another_clock),
