@@ -6,8 +6,8 @@
 
 enum { ANY = -1, SHOWN = 2 }; /* remedies named in one line of advice */
 
-/* One row per remedy, best first within a cause. Value NULL: always worth trying, the present value is told. `unless`:
- * a setting that makes the remedy pointless ("key=value"). */
+/* One row per remedy, best first within a cause. The key may be a variable of the environment. Value NULL: always worth
+ * trying, the present value is told. `unless`: a setting that makes the remedy pointless ("key=value"). */
 static const struct remedy {
     enum aorta_cause cause;
     int kind; /* enum aorta_collective, or ANY */
@@ -30,6 +30,11 @@ static const struct remedy {
      "smaller buckets start earlier"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", NULL, NULL,
      "reduce less often"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "compile.enabled", "true", "device.kind=cpu",
+     "operations of a graph start sooner"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "training.batch_size", NULL, "device.kind=cpu", "fewer, larger operations"},
+    {AORTA_CAUSE_CONTENTION, ANY, "NCCL_MAX_CTAS", NULL, "device.kind=cpu",
+     "fewer channels leave multiprocessors to GEMMs; weigh it against the time hidden"},
     {AORTA_CAUSE_DATA_WAIT, ANY, "dataloader.num_workers", NULL, NULL, "make batches further ahead"},
     {AORTA_CAUSE_COPY, ANY, "dataloader.pin_memory", "true", NULL, "copy batches beside the step before"},
     {AORTA_CAUSE_COPY, ANY, "streams.assignment.prefetch", NULL, "compile.enabled=true",
@@ -78,10 +83,9 @@ static aorta_status advise(struct aorta_finding *finding, const struct aorta_set
     int shown = 0;
     for (size_t i = 0; i < sizeof remedies / sizeof *remedies && shown < SHOWN; i++) {
         const struct remedy *remedy = &remedies[i];
-        if (!concerns(remedy, finding)) continue;
+        if (!concerns(remedy, finding) || pointless(settings, remedy->unless)) continue;
         known = true;
         if (remedy->value && in_force(settings, remedy->key, remedy->value)) continue;
-        if (pointless(settings, remedy->unless)) continue;
         add(&text, remedy, settings);
         shown++;
     }

@@ -208,8 +208,8 @@ static void say_contention(struct subject *subject) {
                       aorta_brief(subject->finding->cost_ms).text, each(subject),
                       slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
                       100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
-    aorta_text_puts(&subject->advice, "leave room for communication: fewer channels (NCCL_MAX_CTAS) on a "
-                                      "GPU, fewer compute threads on the CPU");
+    aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
+                                      "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }
 
 static void say_compute(struct subject *subject) {

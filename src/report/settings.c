@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *text_of(const json_t *value, struct aorta_arena *arena) {
@@ -46,7 +47,13 @@ static aorta_status flatten(json_t *root, struct aorta_arena *arena, struct aort
     return NULL;
 }
 
-aorta_status aorta_settings_read(const char *directory, struct aorta_arena *arena, struct aorta_settings *settings) {
+static void set_device(struct aorta_settings *settings, const char *device) {
+    for (size_t i = 0; device && i < settings->count; i++)
+        if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
+}
+
+aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
+                                 struct aorta_settings *settings) {
     *settings = (struct aorta_settings){0};
     char *path = aorta_path_join(directory, "config.json");
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
@@ -58,6 +65,7 @@ aorta_status aorta_settings_read(const char *directory, struct aorta_arena *aren
                                       : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
                                                     root ? "not a JSON object" : error.text);
         json_decref(root);
+        set_device(settings, device);
     }
     free(path);
     return status;

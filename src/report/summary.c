@@ -62,7 +62,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
     free(iterations);
     struct aorta_settings settings;
-    if (!status) status = aorta_settings_read(run->directory, &run->arena, &settings);
+    if (!status) status = aorta_settings_read(run->directory, run->device, &run->arena, &settings);
     if (!status && count && settings.count) status = aorta_verdict_advise(&labelled->verdict, &settings);
     if (status) {
         aorta_verdict_free(&labelled->verdict);

@@ -1,5 +1,5 @@
-/* What a user learns of a GPU's clock: the line of the verdict, `clocks` in summary.json, and nothing where there is
- * nothing to say. The fake NVML plays the devices (tests/fake_gpu/nvml.c). */
+/* What a user learns of a GPU: its clock, as a line of the verdict and `clocks` in summary.json, and nothing where
+ * there is nothing to say; advice that suits it. The fake NVML plays the devices (tests/fake_gpu/nvml.c). */
 #include "check.h"
 #include "run.h"
 
@@ -86,6 +86,27 @@ static void test_full_clock(void **state) {
         const json_t *one = json_array_get(e2e_get(label, "ranks"), rank);
         assert_true(e2e_number(one, "clocks.readings") >= 1);
     }
+    json_decref(label);
+    free(printed);
+}
+
+/* The device is found, not named: what is advised suits it all the same. */
+static void test_advice_suits_the_device(void **state) {
+    (void)state;
+    char *printed;
+    json_t *label = train_and_report(2, STEPS, "device.kind=auto compile.enabled=true", &printed);
+    const json_t *findings = e2e_get(label, "verdict");
+    bool latency = false;
+    for (size_t i = 0; i < json_array_size(findings); i++) {
+        const json_t *finding = json_array_get(findings, i);
+        const char *advice = json_string_value(e2e_get(finding, "advice"));
+        if (strstr(advice, "on the CPU")) fail_msg("to a GPU: %s", advice);
+        if (strcmp(json_string_value(e2e_get(finding, "cause")), "launch_latency") != 0) continue;
+        latency = true;
+        assert_non_null(strstr(json_string_value(e2e_get(finding, "evidence")), "of the graph to the next"));
+        assert_non_null(strstr(advice, "training.batch_size, now "));
+    }
+    assert_true(latency);
     json_decref(label);
     free(printed);
 }
@@ -238,9 +259,10 @@ static void test_hwq(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_full_clock, begin),          cmocka_unit_test_setup(test_power_cap, begin),
-        cmocka_unit_test_setup(test_heat_on_one_rank, begin),    cmocka_unit_test_setup(test_lines, begin),
-        cmocka_unit_test_setup(test_what_cannot_be_read, begin), cmocka_unit_test_setup(test_hwq, begin),
+        cmocka_unit_test_setup(test_full_clock, begin), cmocka_unit_test_setup(test_advice_suits_the_device, begin),
+        cmocka_unit_test_setup(test_power_cap, begin),  cmocka_unit_test_setup(test_heat_on_one_rank, begin),
+        cmocka_unit_test_setup(test_lines, begin),      cmocka_unit_test_setup(test_what_cannot_be_read, begin),
+        cmocka_unit_test_setup(test_hwq, begin),
     };
     return cmocka_run_group_tests_name("e2e gpu clocks", tests, e2e_open, e2e_close);
 }

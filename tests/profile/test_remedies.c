@@ -41,6 +41,31 @@ static void test_a_remedy_can_be_pointless(void **state) {
     free(advice);
 }
 
+/* What helps a device's streams is nothing for threads, whose advice stays as it was. */
+static void test_devices_differ(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {
+        {"device.kind", "cuda"}, {"compile.enabled", "false"}, {"training.batch_size", "8"}};
+    char *advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
+    assert_string_equal(advice, "compile.enabled=true (operations of a graph start sooner); or training.batch_size, "
+                                "now 8 (fewer, larger operations)");
+    free(advice);
+    items[1].value = "true";
+    advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
+    assert_string_equal(advice, "training.batch_size, now 8 (fewer, larger operations)");
+    free(advice);
+    advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 3);
+    assert_non_null(strstr(advice, "NCCL_MAX_CTAS (fewer channels"));
+    free(advice);
+    items[0].value = "cpu";
+    for (int cause = AORTA_CAUSE_HOST_LAUNCH; cause <= AORTA_CAUSE_CONTENTION; cause++) {
+        if (cause != AORTA_CAUSE_LAUNCH_LATENCY && cause != AORTA_CAUSE_CONTENTION) continue;
+        advice = advice_for((enum aorta_cause)cause, AORTA_ALL_REDUCE, items, 3);
+        assert_string_equal(advice, "as before");
+        free(advice);
+    }
+}
+
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
@@ -60,6 +85,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
+        cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_other_causes_keep_their_advice),
     };
