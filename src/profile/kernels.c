@@ -301,19 +301,16 @@ static bool on_stream(const struct attribution *a, const struct aorta_range *ker
 /* A collective of one rank is a copy, whose end is the range's: so much later a stamp tells it at most. */
 enum { COPY_END_NS = 5000 };
 
-static int64_t distance(int64_t x_ns, int64_t y_ns) {
-    return x_ns < y_ns ? y_ns - x_ns : x_ns - y_ns;
-}
-
 /* The collective of one rank that ends with this copy; of several, the one whose beginning is nearest to the copy's. */
 static int copied_by(const struct attribution *a, const struct aorta_range *kernel) {
     int chosen = NO_RANGE;
     int64_t nearest_ns = INT64_MAX;
-    for (size_t i = 0; i < a->active_count && kernel->info.kind == AORTA_RANGE_COPY; i++) {
+    if (kernel->info.kind != AORTA_RANGE_COPY) return NO_RANGE;
+    for (size_t i = 0; i < a->active_count; i++) {
         const struct aorta_range *range = &a->ranges->ranges[a->active[i]];
-        const int64_t apart_ns = distance(range->start_ns, kernel->start_ns);
+        const int64_t apart_ns = llabs(range->start_ns - kernel->start_ns);
         if (range->info.kind != AORTA_RANGE_COLLECTIVE || range->info.group_size != 1) continue;
-        if (distance(range->end_ns, kernel->end_ns) > COPY_END_NS || apart_ns >= nearest_ns) continue;
+        if (llabs(range->end_ns - kernel->end_ns) > COPY_END_NS || apart_ns >= nearest_ns) continue;
         nearest_ns = apart_ns;
         chosen = (int)a->active[i];
     }

@@ -48,7 +48,7 @@ static aorta_status flatten(json_t *root, struct aorta_arena *arena, struct aort
 }
 
 static void set_device(struct aorta_settings *settings, const char *device) {
-    for (size_t i = 0; device && i < settings->count; i++)
+    for (size_t i = 0; i < settings->count; i++)
         if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
 }
 
@@ -65,7 +65,7 @@ aorta_status aorta_settings_read(const char *directory, const char *device, stru
                                       : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
                                                     root ? "not a JSON object" : error.text);
         json_decref(root);
-        set_device(settings, device);
+        if (device) set_device(settings, device);
     }
     free(path);
     return status;

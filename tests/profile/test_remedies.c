@@ -58,9 +58,9 @@ static void test_devices_differ(void **state) {
     assert_non_null(strstr(advice, "NCCL_MAX_CTAS (fewer channels"));
     free(advice);
     items[0].value = "cpu";
-    for (int cause = AORTA_CAUSE_HOST_LAUNCH; cause <= AORTA_CAUSE_CONTENTION; cause++) {
-        if (cause != AORTA_CAUSE_LAUNCH_LATENCY && cause != AORTA_CAUSE_CONTENTION) continue;
-        advice = advice_for((enum aorta_cause)cause, AORTA_ALL_REDUCE, items, 3);
+    static const enum aorta_cause causes[] = {AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_CONTENTION};
+    for (int i = 0; i < 2; i++) {
+        advice = advice_for(causes[i], AORTA_ALL_REDUCE, items, 3);
         assert_string_equal(advice, "as before");
         free(advice);
     }
