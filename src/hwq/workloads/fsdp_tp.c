@@ -3,8 +3,9 @@
  *
  * Streams, a quarter each: compute, all-gather, all-reduce, and the exchange of activations between tensor-parallel
  * ranks. The batch is cut into one part for each compute stream. While a block computes, the next one's parameters are
- * gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of the
- * parts are summed and reduced behind the last part, while the block below computes.
+ * gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of
+ * weights are made from the rows of all parts by one product each, by turns on the parts' streams: a product for each
+ * part, and their sum, would move more memory. They are reduced while the block below computes.
  *
  * Ranks form a grid: `tensor` neighbours share heads and hidden units (Shoeybi et al., "Megatron-LM", 2019: columns of
  * the first, rows of the second product, partial sums all-reduced in between); ranks of equal place share a block's
@@ -82,10 +83,17 @@ int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float
     int64_t used = 0;
     b->qkv = layer_in(weights, gradients, &used, width, 3 * own, true);
     b->out = layer_in(weights, gradients, &used, own, width, false);
-    b->norm1 = norm_in(weights, gradients, &used, width);
     b->up = layer_in(weights, gradients, &used, width, hidden, true);
     b->down = layer_in(weights, gradients, &used, hidden, width, false);
+    b->norm1 = norm_in(weights, gradients, &used, width); /* the norms side by side: aorta_hwq_fsdp_norms */
     b->norm2 = norm_in(weights, gradients, &used, width);
+    return used;
+}
+
+int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct fsdp_block *b) {
+    float **const views[] = {&b->norm1.dgamma, &b->norm1.dbeta, &b->norm2.dgamma, &b->norm2.dbeta};
+    int64_t used = 0;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(piece, &used, o->width);
     return used;
 }
 
@@ -125,54 +133,89 @@ static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *s
                       (size_t)count * sizeof(float));
 }
 
-static aorta_status setup_part(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+/* Memory of what all parts leave in a block, part by part. */
+static aorta_status setup_kept(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const struct fsdp_options *o = hwq->options;
-    struct fsdp_part *part = &state->parts[p];
-    struct fsdp_kept *k = &state->kept[l][p];
-    const int64_t n = part->sequences * o->positions, own = o->width / o->tensor,
-                  hidden = o->width * o->mlp / o->tensor;
-    const int64_t weights = part->sequences * (o->heads / o->tensor) * o->positions * o->positions;
+    const int64_t n = o->positions, own = o->width / o->tensor, hidden = o->width * o->mlp / o->tensor;
+    const int64_t weights = o->heads / o->tensor * n * n;
     const struct {
-        float **memory;
-        int64_t count;
-    } buffers[] = {{&k->qkv, n * 3 * own},
-                   {&k->weights, weights},
-                   {&k->context, n * own},
-                   {&k->attended, n * o->width},
-                   {&k->attended_all, n * o->width},
-                   {&k->norm1.sum, n * o->width},
-                   {&k->norm1.mean, n},
-                   {&k->norm1.rstd, n},
-                   {&k->y1, n * o->width},
-                   {&k->inner, n * hidden},
-                   {&k->active, n * hidden},
-                   {&k->mlp, n * o->width},
-                   {&k->mlp_all, n * o->width},
-                   {&k->norm2.sum, n * o->width},
-                   {&k->norm2.mean, n},
-                   {&k->norm2.rstd, n},
-                   {&k->y, n * o->width},
-                   {&k->dsum2, n * o->width},
-                   {&k->dactive, n * hidden},
-                   {&k->dinner, n * hidden},
-                   {&k->dy1, n * o->width},
-                   {&k->dy1_all, n * o->width},
-                   {&k->dsum1, n * o->width},
-                   {&k->dcontext, n * own},
-                   {&k->dqkv, n * 3 * own},
-                   {&k->dx, n * o->width},
-                   {&k->dx_all, n * o->width}};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        size_t member;
+        int64_t count; /* for each sequence */
+    } buffers[] = {{offsetof(struct fsdp_kept, qkv), n * 3 * own},
+                   {offsetof(struct fsdp_kept, weights), weights},
+                   {offsetof(struct fsdp_kept, context), n * own},
+                   {offsetof(struct fsdp_kept, attended), n * o->width},
+                   {offsetof(struct fsdp_kept, attended_all), n * o->width},
+                   {offsetof(struct fsdp_kept, norm1.sum), n * o->width},
+                   {offsetof(struct fsdp_kept, norm1.mean), n},
+                   {offsetof(struct fsdp_kept, norm1.rstd), n},
+                   {offsetof(struct fsdp_kept, y1), n * o->width},
+                   {offsetof(struct fsdp_kept, inner), n * hidden},
+                   {offsetof(struct fsdp_kept, active), n * hidden},
+                   {offsetof(struct fsdp_kept, mlp), n * o->width},
+                   {offsetof(struct fsdp_kept, mlp_all), n * o->width},
+                   {offsetof(struct fsdp_kept, norm2.sum), n * o->width},
+                   {offsetof(struct fsdp_kept, norm2.mean), n},
+                   {offsetof(struct fsdp_kept, norm2.rstd), n},
+                   {offsetof(struct fsdp_kept, y), n * o->width},
+                   {offsetof(struct fsdp_kept, dsum2), n * o->width},
+                   {offsetof(struct fsdp_kept, dactive), n * hidden},
+                   {offsetof(struct fsdp_kept, dinner), n * hidden},
+                   {offsetof(struct fsdp_kept, dy1), n * o->width},
+                   {offsetof(struct fsdp_kept, dy1_all), n * o->width},
+                   {offsetof(struct fsdp_kept, dsum1), n * o->width},
+                   {offsetof(struct fsdp_kept, dcontext), n * own},
+                   {offsetof(struct fsdp_kept, dqkv), n * 3 * own},
+                   {offsetof(struct fsdp_kept, dx), n * o->width},
+                   {offsetof(struct fsdp_kept, dx_all), n * o->width}};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+        float *memory;
         AORTA_TRY(
-            aorta_hwq_output(hwq, &state->results, buffers[i].count, "activations of a block", buffers[i].memory));
-    if (l > 0) return aorta_hwq_event(hwq, &k->done);
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, weights, "gradients of attention", &part->dweights));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, weights, "gradients of attention", &part->dscores));
-    AORTA_TRY(
-        aorta_hwq_input(hwq, 90000 + (uint64_t)(p * 64 + state->shard_index), n * o->width, 1.0f, "input", &part->x));
-    AORTA_TRY(aorta_hwq_event(hwq, &part->there));
-    AORTA_TRY(aorta_hwq_event(hwq, &part->back));
-    return aorta_hwq_event(hwq, &k->done);
+            aorta_hwq_output(hwq, &state->results, o->batch * buffers[i].count, "activations of a block", &memory));
+        for (int64_t p = 0; p < state->part_count; p++)
+            *(float **)(void *)((char *)&state->kept[l][p] + buffers[i].member) =
+                memory + state->parts[p].first * buffers[i].count;
+    }
+    return NULL;
+}
+
+static aorta_status setup_gradients(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    struct fsdp_block unused;
+    float *norms;
+    const int64_t count = aorta_hwq_fsdp_norms(hwq->options, NULL, &unused);
+    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
+    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "reduced gradients", &state->reduced[l]));
+    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->part_count * count, "gradients of norms", &norms));
+    for (int64_t p = 0; p < state->part_count; p++) state->kept[l][p].norms = norms + p * count;
+    return NULL;
+}
+
+static aorta_status setup_block(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    AORTA_TRY(setup_parameters(hwq, state, l));
+    AORTA_TRY(setup_gradients(hwq, state, l));
+    AORTA_TRY(setup_kept(hwq, state, l));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(aorta_hwq_event(hwq, &state->kept[l][p].done));
+    return aorta_hwq_event(hwq, &state->gathered[l]);
+}
+
+static aorta_status setup_parts(struct aorta_hwq *hwq, struct fsdp_state *state) {
+    const struct fsdp_options *o = hwq->options;
+    const int64_t row = o->positions * o->width, square = o->heads / o->tensor * o->positions * o->positions;
+    float *x;
+    AORTA_TRY(aorta_hwq_input(hwq, 90000 + (uint64_t)state->shard_index, o->batch * row, 1.0f, "input", &x));
+    for (int64_t p = 0; p < state->part_count; p++) {
+        struct fsdp_part *part = &state->parts[p];
+        part->first = o->batch * p / state->part_count;
+        part->sequences = o->batch * (p + 1) / state->part_count - part->first;
+        part->x = x + part->first * row;
+        const int64_t count = part->sequences * square;
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of attention", &part->dweights));
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of attention", &part->dscores));
+        AORTA_TRY(aorta_hwq_event(hwq, &part->there));
+        AORTA_TRY(aorta_hwq_event(hwq, &part->back));
+        AORTA_TRY(aorta_hwq_event(hwq, &part->ready));
+    }
+    return NULL;
 }
 
 /* One group for each stream that communicates: a group is used from one stream at a time. */
@@ -198,7 +241,6 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     struct fsdp_block unused;
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct fsdp_state), made));
     struct fsdp_state *state = *made;
-    float *parts;
     AORTA_TRY(setup_groups(hwq, state));
     AORTA_TRY(aorta_hwq_event(hwq, &state->alone));
     const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused),
@@ -207,19 +249,8 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     state->part_count = quarter(hwq, GATHER) < o->batch ? quarter(hwq, GATHER) : o->batch;
     for (int i = 0; i < 2; i++)
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gathered block", &state->slots[i]));
-    for (int64_t p = 0; p < state->part_count; p++)
-        state->parts[p].sequences = o->batch * (p + 1) / state->part_count - o->batch * p / state->part_count;
-    for (int64_t l = 0; l < o->blocks; l++) {
-        AORTA_TRY(setup_parameters(hwq, state, l));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
-        AORTA_TRY(aorta_hwq_event(hwq, &state->gathered[l]));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->part_count * state->padded, "gradients of the parts",
-                                   &parts));
-        for (int64_t p = 0; p < state->part_count; p++) {
-            state->kept[l][p].gradients = parts + p * state->padded;
-            AORTA_TRY(setup_part(hwq, state, l, p));
-        }
-    }
+    AORTA_TRY(setup_parts(hwq, state));
+    for (int64_t l = 0; l < o->blocks; l++) AORTA_TRY(setup_block(hwq, state, l));
     return NULL;
 }
 
@@ -246,12 +277,12 @@ static int64_t activations(const struct aorta_hwq *hwq, const struct fsdp_state 
     return state->parts[p].sequences * o->positions * o->width;
 }
 
-static aorta_status add_up(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
-    const int e = stream_in(hwq, EXCHANGE, p);
-    const size_t count = (size_t)activations(hwq, state, p);
-    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_COLLECTIVE, "exchange"));
-    AORTA_TRY(aorta_all_reduce(state->groups[e], hwq->streams[e], from, to, count, AORTA_F32, AORTA_SUM));
-    return aorta_hwq_end(hwq, e);
+/* Into other memory: on one rank it is a copy, and its stream has work all the same. */
+static aorta_status add_up(struct aorta_hwq *hwq, const struct fsdp_state *state, int s, const char *name,
+                           const float *from, float *to, int64_t count) {
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_COLLECTIVE, name));
+    AORTA_TRY(aorta_all_reduce(state->groups[s], hwq->streams[s], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
+    return aorta_hwq_end(hwq, s);
 }
 
 /* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. The part has a single exchange
@@ -260,18 +291,12 @@ static aorta_status start_exchange(struct aorta_hwq *hwq, struct fsdp_state *sta
                                    float *to) {
     const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
     AORTA_TRY(aorta_hwq_after(hwq, e, state->parts[p].there, s));
-    AORTA_TRY(add_up(hwq, state, p, from, to));
+    AORTA_TRY(add_up(hwq, state, e, "exchange", from, to, activations(hwq, state, p)));
     return aorta_event_record(state->parts[p].back, hwq->streams[e]);
 }
 
 static aorta_status await_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p) {
     return aorta_stream_wait(hwq->streams[stream_in(hwq, COMPUTE, p)], state->parts[p].back);
-}
-
-/* Both, where the part has nothing else to do meanwhile. */
-static aorta_status exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from, float *to) {
-    AORTA_TRY(start_exchange(hwq, state, p, from, to));
-    return await_exchange(hwq, state, p);
 }
 
 struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences) {
@@ -313,7 +338,8 @@ static aorta_status attention_product(struct aorta_hwq *hwq, int s, const struct
 
 static struct fsdp_block block_of(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t l, int64_t p) {
     struct fsdp_block b;
-    aorta_hwq_fsdp_block(hwq->options, state->slots[l % 2], state->kept[l][p].gradients, &b);
+    aorta_hwq_fsdp_block(hwq->options, state->slots[l % 2], state->gradients[l], &b);
+    aorta_hwq_fsdp_norms(hwq->options, state->kept[l][p].norms, &b);
     return b;
 }
 
@@ -321,27 +347,53 @@ static const float *input_of(const struct fsdp_state *state, int64_t l, int64_t 
     return l == 0 ? state->parts[p].x : state->kept[l - 1][p].y;
 }
 
-static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+/* One block for one part in stages. Each is queued for all parts before the next, so that no compute stream waits until
+ * the host is through with another's. */
+static aorta_status forward_qkv(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
+    return aorta_hwq_linear(hwq, s, &b.qkv, state->parts[p].sequences * o->positions, input_of(state, l, p),
+                            state->kept[l][p].qkv);
+}
+
+static aorta_status forward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
     const struct fsdp_part *part = &state->parts[p];
     const struct fsdp_kept *k = &state->kept[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t n = part->sequences * o->positions, dim = o->width / o->heads;
-    const float *x = input_of(state, l, p);
-    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.qkv, n, x, k->qkv));
+    const int64_t dim = o->width / o->heads;
     AORTA_TRY(attention_product(hwq, s, part, FSDP_SCORES, k->qkv, k->qkv + dim, k->weights));
     AORTA_TRY(aorta_hwq_softmax(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, k->weights));
     AORTA_TRY(attention_product(hwq, s, part, FSDP_CONTEXT, k->weights, k->qkv + 2 * dim, k->context));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, n, k->context, k->attended));
-    AORTA_TRY(exchange(hwq, state, p, k->attended, k->attended_all));
-    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm1, n, k->attended_all, x, &k->norm1, k->y1));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, part->sequences * o->positions, k->context, k->attended));
+    return start_exchange(hwq, state, p, k->attended, k->attended_all);
+}
+
+static aorta_status forward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    const int64_t n = state->parts[p].sequences * o->positions;
+    AORTA_TRY(await_exchange(hwq, state, p));
+    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm1, n, k->attended_all, input_of(state, l, p), &k->norm1, k->y1));
     AORTA_TRY(aorta_hwq_linear(hwq, s, &b.up, n, k->y1, k->inner));
     AORTA_TRY(aorta_hwq_gelu(hwq, s, n * b.up.out, k->inner, k->active));
     AORTA_TRY(aorta_hwq_linear(hwq, s, &b.down, n, k->active, k->mlp));
-    AORTA_TRY(exchange(hwq, state, p, k->mlp, k->mlp_all));
-    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm2, n, k->mlp_all, k->y1, &k->norm2, k->y));
+    return start_exchange(hwq, state, p, k->mlp, k->mlp_all);
+}
+
+static aorta_status forward_end(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    AORTA_TRY(await_exchange(hwq, state, p));
+    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm2, state->parts[p].sequences * o->positions, k->mlp_all, k->y1,
+                                     &k->norm2, k->y));
     return aorta_event_record(k->done, hwq->streams[s]);
 }
 
@@ -358,59 +410,109 @@ static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struc
     return attention_product(hwq, s, part, FSDP_DKEYS, part->dscores, k->qkv, k->dqkv + dim);
 }
 
-static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+/* From the gradient of a block's output to that of the MLP's input, whose sum over the ranks it starts. */
+static aorta_status backward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
-    const struct fsdp_part *part = &state->parts[p];
     const struct fsdp_kept *k = &state->kept[l][p], *above = l + 1 < o->blocks ? &state->kept[l + 1][p] : NULL;
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t n = part->sequences * o->positions;
+    const int64_t n = state->parts[p].sequences * o->positions;
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
     if (above) AORTA_TRY(await_exchange(hwq, state, p));
     AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm2, n, above ? above->dx_all : k->y, above ? above->dsum1 : NULL,
                                       &k->norm2, k->dsum2, NULL));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.down, n, k->dsum2, k->dactive, false));
-    AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, b.up.out, k->inner, k->dactive, k->dinner, b.up.dbias));
+    AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, b.up.out, k->inner, k->dactive, k->dinner, NULL));
+    AORTA_TRY(aorta_event_record(state->parts[p].ready, hwq->streams[s]));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.up, n, k->dinner, k->dy1, false));
-    AORTA_TRY(start_exchange(hwq, state, p, k->dy1, k->dy1_all));
-    struct aorta_hwq_layer up = b.up;
-    up.dbias = NULL; /* the kernel before has made it */
-    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.down, n, k->active, k->dsum2, false));
-    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &up, n, k->y1, k->dinner, false));
+    return start_exchange(hwq, state, p, k->dy1, k->dy1_all);
+}
+
+/* From there to the gradient of the block's input, whose sum over the ranks the block below awaits. */
+static aorta_status backward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
+    const struct fsdp_options *o = hwq->options;
+    const struct fsdp_part *part = &state->parts[p];
+    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_block b = block_of(hwq, state, l, p);
+    const int s = stream_in(hwq, COMPUTE, p);
+    const int64_t n = part->sequences * o->positions;
     AORTA_TRY(await_exchange(hwq, state, p));
     AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm1, n, k->dy1_all, k->dsum2, &k->norm1, k->dsum1, NULL));
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.out, n, k->dsum1, k->dcontext, false));
     AORTA_TRY(attention_backward(hwq, s, part, k));
-    if (l > 0) {
-        AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.qkv, n, k->dqkv, k->dx, false));
-        AORTA_TRY(start_exchange(hwq, state, p, k->dx, k->dx_all)); /* the block below awaits it */
-    }
-    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.out, n, k->context, k->dsum1, false));
-    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &b.qkv, n, input_of(state, l, p), k->dqkv, false));
-    return aorta_event_record(k->done, hwq->streams[s]);
+    AORTA_TRY(aorta_event_record(part->ready, hwq->streams[s]));
+    if (l == 0) return NULL;
+    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.qkv, n, k->dqkv, k->dx, false));
+    return start_exchange(hwq, state, p, k->dx, k->dx_all);
 }
 
-/* Sum over the parts, then over the ranks that hold shards of the same block. */
+/* The gradient of a layer's weights from the rows of all parts, when all are ready. */
+static aorta_status weight(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t part,
+                           const struct aorta_hwq_layer *layer, const float *x, const float *dy) {
+    const struct fsdp_options *o = hwq->options;
+    const int64_t own = part % state->part_count;
+    const int s = stream_in(hwq, COMPUTE, own);
+    for (int64_t p = 0; p < state->part_count; p++)
+        if (p != own) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->parts[p].ready));
+    return aorta_hwq_linear_weight(hwq, s, layer, o->batch * o->positions, x, dy, false);
+}
+
+/* Those of the MLP, which take about as long as each other, and those of attention, which do not: so the parts' streams
+ * take turns from block to block. What all parts left begins where the first part's does. */
+static aorta_status weights_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    const struct fsdp_kept *k = &state->kept[l][0];
+    const struct fsdp_block b = block_of(hwq, state, l, 0);
+    AORTA_TRY(weight(hwq, state, l, &b.down, k->active, k->dsum2));
+    return weight(hwq, state, l + 1, &b.up, k->y1, k->dinner);
+}
+
+static aorta_status weights_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    const struct fsdp_kept *k = &state->kept[l][0];
+    const struct fsdp_block b = block_of(hwq, state, l, 0);
+    AORTA_TRY(weight(hwq, state, l + 2, &b.out, k->context, k->dsum1));
+    return weight(hwq, state, l + 3, &b.qkv, input_of(state, l, 0), k->dqkv);
+}
+
+static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward_mlp(hwq, state, l, p));
+    AORTA_TRY(weights_mlp(hwq, state, l)); /* beside the exchanges */
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward_attention(hwq, state, l, p));
+    AORTA_TRY(weights_attention(hwq, state, l));
+    for (int64_t p = 0; p < state->part_count; p++)
+        AORTA_TRY(aorta_event_record(state->kept[l][p].done, hwq->streams[stream_in(hwq, COMPUTE, p)]));
+    return NULL;
+}
+
+/* Over the ranks that hold shards of the same block, once the norms' gradients are summed over the parts. */
 static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const int s = stream_in(hwq, REDUCE, l);
-    float *to = state->gradients[l];
+    struct fsdp_block b, unused;
     for (int64_t p = 0; p < state->part_count; p++)
         AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->kept[l][p].done));
-    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, to, state->kept[l][0].gradients, state->part_count, state->padded, 1.0f));
-    return aorta_hwq_all_reduce(hwq, s, state->groups[s], to, state->padded);
+    aorta_hwq_fsdp_block(hwq->options, NULL, state->gradients[l], &b);
+    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, b.norm1.dgamma, state->kept[l][0].norms, state->part_count,
+                                   aorta_hwq_fsdp_norms(hwq->options, NULL, &unused), 1.0f));
+    return add_up(hwq, state, s, "all_reduce", state->gradients[l], state->reduced[l], state->padded);
+}
+
+static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+    const struct fsdp_options *o = hwq->options;
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_qkv(hwq, state, l, p));
+    if (l + 1 < o->blocks) AORTA_TRY(gather(hwq, state, l + 1, l - 1));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_attention(hwq, state, l, p));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_mlp(hwq, state, l, p));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_end(hwq, state, l, p));
+    return NULL;
 }
 
 static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     struct fsdp_state *state = opaque;
     const struct fsdp_options *o = hwq->options;
     AORTA_TRY(gather(hwq, state, 0, -1));
-    for (int64_t l = 0; l < o->blocks; l++) {
-        if (l + 1 < o->blocks) AORTA_TRY(gather(hwq, state, l + 1, l - 1));
-        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward(hwq, state, l, p));
-    }
+    for (int64_t l = 0; l < o->blocks; l++) AORTA_TRY(forward(hwq, state, l));
     for (int64_t l = o->blocks - 1; l >= 0; l--) { /* the last two blocks are still there */
         if (l + 2 < o->blocks) AORTA_TRY(gather(hwq, state, l, l + 2));
-        for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward(hwq, state, l, p));
+        AORTA_TRY(backward(hwq, state, l));
         AORTA_TRY(reduce(hwq, state, l));
     }
     return NULL;
@@ -433,8 +535,8 @@ static aorta_status communicate(struct aorta_hwq *hwq, struct fsdp_state *state,
     const int s = stream_of(hwq, kind);
     const struct fsdp_kept *k = &state->kept[0][0];
     if (kind == FSDP_GATHER) return gather(hwq, state, 0, -1);
-    if (kind == FSDP_EXCHANGE) return add_up(hwq, state, 0, k->mlp, k->mlp_all);
-    return aorta_hwq_all_reduce(hwq, s, state->groups[s], state->gradients[0], state->padded);
+    if (kind == FSDP_EXCHANGE) return add_up(hwq, state, s, "exchange", k->mlp, k->mlp_all, activations(hwq, state, 0));
+    return add_up(hwq, state, s, "all_reduce", state->gradients[0], state->reduced[0], state->padded);
 }
 
 static aorta_status communicate_unstamped(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind,

@@ -17,26 +17,30 @@ struct fsdp_block {
 };
 /* NULL for either piece leaves its views empty. Returns how many floats a block takes. */
 int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float *gradients, struct fsdp_block *block);
+/* The views of the norms' gradients into `piece`, laid out as in a block. Returns how many floats they take. */
+int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct fsdp_block *block);
 
-/* What one part of the batch leaves in one block, forward and backward; n = its rows. `…_all` is summed over the
- * tensor-parallel ranks. */
+/* What one part of the batch leaves in one block, forward and backward; behind each the next part's. `…_all` is summed
+ * over the tensor-parallel ranks. */
 struct fsdp_kept {
     float *qkv, *weights, *context, *attended, *attended_all, *y1, *inner, *active, *mlp, *mlp_all, *y;
     struct aorta_hwq_norm_kept norm1, norm2;
     float *dsum2, *dactive, *dinner, *dy1, *dy1_all, *dsum1, *dcontext, *dqkv, *dx, *dx_all;
-    float *gradients;         /* of the block's parameters, from this part; behind it the next part's */
+    float *norms;             /* gradients of the norms' parameters from this part */
     struct aorta_event *done; /* the part has finished with the block: forward, later backward */
 };
 
 struct fsdp_part {
-    int64_t sequences;
-    float *x, *dweights, *dscores; /* the latter two serve all blocks */
-    struct aorta_event *there, *back;
+    int64_t first, sequences;
+    float *x, *dweights, *dscores;    /* the latter two serve all blocks */
+    struct aorta_event *there, *back; /* of an exchange */
+    struct aorta_event *ready;        /* its gradients that the next products of weights take */
 };
 
 struct fsdp_state {
     int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of 64 · shards */
-    float *full[FSDP_MOST_BLOCKS], *shard[FSDP_MOST_BLOCKS], *gradients[FSDP_MOST_BLOCKS], *slots[2];
+    float *full[FSDP_MOST_BLOCKS], *shard[FSDP_MOST_BLOCKS], *slots[2];
+    float *gradients[FSDP_MOST_BLOCKS], *reduced[FSDP_MOST_BLOCKS]; /* of this rank; of all that share the block */
     struct aorta_event *gathered[FSDP_MOST_BLOCKS];
     struct fsdp_part parts[FSDP_MOST_PARTS];
     struct fsdp_kept kept[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];

@@ -11,7 +11,7 @@ struct place {
     const struct fsdp_state *state;
     const struct fsdp_part *part;
     const struct fsdp_kept *k;
-    struct fsdp_block b; /* start values, this part's gradients */
+    struct fsdp_block b; /* start values, gradients of all parts */
     const float *x;
     int64_t l, p, rows;
 };
@@ -165,36 +165,58 @@ static aorta_status prove_backward(const struct place *at) {
             aorta_hwq_prove_input(proof, "gradient before the block", &at->b.qkv, at->rows, k->dqkv, k->dx, NULL));
         AORTA_TRY(prove_exchange(at, k->dx, k->dx_all));
     }
-    AORTA_TRY(aorta_hwq_prove_weight(proof, "MLP, second", &at->b.down, at->rows, k->active, k->dsum2, 1.0));
-    AORTA_TRY(aorta_hwq_prove_weight(proof, "MLP, first", &at->b.up, at->rows, k->y1, k->dinner, 1.0));
-    AORTA_TRY(aorta_hwq_prove_weight(proof, "attention", &at->b.out, at->rows, k->context, k->dsum1, 1.0));
-    return aorta_hwq_prove_weight(proof, "qkv", &at->b.qkv, at->rows, at->x, k->dqkv, 1.0);
+    return NULL;
 }
 
-/* The reduced gradients against the parts' own, where no other rank adds to them. */
-static aorta_status prove_reduction(struct aorta_hwq_proof *proof, const struct fsdp_state *state, int64_t l) {
-    const struct fsdp_options *o = proof->hwq->options;
-    struct fsdp_block b;
-    const float *all, *parts[FSDP_MOST_PARTS];
-    if (state->shards > 1) return NULL;
-    aorta_hwq_fsdp_block(o, NULL, state->gradients[l], &b);
-    const int64_t count = b.qkv.in * b.qkv.out;
-    AORTA_TRY(aorta_hwq_fetch(proof, b.qkv.dweight, count, &all));
-    for (int64_t p = 0; p < state->part_count; p++) {
-        aorta_hwq_fsdp_block(o, NULL, state->kept[l][p].gradients, &b);
-        AORTA_TRY(aorta_hwq_fetch(proof, b.qkv.dweight, count, &parts[p]));
-    }
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count);
+/* Gradients of the layers, from the rows of all parts: `at` is the first. */
+static aorta_status prove_weights_of_layers(const struct place *at) {
+    const struct fsdp_kept *k = at->k;
+    const int64_t rows = at->o->batch * at->o->positions;
+    AORTA_TRY(aorta_hwq_prove_weight(at->proof, "MLP, second", &at->b.down, rows, k->active, k->dsum2, 1.0));
+    AORTA_TRY(aorta_hwq_prove_weight(at->proof, "MLP, first", &at->b.up, rows, k->y1, k->dinner, 1.0));
+    AORTA_TRY(aorta_hwq_prove_weight(at->proof, "attention", &at->b.out, rows, k->context, k->dsum1, 1.0));
+    return aorta_hwq_prove_weight(at->proof, "qkv", &at->b.qkv, rows, at->x, k->dqkv, 1.0);
+}
+
+/* Gradients of the norms, summed over the parts. */
+static aorta_status prove_norms(const struct place *at) {
+    struct fsdp_block unused;
+    const int64_t width = at->o->width, count = aorta_hwq_fsdp_norms(at->o, NULL, &unused), each = count / 4;
+    const float *sums, *parts;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->b.norm1.dgamma, count, &sums));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->norms, at->state->part_count * count, &parts));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(4 * width); i++) {
+        const int64_t number = aorta_hwq_sample(i, 4 * width), place = number / width * each + number % width;
         double sum = 0.0, magnitude = 0.0;
-        for (int64_t p = 0; p < state->part_count; p++) {
-            sum += (double)parts[p][at];
-            magnitude += fabs((double)parts[p][at]);
+        for (int64_t p = 0; p < at->state->part_count; p++) {
+            sum += (double)parts[p * count + place];
+            magnitude += fabs((double)parts[p * count + place]);
         }
-        aorta_hwq_compare(proof->check, (double)all[at], sum, 1e-6 * magnitude + 1e-30, 0,
-                          "reduced gradient %lld of block %lld", (long long)at, (long long)l);
+        aorta_hwq_compare(at->proof->check, (double)sums[place], sum, 1e-6 * magnitude + 1e-30, 0,
+                          "norms' gradient %lld of block %lld", (long long)place, (long long)at->l);
     }
     return NULL;
+}
+
+/* The reduced gradients are this rank's, where no other adds to them. */
+static aorta_status prove_reduction(const struct place *at) {
+    const int64_t count = at->b.qkv.in * at->b.qkv.out;
+    const float *own, *all;
+    if (at->state->shards > 1) return NULL;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->state->gradients[at->l], count, &own));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->state->reduced[at->l], count, &all));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t place = aorta_hwq_sample(i, count);
+        aorta_hwq_compare(at->proof->check, (double)all[place], (double)own[place], 1e-30, 0,
+                          "reduced gradient %lld of block %lld", (long long)place, (long long)at->l);
+    }
+    return NULL;
+}
+
+static aorta_status prove_block(const struct place *first) {
+    AORTA_TRY(prove_weights_of_layers(first));
+    AORTA_TRY(prove_norms(first));
+    return prove_reduction(first);
 }
 
 aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *opaque) {
@@ -207,11 +229,11 @@ aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *opaque) {
             at.k = &state->kept[l][p];
             at.x = l == 0 ? at.part->x : state->kept[l - 1][p].y;
             at.rows = at.part->sequences * o->positions;
-            aorta_hwq_fsdp_block(o, state->full[l], at.k->gradients, &at.b);
+            aorta_hwq_fsdp_block(o, state->full[l], state->gradients[l], &at.b);
             AORTA_TRY(prove_forward(&at));
             AORTA_TRY(prove_backward(&at));
+            if (p == 0) AORTA_TRY(prove_block(&at));
         }
-        AORTA_TRY(prove_reduction(proof, state, l));
     }
     return NULL;
 }
