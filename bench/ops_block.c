@@ -1,9 +1,9 @@
 /* A transformer block of `aorta hwq run fsdp_tp` in fp32, operation by operation, by device timestamps:
  *   bench_ops_block [cuda|hip|cpu] [SEQUENCES]
- * SEQUENCES (4: a part of the batch on 8 streams) of 512 positions, 512 wide, 8 heads. Attention is shown in three
- * ways: products of all sequences at once with a softmax between (what the workload does), products of one sequence
- * after the other, and the kernels of aorta_attention, which keep no weights. The sums are of the first way. At the
- * end: how the library makes each product. */
+ * SEQUENCES (4: a part of the batch on 8 streams) of 512 positions, 512 wide, 8 heads. Attention is shown in four
+ * ways: products of all sequences at once, those of the scores with their softmax (what the workload does), the same
+ * with the softmax apart, products of one sequence after the other, and the kernels of aorta_attention, which keep no
+ * weights. The sums are of the first way. At the end: how the library makes each product. */
 #include "device/gpu.h"
 #include "hwq/workloads/fsdp_tp.h"
 #include "ops/ops.h"
@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { REPEATS = 20, RUNS = 5 };
+enum { IN_ONE, AT_ONCE, EACH, TILED, WAYS }; /* how attention is made */
 
 struct bench {
     struct aorta_device *device;
@@ -28,7 +29,7 @@ struct bench {
     float *weight, *gradient, *bias, *mean, *rstd, *p, *dp, *ds;
     void *saved, *scratch;
     float *host; /* random numbers */
-    double sum_us, attention_us[3];
+    double sum_us, attention_us[WAYS];
 };
 
 typedef aorta_status (*operation)(struct bench *b);
@@ -97,13 +98,24 @@ static aorta_status product(struct bench *b) {
 }
 
 static struct aorta_softmax softmax_of(const struct bench *b) {
-    return aorta_hwq_fsdp_softmax(&b->o, b->sequences);
+    return (struct aorta_softmax){
+        .rows = b->rows * b->o.heads, .width = b->o.positions, .scale = aorta_hwq_fsdp_scale(&b->o)};
 }
 static aorta_status softmax_forward(struct bench *b) {
     return aorta_softmax_forward(b->stream, softmax_of(b), b->p, b->p);
 }
 static aorta_status softmax_backward(struct bench *b) {
     return aorta_softmax_backward(b->stream, softmax_of(b), b->p, b->dp, b->ds);
+}
+
+/* Product and softmax in one. */
+static aorta_status scores_forward(struct bench *b) {
+    const struct aorta_products p = aorta_hwq_fsdp_products(&b->o, b->sequences, FSDP_SCORES);
+    return aorta_scores_forward(b->stream, &p, aorta_hwq_fsdp_scale(&b->o), b->x, b->y, b->dp);
+}
+static aorta_status scores_backward(struct bench *b) {
+    const struct aorta_products p = aorta_hwq_fsdp_products(&b->o, b->sequences, FSDP_DWEIGHTS);
+    return aorta_scores_backward(b->stream, &p, aorta_hwq_fsdp_scale(&b->o), b->x, b->y, b->p, b->ds);
 }
 
 static struct aorta_attention attention_of(const struct bench *b) {
@@ -199,17 +211,19 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
     return NULL;
 }
 
-static aorta_status report_products(struct bench *b, bool at_once, double *us) {
+/* Those that make scores or their gradient into scores_us, the others into others_us. */
+static aorta_status report_products(struct bench *b, bool at_once, double *scores_us, double *others_us) {
     static const char *const names[] = {
         [FSDP_SCORES] = "scores",   [FSDP_CONTEXT] = "context",   [FSDP_DWEIGHTS] = "dweights",
         [FSDP_DVALUES] = "dvalues", [FSDP_DQUERIES] = "dqueries", [FSDP_DKEYS] = "dkeys"};
     const double flop = 2.0 * (double)b->rows * (double)(b->o.positions * b->o.width);
     b->at_once = at_once;
     for (int which = FSDP_SCORES; which <= FSDP_DKEYS; which++) {
+        const bool scores = which == FSDP_SCORES || which == FSDP_DWEIGHTS;
         char label[64];
         b->which = (enum fsdp_product)which;
         snprintf(label, sizeof label, "%s, %s", names[which], at_once ? "all at once" : "one sequence each");
-        AORTA_TRY(report(b, label, product, flop, "TFLOP/s", 1, us));
+        AORTA_TRY(report(b, label, product, flop, "TFLOP/s", 1, scores ? scores_us : others_us));
     }
     return NULL;
 }
@@ -217,16 +231,19 @@ static aorta_status report_products(struct bench *b, bool at_once, double *us) {
 static aorta_status report_attention(struct bench *b) {
     const double weights = 4.0 * (double)(b->rows * b->o.heads * b->o.positions);
     const double flop = 2.0 * (double)b->rows * (double)(b->o.positions * b->o.width);
-    double softmax_us = 0.0;
+    double softmax_us = 0.0, in_one_us = 0.0, scores_us[2] = {0}, others_us[2] = {0};
+    AORTA_TRY(report(b, "scores and softmax in one, forward", scores_forward, flop, "TFLOP/s", 1, &in_one_us));
+    AORTA_TRY(report(b, "scores and softmax in one, backward", scores_backward, flop, "TFLOP/s", 1, &in_one_us));
     AORTA_TRY(report(b, "softmax forward", softmax_forward, 2.0 * weights, "GB/s", 1, &softmax_us));
     AORTA_TRY(report(b, "softmax backward", softmax_backward, 3.0 * weights, "GB/s", 1, &softmax_us));
-    for (int way = 0; way < 2; way++) {
-        b->attention_us[way] = softmax_us;
-        AORTA_TRY(report_products(b, way == 0, &b->attention_us[way]));
-    }
-    AORTA_TRY(report(b, "aorta_attention forward", attention_forward, 2.0 * flop, "TFLOP/s", 1, &b->attention_us[2]));
+    for (int i = 0; i < 2; i++) AORTA_TRY(report_products(b, i == 0, &scores_us[i], &others_us[i]));
+    b->attention_us[IN_ONE] = in_one_us + others_us[0];
+    b->attention_us[AT_ONCE] = softmax_us + scores_us[0] + others_us[0];
+    b->attention_us[EACH] = softmax_us + scores_us[1] + others_us[1];
+    AORTA_TRY(
+        report(b, "aorta_attention forward", attention_forward, 2.0 * flop, "TFLOP/s", 1, &b->attention_us[TILED]));
     return report(b, "aorta_attention backward (7 products)", attention_backward, 7.0 * flop, "TFLOP/s", 1,
-                  &b->attention_us[2]);
+                  &b->attention_us[TILED]);
 }
 
 static aorta_status report_all(struct bench *b) {
@@ -242,10 +259,11 @@ static aorta_status report_all(struct bench *b) {
     AORTA_TRY(report(b, "gelu forward", gelu_forward, 2.0 * inner, "GB/s", 1, &b->sum_us));
     AORTA_TRY(report(b, "gelu backward, dbias", gelu_backward, 3.0 * inner, "GB/s", 1, &b->sum_us));
     AORTA_TRY(report(b, "exchange (a copy)", exchange, 2.0 * activations, "GB/s", 4, &b->sum_us));
-    b->sum_us += b->attention_us[0];
+    b->sum_us += b->attention_us[IN_ONE];
     printf(
-        "attention, forward and backward: %.1f us all at once, %.1f us one sequence each, %.1f us by aorta_attention\n",
-        b->attention_us[0], b->attention_us[1], b->attention_us[2]);
+        "attention, forward and backward: %.1f us with scores and softmax in one, %.1f us apart, %.1f us one sequence "
+        "each, %.1f us by aorta_attention\n",
+        b->attention_us[IN_ONE], b->attention_us[AT_ONCE], b->attention_us[EACH], b->attention_us[TILED]);
     printf("a block, one after the other: %.1f us; 4 blocks of 8 sequences: %.3f ms\n", b->sum_us,
            b->sum_us * 4.0 * 8.0 / (double)b->sequences * 1e-3);
     return NULL;

@@ -74,6 +74,16 @@ aorta_status aorta_hwq_products(struct aorta_hwq *hwq, int s, const struct aorta
     STEP(AORTA_HWQ_GEMM, "products", aorta_products_run(hwq->streams[s], products, a, b, c));
 }
 
+aorta_status aorta_hwq_scores(struct aorta_hwq *hwq, int s, const struct aorta_products *products, float scale,
+                              const float *a, const float *b, float *p) {
+    STEP(AORTA_HWQ_GEMM, "scores", aorta_scores_forward(hwq->streams[s], products, scale, a, b, p));
+}
+
+aorta_status aorta_hwq_scores_backward(struct aorta_hwq *hwq, int s, const struct aorta_products *products, float scale,
+                                       const float *a, const float *b, const float *p, float *dx) {
+    STEP(AORTA_HWQ_GEMM, "scores_backward", aorta_scores_backward(hwq->streams[s], products, scale, a, b, p, dx));
+}
+
 aorta_status aorta_hwq_relu_backward(struct aorta_hwq *hwq, int s, int64_t count, const float *y, const float *dy,
                                      float *dx) {
     STEP(AORTA_HWQ_KERNEL, "relu_backward", aorta_relu_backward(hwq->streams[s], count, y, dy, dx));
@@ -101,11 +111,6 @@ aorta_status aorta_hwq_sum_pieces(struct aorta_hwq *hwq, int s, float *to, const
 
 aorta_status aorta_hwq_softmax(struct aorta_hwq *hwq, int s, struct aorta_softmax shape, const float *x, float *p) {
     STEP(AORTA_HWQ_KERNEL, "softmax", aorta_softmax_forward(hwq->streams[s], shape, x, p));
-}
-
-aorta_status aorta_hwq_softmax_backward(struct aorta_hwq *hwq, int s, struct aorta_softmax shape, const float *p,
-                                        const float *dp, float *dx) {
-    STEP(AORTA_HWQ_KERNEL, "softmax_backward", aorta_softmax_backward(hwq->streams[s], shape, p, dp, dx));
 }
 
 aorta_status aorta_hwq_cross_entropy(struct aorta_hwq *hwq, int s, int64_t rows, int64_t classes, const float *x,

@@ -42,6 +42,13 @@ AORTA_MUST_USE aorta_status aorta_hwq_linear_weight(struct aorta_hwq *hwq, int s
 AORTA_MUST_USE aorta_status aorta_hwq_products(struct aorta_hwq *hwq, int s, const struct aorta_products *products,
                                                const float *a, const float *b, float *c);
 
+/* See aorta_scores_forward and aorta_scores_backward. */
+AORTA_MUST_USE aorta_status aorta_hwq_scores(struct aorta_hwq *hwq, int s, const struct aorta_products *products,
+                                             float scale, const float *a, const float *b, float *p);
+AORTA_MUST_USE aorta_status aorta_hwq_scores_backward(struct aorta_hwq *hwq, int s,
+                                                      const struct aorta_products *products, float scale,
+                                                      const float *a, const float *b, const float *p, float *dx);
+
 AORTA_MUST_USE aorta_status aorta_hwq_relu_backward(struct aorta_hwq *hwq, int s, int64_t count, const float *y,
                                                     const float *dy, float *dx);
 AORTA_MUST_USE aorta_status aorta_hwq_gelu(struct aorta_hwq *hwq, int s, int64_t count, const float *x, float *y);
@@ -54,8 +61,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_sum_pieces(struct aorta_hwq *hwq, int s, f
                                                  int64_t pieces, int64_t count, float scale);
 AORTA_MUST_USE aorta_status aorta_hwq_softmax(struct aorta_hwq *hwq, int s, struct aorta_softmax shape, const float *x,
                                               float *p);
-AORTA_MUST_USE aorta_status aorta_hwq_softmax_backward(struct aorta_hwq *hwq, int s, struct aorta_softmax shape,
-                                                       const float *p, const float *dp, float *dx);
 AORTA_MUST_USE aorta_status aorta_hwq_cross_entropy(struct aorta_hwq *hwq, int s, int64_t rows, int64_t classes,
                                                     const float *x, const int64_t *labels, float weight, float *losses,
                                                     float *dx);

@@ -66,6 +66,13 @@ struct aorta_softmax_args {
     float *out;
 };
 
+struct aorta_scores_args {
+    struct aorta_products shape;
+    float scale;
+    const float *a, *b, *p; /* p: in the backward pass */
+    float *out;
+};
+
 struct aorta_cross_entropy_args {
     int64_t rows, classes;
     float weight;

@@ -85,6 +85,14 @@ AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, s
 /* dx = scale · p∘(dp − Σ dp∘p); dx may be dp. */
 AORTA_MUST_USE aorta_status aorta_softmax_backward(struct aorta_stream *stream, struct aorta_softmax shape,
                                                    const float *p, const float *dp, float *dx);
+/* p = softmax(scale · a·bᵀ) over each row of `products` (transpose_b, ldc = n, c_batch = m · n), and its gradient
+ * dx = scale · p∘(dp − Σ dp∘p) with dp = a·bᵀ. Where a GPU makes n = 512, m a multiple of 32, k of 16, and operands are
+ * aligned to 16 bytes, products do not leave its registers before they are p or dx. */
+AORTA_MUST_USE aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_products *products,
+                                                 float scale, const float *a, const float *b, float *p);
+AORTA_MUST_USE aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_products *products,
+                                                  float scale, const float *a, const float *b, const float *p,
+                                                  float *dx);
 /* losses[row] = log Σ exp(x[row]) − x[row, label]; dx = weight · (softmax(x) − one at the label); dx may be x.
  * AORTA_DEVICE names a label out of range on the CPU; on a GPU its row is NaN. */
 AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream, int64_t rows, int64_t classes,

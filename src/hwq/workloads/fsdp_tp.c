@@ -209,8 +209,7 @@ static aorta_status setup_parts(struct aorta_hwq *hwq, struct fsdp_state *state)
         part->sequences = o->batch * (p + 1) / state->part_count - part->first;
         part->x = x + part->first * row;
         const int64_t count = part->sequences * square;
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of attention", &part->dweights));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of attention", &part->dscores));
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of scores", &part->dscores));
         AORTA_TRY(aorta_hwq_event(hwq, &part->there));
         AORTA_TRY(aorta_hwq_event(hwq, &part->back));
         AORTA_TRY(aorta_hwq_event(hwq, &part->ready));
@@ -299,11 +298,8 @@ static aorta_status await_exchange(struct aorta_hwq *hwq, struct fsdp_state *sta
     return aorta_stream_wait(hwq->streams[stream_in(hwq, COMPUTE, p)], state->parts[p].back);
 }
 
-struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences) {
-    const int64_t dim = o->width / o->heads;
-    return (struct aorta_softmax){.rows = sequences * (o->heads / o->tensor) * o->positions,
-                                  .width = o->positions,
-                                  .scale = 1.0f / sqrtf((float)dim)};
+float aorta_hwq_fsdp_scale(const struct fsdp_options *o) {
+    return 1.0f / sqrtf((float)(o->width / o->heads));
 }
 
 /* Products of all heads of all sequences at once: of matrices [positions, head] in rows of qkv or of the context, and
@@ -365,8 +361,8 @@ static aorta_status forward_attention(struct aorta_hwq *hwq, struct fsdp_state *
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t dim = o->width / o->heads;
-    AORTA_TRY(attention_product(hwq, s, part, FSDP_SCORES, k->qkv, k->qkv + dim, k->weights));
-    AORTA_TRY(aorta_hwq_softmax(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, k->weights));
+    const struct aorta_products scores = aorta_hwq_fsdp_products(o, part->sequences, FSDP_SCORES);
+    AORTA_TRY(aorta_hwq_scores(hwq, s, &scores, aorta_hwq_fsdp_scale(o), k->qkv, k->qkv + dim, k->weights));
     AORTA_TRY(attention_product(hwq, s, part, FSDP_CONTEXT, k->weights, k->qkv + 2 * dim, k->context));
     AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, part->sequences * o->positions, k->context, k->attended));
     return start_exchange(hwq, state, p, k->attended, k->attended_all);
@@ -402,10 +398,10 @@ static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struc
                                        const struct fsdp_kept *k) {
     const struct fsdp_options *o = hwq->options;
     const int64_t dim = o->width / o->heads;
-    AORTA_TRY(attention_product(hwq, s, part, FSDP_DWEIGHTS, k->dcontext, k->qkv + 2 * dim, part->dweights));
+    const struct aorta_products dweights = aorta_hwq_fsdp_products(o, part->sequences, FSDP_DWEIGHTS);
+    AORTA_TRY(aorta_hwq_scores_backward(hwq, s, &dweights, aorta_hwq_fsdp_scale(o), k->dcontext, k->qkv + 2 * dim,
+                                        k->weights, part->dscores));
     AORTA_TRY(attention_product(hwq, s, part, FSDP_DVALUES, k->weights, k->dcontext, k->dqkv + 2 * dim));
-    AORTA_TRY(aorta_hwq_softmax_backward(hwq, s, aorta_hwq_fsdp_softmax(o, part->sequences), k->weights, part->dweights,
-                                         part->dscores));
     AORTA_TRY(attention_product(hwq, s, part, FSDP_DQUERIES, part->dscores, k->qkv + dim, k->dqkv));
     return attention_product(hwq, s, part, FSDP_DKEYS, part->dscores, k->qkv, k->dqkv + dim);
 }

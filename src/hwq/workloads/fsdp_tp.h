@@ -32,7 +32,7 @@ struct fsdp_kept {
 
 struct fsdp_part {
     int64_t first, sequences;
-    float *x, *dweights, *dscores;    /* the latter two serve all blocks */
+    float *x, *dscores;               /* the latter serves all blocks */
     struct aorta_event *there, *back; /* of an exchange */
     struct aorta_event *ready;        /* its gradients that the next products of weights take */
 };
@@ -51,7 +51,7 @@ struct fsdp_state {
 
 enum fsdp_product { FSDP_SCORES, FSDP_CONTEXT, FSDP_DWEIGHTS, FSDP_DVALUES, FSDP_DQUERIES, FSDP_DKEYS };
 struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences, enum fsdp_product which);
-struct aorta_softmax aorta_hwq_fsdp_softmax(const struct fsdp_options *o, int64_t sequences);
+float aorta_hwq_fsdp_scale(const struct fsdp_options *o); /* of scores: 1 / √head */
 
 /* The three kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
 enum fsdp_collective { FSDP_GATHER, FSDP_REDUCTION, FSDP_EXCHANGE, FSDP_COLLECTIVES };

@@ -105,40 +105,64 @@ static aorta_status prove_forward(const struct place *at) {
     return aorta_hwq_prove_norm(at->proof, "second norm", &at->b.norm2, at->rows, k->norm2.sum, k->y);
 }
 
+/* One head's: ds = scale · p∘(dp − Σ dp∘p), where dp are products of a gradient of the context with values. */
+static void prove_score(const struct place *at, int64_t head, int64_t row, int64_t key, const float *dcontext,
+                        const float *values, const float *weights, const float *dscores) {
+    const struct aorta_products s = aorta_hwq_fsdp_products(at->o, at->part->sequences, FSDP_DWEIGHTS);
+    const float *left = dcontext + head * s.a_batch + row * s.lda, *p = weights + head * s.c_batch + row * s.ldc;
+    const double scale = (double)aorta_hwq_fsdp_scale(at->o);
+    double along = 0.0, most = 0.0, own = 0.0;
+    for (int64_t j = 0; j < s.n; j++) {
+        const float *right = values + head * s.b_batch + j * s.ldb;
+        double dp = 0.0, magnitude = 0.0;
+        for (int64_t d = 0; d < s.k; d++) {
+            dp += (double)left[d] * (double)right[d];
+            magnitude += fabs((double)left[d] * (double)right[d]);
+        }
+        along += (double)p[j] * dp;
+        most = fmax(most, magnitude);
+        if (j == key) own = dp;
+    }
+    aorta_hwq_compare(at->proof->check, (double)dscores[head * s.c_batch + row * s.ldc + key],
+                      scale * (double)p[key] * (own - along), 1e-5 * scale * (double)p[key] * most + 1e-30, 0,
+                      "gradient of score %lld, %lld of head %lld", (long long)row, (long long)key, (long long)head);
+}
+
+static aorta_status prove_scores_backward(const struct place *at) {
+    const struct aorta_products s = aorta_hwq_fsdp_products(at->o, at->part->sequences, FSDP_DWEIGHTS);
+    const int64_t dim = at->o->width / at->o->heads, count = s.batch * s.m * s.n;
+    const float *dcontext, *values, *weights, *dscores;
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->dcontext, s.m * s.lda, &dcontext));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->qkv, s.n * s.ldb, &values));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->k->weights, count, &weights));
+    AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dscores, count, &dscores));
+    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
+        const int64_t place = aorta_hwq_sample(i, count);
+        prove_score(at, place / (s.m * s.n), place / s.n % s.m, place % s.n, dcontext, values + 2 * dim, weights,
+                    dscores);
+    }
+    return NULL;
+}
+
 /* Of the block that used the shared buffers last. */
 static aorta_status prove_attention_backward(const struct place *at) {
     const struct fsdp_options *o = at->o;
     const struct fsdp_kept *k = at->k;
-    const int64_t t = o->positions, dim = o->width / o->heads;
+    const int64_t dim = o->width / o->heads;
     const struct {
         enum fsdp_product which;
         const char *what;
         const float *a, *b, *c;
     } products[] = {
-        {FSDP_DWEIGHTS, "gradient of the weights", k->dcontext, k->qkv + 2 * dim, at->part->dweights},
         {FSDP_DVALUES, "gradient of the values", k->weights, k->dcontext, k->dqkv + 2 * dim},
         {FSDP_DQUERIES, "gradient of the queries", at->part->dscores, k->qkv + dim, k->dqkv},
         {FSDP_DKEYS, "gradient of the keys", at->part->dscores, k->qkv, k->dqkv + dim},
     };
+    AORTA_TRY(prove_scores_backward(at));
     for (size_t i = 0; i < 2 * sizeof products / sizeof *products; i++) { /* of the first sequence and the last */
         const int64_t sequence = (int64_t)(i % 2) * (at->part->sequences - 1);
         AORTA_TRY(prove_product(at, products[i / 2].what, products[i / 2].which, sequence, products[i / 2].a,
                                 products[i / 2].b, products[i / 2].c));
-    }
-    const int64_t count = o->heads / o->tensor * t * t;
-    const float *p, *dp, *ds;
-    AORTA_TRY(aorta_hwq_fetch(at->proof, k->weights, count, &p));
-    AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dweights, count, &dp));
-    AORTA_TRY(aorta_hwq_fetch(at->proof, at->part->dscores, count, &ds));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t place = aorta_hwq_sample(i, count), row = place / t * t;
-        const double scale = 1.0 / sqrt((double)dim);
-        double along = 0.0, most = 0.0;
-        for (int64_t j = row; j < row + t; j++) along += (double)p[j] * (double)dp[j];
-        for (int64_t j = row; j < row + t; j++) most = fmax(most, fabs((double)dp[j]));
-        aorta_hwq_compare(at->proof->check, (double)ds[place], scale * (double)p[place] * ((double)dp[place] - along),
-                          1e-5 * scale * (double)p[place] * most + 1e-30, 0, "gradient of a score %lld",
-                          (long long)place);
     }
     return NULL;
 }

@@ -52,6 +52,13 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_image_columns(struct aorta_stream *str
 AORTA_MUST_USE aorta_status aorta_ops_gpu_image_pool(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_image_mean(struct aorta_stream *stream, const void *args);
 
+/* Whether one kernel makes scores and their softmax: of rows that one block holds, read 16 bytes at a time. */
+bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_forward(struct aorta_stream *stream,
+                                                         const struct aorta_scores_args *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_backward(struct aorta_stream *stream,
+                                                          const struct aorta_scores_args *args);
+
 /* What attention keeps between forward and backward on a GPU, and needs while it runs. */
 size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape);
 size_t aorta_ops_gpu_attention_scratch_bytes(const struct aorta_attention *shape);

@@ -28,8 +28,15 @@ enum {
     AORTA_GATHER_ROWS = 8,
     AORTA_GEMM_TILE = 32,
     AORTA_GEMM_THREADS = 256,
-    AORTA_ROW_THREADS = 128, /* that work on a row together */
-    AORTA_SHORT_ROW = 1024,  /* longest row that 32 threads hold in registers */
+    AORTA_ROW_THREADS = 128,  /* that work on a row together */
+    AORTA_SHORT_ROW = 1024,   /* longest row that 32 threads hold in registers */
+    AORTA_SCORES_ROWS = 32,   /* of scores in a block, … */
+    AORTA_SCORES_WIDTH = 512, /* … all of this many columns */
+    AORTA_SCORES_DEPTH = 16,  /* of operands in shared memory, twice */
+    AORTA_SCORES_GAP = 8,     /* elements behind every fourth depth */
+    AORTA_SCORES_BYTES = 2 * AORTA_SCORES_DEPTH * (4 * (AORTA_SCORES_ROWS + AORTA_SCORES_WIDTH) + 2 * AORTA_SCORES_GAP),
+    AORTA_SCORES_THREADS = 128,
+    AORTA_SCORES_RESIDENT = 2, /* such blocks on a multiprocessor */
     AORTA_CACHE_THREADS = 128,
     AORTA_CACHE_DIM = 128, /* widest head */
     AORTA_SAMPLE_THREADS = 512,

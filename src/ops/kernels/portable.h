@@ -28,16 +28,20 @@ typedef unsigned long long aorta_uint64;
  * threads in a block. */
 #define KERNEL(threads, name, type) extern "C" __global__ void __launch_bounds__(threads) name(type a)
 
+/* Shared memory whose size the launch says. */
+struct alignas(16) aorta_shared16 {
+    uint32_t word[4];
+};
+DEVICE void *dynamic_shared() {
+    extern __shared__ aorta_shared16 aorta_dynamic_shared[];
+    return aorta_dynamic_shared;
+}
+
 #if defined(__CUDACC__) && !defined(__HIP__)
 #define AORTA_CUDA
 /* KERNEL that must leave registers for `blocks` blocks on a multiprocessor. */
 #define KERNEL_RESIDENT(threads, blocks, name, type)                                                                   \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(type a)
-/* Shared memory whose size the launch says. */
-DEVICE void *dynamic_shared() {
-    extern __shared__ double2 aorta_dynamic_shared[];
-    return aorta_dynamic_shared;
-}
 #define copy_bytes memcpy
 /* Among the 32 threads of consecutive index that this one belongs to: the value of the thread at index ^ mask. */
 DEVICE float shuffle_xor(float value, int mask) {
