@@ -90,9 +90,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer},
                             aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), dy, m->sum2, w[NORM2_WEIGHT],
                             m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS], g[LINEAR2_BIAS]));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM2_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, behind, g[LINEAR2_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR2_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, behind, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
@@ -100,7 +98,6 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                   model->dhidden, model->dhidden, g[LINEAR1_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
     AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, LINEAR1_WEIGHT, 2));
     return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
 }
 
@@ -120,9 +117,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(norm_backward(
         (struct op){pass, t->norm1, layer}, aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1,
         m->sum1, w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS], g[OUT_PROJ_BIAS]));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, NORM1_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, behind, g[OUT_PROJ_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, OUT_PROJ_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, behind, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", 0, &range));
@@ -133,13 +128,24 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));
     AORTA_TRY(aorta_op_linear_weight(in_proj, s.in_proj, input, model->dqkv, g[IN_PROJ_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_ready(model, pass, layer, IN_PROJ_WEIGHT, 2));
     return aorta_op_linear_input(in_proj, s.in_proj, model->dqkv, w[IN_PROJ_WEIGHT], dinput, true);
+}
+
+/* In the order in which they were made, when the last of them is: sums over rows wait for the end. */
+static aorta_status all_ready(struct aorta_model *model, const struct aorta_pass *pass, int layer) {
+    static const int slots[] = {NORM2_WEIGHT, LINEAR2_WEIGHT,  LINEAR1_WEIGHT,
+                                NORM1_WEIGHT, OUT_PROJ_WEIGHT, IN_PROJ_WEIGHT};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        AORTA_TRY(aorta_op_ready(model, pass, layer, slots[i], 2)); /* a weight and its bias */
+    return NULL;
 }
 
 /* model->dy holds the gradient of this layer's output on entry and of its input on return. */
 aorta_status aorta_model_layer_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                         const struct aorta_unit_view *view) {
+    AORTA_TRY(aorta_sums_gather(pass->stream));
     AORTA_TRY(mlp_backward(model, pass, layer, view, model->dy));
-    return attention_backward(model, pass, layer, view, model->dsum, model->dy);
+    AORTA_TRY(attention_backward(model, pass, layer, view, model->dsum, model->dy));
+    AORTA_TRY(aorta_sums_finish(pass->stream));
+    return all_ready(model, pass, layer);
 }

@@ -203,6 +203,12 @@ AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
+/* Sums over rows that operations make by the way (dgamma, dbeta, dbias) may wait from here on until the stream comes to
+ * aorta_sums_finish: a GPU then makes up to four in one kernel instead of one each. Not nested; what an operation left
+ * that failed is forgotten by the next aorta_sums_gather. */
+AORTA_MUST_USE aorta_status aorta_sums_gather(struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
+
 /* sum = residual + dropout(x); y = (sum − mean)·rstd·gamma + beta.
  * residual NULL: sum = dropout(x). sum [rows, width] is kept for backward and may be x itself; NULL is allowed when
  * residual is NULL and dropout is 0 (backward then takes x as sum). mean, rstd [rows] fp32. gamma, beta [width] dtype.

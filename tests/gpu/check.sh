@@ -27,7 +27,7 @@ check() { # name, command...
 
 export AORTA_TEST_DEVICE=cuda
 for test in streams events memory graphs captures; do check "device.$test" "$bin/test_${test}_device"; done
-for test in linear random norm gelu attention scores embedding cast flag spin step; do check "ops.$test" "$bin/test_${test}_ops"; done
+for test in linear random norm sums gelu attention scores embedding cast flag spin step; do check "ops.$test" "$bin/test_${test}_ops"; done
 check tracer "$bin/test_tracer_gpu_profile"
 [ "$gpus" -gt 1 ] && for test in collectives groups order; do
     AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$bin/aorta" launch -n "$gpus" -- "$bin/test_${test}_comm_conformance"
@@ -48,7 +48,7 @@ if [ -d "$tree/rocm" ]; then
     if [ "$gpus" -eq 1 ]; then
         export AORTA_TEST_DEVICE=hip
         for test in streams events memory graphs captures; do check "hip-forwarder.$test" "$bin/test_${test}_device"; done
-        for test in linear random norm gelu attention scores embedding cast step; do
+        for test in linear random norm sums gelu attention scores embedding cast step; do
             check "hip-forwarder.ops.$test" "$bin/test_${test}_ops"
         done
         unset AORTA_TEST_DEVICE

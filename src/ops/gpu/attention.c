@@ -1,6 +1,5 @@
 /* Attention in tiles (kernels/attention.cu). */
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/workspace.h"
 
 static int64_t rows_of(const struct aorta_attention *shape) {
     return shape->batch * shape->heads * shape->positions;
@@ -158,22 +157,19 @@ static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const st
 static aorta_status whole(struct aorta_stream *stream, const struct variant *variant,
                           const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu) {
     const int64_t width = a->shape.heads * a->shape.head_dim;
-    if (a->dbias) {
-        struct aorta_ops_workspace workspace;
-        AORTA_TRY(aorta_ops_workspace(stream, (size_t)(a->shape.batch * 3 * width) * sizeof(float), &workspace));
-        gpu.partial = workspace.memory;
-    }
+    if (a->dbias)
+        AORTA_TRY(aorta_ops_gpu_partial(stream, (size_t)(a->shape.batch * 3 * width) * sizeof(float), &gpu.partial));
     const struct aorta_gpu_grid grid = backward_grid(stream, variant, &a->shape, &gpu.buffers);
     AORTA_TRY(run_whole(stream, variant->whole_backward, a->shape.dtype, grid, &gpu));
     if (!a->dbias) return NULL;
-    const struct aorta_gpu_column_finish_args finish = {.partial = gpu.partial,
-                                                        .rows = a->shape.batch,
-                                                        .columns = 3 * width,
-                                                        .split = 3 * width,
-                                                        .sums = {a->dbias},
-                                                        .zero_from = width,
-                                                        .zero_to = 2 * width,
-                                                        .accumulate = a->accumulate};
+    const struct aorta_gpu_column_sums finish = {.partial = gpu.partial,
+                                                 .rows = a->shape.batch,
+                                                 .columns = 3 * width,
+                                                 .split = 3 * width,
+                                                 .sums = {a->dbias},
+                                                 .zero_from = width,
+                                                 .zero_to = 2 * width,
+                                                 .accumulate = a->accumulate};
     return aorta_ops_gpu_column_finish(stream, &finish);
 }
 

@@ -94,8 +94,12 @@ struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
                                                       const void *dy, int64_t rows, int64_t columns, float *sums,
                                                       int64_t zero_from, int64_t zero_to, bool accumulate);
-/* The second stage alone: column sums of partial [rows, columns]. */
+/* The second stage alone (sums.c). Its partial sums lie in memory that is asked for first, right before the first stage
+ * is queued: the stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
+AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
-                                                        const struct aorta_gpu_column_finish_args *args);
+                                                        const struct aorta_gpu_column_sums *sums);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream);
 
 #endif

@@ -1,6 +1,5 @@
 /* LayerNorm and sums over rows. */
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/workspace.h"
 
 /* How rows are held: by threads[0] side by side, threads[1] rows in a block. */
 struct holding {
@@ -48,27 +47,20 @@ aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void
     const uint32_t most = aorta_ops_blocks(rows, (int64_t)LEAST_ROWS * holding.threads[1]);
     uint32_t blocks = (uint32_t)gpu->multiprocessors * holding.resident;
     if (blocks > most) blocks = most;
-    struct aorta_ops_workspace workspace;
     const int64_t sums = a->dbias ? 3 : 2;
-    AORTA_TRY(aorta_ops_workspace(stream, (size_t)(blocks * sums * width) * sizeof(float), &workspace));
-    struct aorta_gpu_norm_backward_args first = {.op = *a, .partial = workspace.memory};
+    struct aorta_gpu_norm_backward_args first = {.op = *a};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, (size_t)(blocks * sums * width) * sizeof(float), &first.partial));
     first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {holding.threads[0], holding.threads[1]}};
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[holding.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
                                       sizeof first));
-    const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
-                                                        .rows = blocks,
-                                                        .columns = sums * width,
-                                                        .split = width,
-                                                        .sums = {a->dgamma, a->dbeta, a->dbias},
-                                                        .accumulate = a->accumulate};
+    const struct aorta_gpu_column_sums second = {.partial = first.partial,
+                                                 .rows = blocks,
+                                                 .columns = sums * width,
+                                                 .split = width,
+                                                 .sums = {a->dgamma, a->dbeta, a->dbias},
+                                                 .accumulate = a->accumulate};
     return aorta_ops_gpu_column_finish(stream, &second);
-}
-
-aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const struct aorta_gpu_column_finish_args *args) {
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args->columns, AORTA_FINISH_LANES)},
-                                        .threads = {AORTA_FINISH_LANES, AORTA_FINISH_ROWS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_column_finish, grid, args, sizeof *args);
 }
 
 /* As many blocks as run at once, none with less than a few rows for each thread. */
@@ -91,18 +83,17 @@ aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_d
                                        int64_t rows, int64_t columns, float *sums, int64_t zero_from, int64_t zero_to,
                                        bool accumulate) {
     const struct aorta_ops_columns share = aorta_ops_gpu_share_columns(aorta_stream_device(stream), rows, columns);
-    struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, share.partial_bytes, &workspace));
-    const struct aorta_gpu_column_args first = {
-        .x = dy, .rows = rows, .columns = columns, .rows_per_split = share.rows_per_split, .partial = workspace.memory};
+    struct aorta_gpu_column_args first = {
+        .x = dy, .rows = rows, .columns = columns, .rows_per_split = share.rows_per_split};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, share.partial_bytes, &first.partial));
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, share.grid, &first, sizeof first));
-    const struct aorta_gpu_column_finish_args second = {.partial = first.partial,
-                                                        .rows = share.splits,
-                                                        .columns = columns,
-                                                        .split = columns,
-                                                        .sums = {sums},
-                                                        .zero_from = zero_from,
-                                                        .zero_to = zero_to,
-                                                        .accumulate = accumulate};
+    const struct aorta_gpu_column_sums second = {.partial = first.partial,
+                                                 .rows = share.splits,
+                                                 .columns = columns,
+                                                 .split = columns,
+                                                 .sums = {sums},
+                                                 .zero_from = zero_from,
+                                                 .zero_to = zero_to,
+                                                 .accumulate = accumulate};
     return aorta_ops_gpu_column_finish(stream, &second);
 }

@@ -1,6 +1,5 @@
 /* Operations on elements of their own: a thread takes eight of them, or a strip of rows where their sums are wanted. */
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/workspace.h"
 
 static struct aorta_gpu_grid grid_of(int64_t count) {
     return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_TILE)},
@@ -37,21 +36,18 @@ static aorta_status gelu_backward_columns(struct aorta_stream *stream, const str
     const int64_t width = a->shape.width;
     const struct aorta_ops_columns columns =
         aorta_ops_gpu_share_columns(aorta_stream_device(stream), a->shape.count / width, width);
-    struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, columns.partial_bytes, &workspace));
-    struct aorta_gpu_gelu_columns_args args = {.op = *a,
-                                               .rows = a->shape.count / width,
-                                               .rows_per_split = columns.rows_per_split,
-                                               .partial = workspace.memory};
+    struct aorta_gpu_gelu_columns_args args = {
+        .op = *a, .rows = a->shape.count / width, .rows_per_split = columns.rows_per_split};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, columns.partial_bytes, &args.partial));
     args.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gelu_backward_columns, a->shape.dtype, columns.grid, &args,
                                       sizeof args));
-    const struct aorta_gpu_column_finish_args finish = {.partial = args.partial,
-                                                        .rows = columns.splits,
-                                                        .columns = width,
-                                                        .split = width,
-                                                        .sums = {a->dbias},
-                                                        .accumulate = a->accumulate};
+    const struct aorta_gpu_column_sums finish = {.partial = args.partial,
+                                                 .rows = columns.splits,
+                                                 .columns = width,
+                                                 .split = width,
+                                                 .sums = {a->dbias},
+                                                 .accumulate = a->accumulate};
     return aorta_ops_gpu_column_finish(stream, &finish);
 }
 

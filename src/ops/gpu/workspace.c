@@ -6,9 +6,10 @@
 
 enum { LEAST_BYTES = 1 << 20 }; /* so that most operations find one there */
 
-/* One per stream and, when a stream needed more, per size: graphs may still use the smaller one. */
+/* One per stream and number and, when more was needed, per size: graphs may still use the smaller one. */
 struct piece {
     const struct aorta_stream *stream;
+    int number;
     struct aorta_ops_workspace workspace;
     struct piece *next;
 };
@@ -45,11 +46,12 @@ static void workspaces_destroy(void *state) {
     free(workspaces);
 }
 
-static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, size_t bytes,
-                                 struct piece **created) {
+static aorta_status piece_create(struct aorta_device *device, const struct aorta_stream *stream, int number,
+                                 size_t bytes, struct piece **created) {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece) return AORTA_ERROR(AORTA_MEMORY, "no memory for a workspace's description");
     piece->stream = stream;
+    piece->number = number;
     piece->workspace.bytes = bytes;
     void *fault = NULL;
     aorta_status status = aorta_device_alloc(device, bytes, "workspace of operations", &piece->workspace.memory);
@@ -64,17 +66,21 @@ static aorta_status piece_create(struct aorta_device *device, const struct aorta
     return NULL;
 }
 
-static aorta_status find_or_create(struct workspaces *workspaces, const struct aorta_stream *stream, size_t bytes,
-                                   struct aorta_ops_workspace *workspace) {
+static bool serves(const struct piece *piece, const struct aorta_stream *stream, int number, size_t bytes) {
+    return piece->stream == stream && piece->number == number && piece->workspace.bytes >= bytes;
+}
+
+static aorta_status find_or_create(struct workspaces *workspaces, const struct aorta_stream *stream, int number,
+                                   size_t bytes, struct aorta_ops_workspace *workspace) {
     struct piece *piece = workspaces->pieces;
-    while (piece && (piece->stream != stream || piece->workspace.bytes < bytes)) piece = piece->next;
+    while (piece && !serves(piece, stream, number, bytes)) piece = piece->next;
     if (!piece) {
         if (aorta_stream_capturing(stream))
             return AORTA_ERROR(AORTA_DEVICE,
                                "stream %s has no workspace of %zu bytes, and none can be allocated inside a capture: "
                                "run the operation once before, or call aorta_ops_prepare",
                                aorta_stream_name(stream), bytes);
-        AORTA_TRY(piece_create(workspaces->device, stream, bytes, &piece));
+        AORTA_TRY(piece_create(workspaces->device, stream, number, bytes, &piece));
         piece->next = workspaces->pieces;
         workspaces->pieces = piece;
     }
@@ -83,13 +89,19 @@ static aorta_status find_or_create(struct workspaces *workspaces, const struct a
 }
 
 aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes, struct aorta_ops_workspace *workspace) {
+    return aorta_ops_workspace_apart(stream, 0, bytes, workspace);
+}
+
+aorta_status aorta_ops_workspace_apart(struct aorta_stream *stream, int number, size_t bytes,
+                                       struct aorta_ops_workspace *workspace) {
     static const char key;
     void *state;
     AORTA_TRY(
         aorta_device_attachment(aorta_stream_device(stream), &key, workspaces_create, workspaces_destroy, &state));
     struct workspaces *workspaces = state;
     pthread_mutex_lock(&workspaces->lock);
-    aorta_status status = find_or_create(workspaces, stream, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
+    aorta_status status =
+        find_or_create(workspaces, stream, number, bytes < LEAST_BYTES ? LEAST_BYTES : bytes, workspace);
     pthread_mutex_unlock(&workspaces->lock);
     return status;
 }
