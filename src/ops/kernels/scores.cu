@@ -41,6 +41,12 @@ DEVICE void load4(const float *from, float to[4]) {
     copy_bytes(to, &four, sizeof four);
 }
 
+DEVICE void store4(float *to, const float from[4]) {
+    bytes16 four;
+    copy_bytes(&four, from, sizeof four);
+    *reinterpret_cast<bytes16 *>(to) = four;
+}
+
 /* ---- operands ---- */
 
 /* Two stages: while one is multiplied the other is filled. By depth, so that neighbours lie side by side; between fours
@@ -183,11 +189,7 @@ DEVICE int64_t offset_of(const aorta_scores_args &a, const place &at) {
 
 DEVICE void store_row(float *to, const float value[HELD_COLUMNS]) {
 #pragma unroll
-    for (int j = 0; j < HELD_COLUMNS; j += 4) {
-        bytes16 four;
-        copy_bytes(&four, value + j, sizeof four);
-        *reinterpret_cast<bytes16 *>(to + j / 4 * 32) = four;
-    }
+    for (int j = 0; j < HELD_COLUMNS; j += 4) store4(to + j / 4 * 32, value + j);
 }
 
 DEVICE void load_row(const float *from, float value[HELD_COLUMNS]) {
@@ -225,7 +227,14 @@ KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_forward, aor
     }
 }
 
-/* p is read twice: held in registers it would leave none for a second block beside this one. */
+/* Where a thread leaves four of its elements until it needs them again: the operands are done with. */
+DEVICE float *left_aside(int i, int j) {
+    return (float *)dynamic_shared() + ((i * (HELD_COLUMNS / 4) + j / 4) * THREADS + (int)threadIdx.x) * 4;
+}
+
+static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "there is room for all rows of a block");
+
+/* p is needed twice: registers that held it would leave none for a second block beside this one. */
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {
     const place at = here();
     const float *weights = a.p + offset_of(a, at);
@@ -238,11 +247,14 @@ KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, ao
         along[i] = 0.0f;
 #pragma unroll
         for (int j = 0; j < HELD_COLUMNS; j++) along[i] += p[j] * sum[i][j];
+#pragma unroll
+        for (int j = 0; j < HELD_COLUMNS; j += 4) store4(left_aside(i, j), p + j);
     }
     join_rows(at, false, along);
 #pragma unroll
     for (int i = 0; i < HELD_ROWS; i++) {
-        load_row(weights + i * WIDTH, p);
+#pragma unroll
+        for (int j = 0; j < HELD_COLUMNS; j += 4) load4(left_aside(i, j), p + j);
 #pragma unroll
         for (int j = 0; j < HELD_COLUMNS; j++) sum[i][j] = a.scale * p[j] * (sum[i][j] - along[i]);
         store_row(to + i * WIDTH, sum[i]);
