@@ -150,6 +150,12 @@ static aorta_status load_and_train(const struct train_values *values, const stru
         return AORTA_ERROR(AORTA_USAGE, "--no-record and profiling.enabled exclude each other: traces are made of what "
                                         "is recorded");
     }
+    if (o.profiling.record_every > 1 && values->kernel_timing) {
+        aorta_train_options_free(&o);
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--kernel-timing and profiling.record_every above 1 exclude each other: kernels "
+                           "are recorded beside the ranges of every step");
+    }
     aorta_status status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);
     if (!status) status = train(values, &o, ranks);

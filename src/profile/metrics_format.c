@@ -370,7 +370,7 @@ aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, stru
     } else {
         aorta_json_key_null(&json, "profile");
         reasons.rows[reasons.count].key = "profile"; /* at most nine reasons come before it */
-        reasons.rows[reasons.count++].reason = "recording was switched off";
+        reasons.rows[reasons.count++].reason = metrics->unrecorded ? metrics->unrecorded : "recording was switched off";
     }
     if (metrics->kernel_profile)
         write_profile(&json, "kernel_profile", metrics->kernel_profile, metrics->kernel_overlap);

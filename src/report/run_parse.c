@@ -306,22 +306,37 @@ static bool follows(const struct aorta_run_step *previous, const struct aorta_ru
            !step->profile.own_clock && !previous->profile.own_clock;
 }
 
+/* When the iteration before had ended; INT64_MIN: not known. Where that was not recorded the line itself says how long
+ * before this one. */
+static aorta_status end_before(const json_t *ranges, const struct aorta_run_step *previous,
+                               const struct aorta_run_step *step, int64_t *end_ns) {
+    double lead_ms = 0.0;
+    *end_ns = INT64_MIN;
+    if (!follows(previous, step)) return NULL;
+    *end_ns = previous->profile.end_ns;
+    if (previous->profiled) return NULL;
+    AORTA_TRY(get_optional(json_object_get(ranges, "overlap"), "lead_ms", "profile.overlap.", &lead_ms));
+    *end_ns = lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
+    return NULL;
+}
+
 static aorta_status read_views(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
                                struct aorta_run_step *step) {
     const json_t *ranges = json_object_get(object, "profile"), *kernels = json_object_get(object, "kernel_profile");
     if (json_is_null(ranges)) return NULL;
     AORTA_TRY(read_profile(ranges, "profile", run, step, &step->profile));
-    bool next = follows(previous, step);
-    AORTA_TRY(aorta_overlap_compute(&step->profile, next && previous->profiled ? previous->profile.end_ns : INT64_MIN,
-                                    &step->overlap));
+    int64_t previous_ns;
+    AORTA_TRY(end_before(ranges, previous, step, &previous_ns));
+    AORTA_TRY(aorta_overlap_compute(&step->profile, previous_ns, &step->overlap));
     step->profiled = true;
     if (!kernels) return NULL;
     step->kernel_profile.source = AORTA_SOURCE_KERNEL;
     AORTA_TRY(read_profile(kernels, "kernel_profile", run, step, &step->kernel_profile));
     AORTA_TRY(read_kernel_facts(kernels, &step->kernel_profile.kernels));
-    AORTA_TRY(aorta_overlap_compute(&step->kernel_profile,
-                                    next && previous->traced ? previous->kernel_profile.end_ns : INT64_MIN,
-                                    &step->kernel_overlap));
+    AORTA_TRY(
+        aorta_overlap_compute(&step->kernel_profile,
+                              follows(previous, step) && previous->traced ? previous->kernel_profile.end_ns : INT64_MIN,
+                              &step->kernel_overlap));
     step->traced = true;
     return NULL;
 }

@@ -249,6 +249,9 @@ static const struct aorta_option table_rows[] = {
     {"profiling.stamps_inline", AORTA_OPTION_BOOL, AT(profiling.stamps_inline), "false",
      .help = "true: in a captured step on a GPU, operations wait for the timestamps between them, about 2 us each; "
              "false: these are written beside them"},
+    {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &at_least_1,
+     .help = "ranges are recorded in every so many steps, beginning with the first; the others pay nothing for it, and "
+             "their profile is null. 1: in all"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "
@@ -417,6 +420,10 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
                                   "traces are written without compression; choose a name that ends in .json, and "
                                   "compress the file later if need be");
     if (!profiling->enabled) return NULL;
+    if (profiling->record_every > 1)
+        return conflict(options, "profiling.enabled", "profiling.record_every",
+                        "traces are made of recorded steps, which profiling.wait, warmup and active choose; set "
+                        "profiling.record_every to 1");
     if (!profiling->tensorboard && !profiling->chrome_trace)
         return conflict(options, "profiling.tensorboard", "profiling.chrome_trace",
                         "no trace would be written; set one of the two to true, or profiling.enabled to false");

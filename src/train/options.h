@@ -91,7 +91,8 @@ struct aorta_profiling_options {
     bool record_shapes, profile_memory, with_stack, with_flops, tensorboard, chrome_trace;
     const char *trace_filename;
     enum aorta_collective_start collective_start;
-    bool stamps_inline; /* operations of a captured step wait for the timestamps between them */
+    bool stamps_inline;   /* operations of a captured step wait for the timestamps between them */
+    int64_t record_every; /* ranges of steps 0, record_every, 2 · record_every, … are recorded */
 };
 
 /* Which role's stream an operation runs on. */

@@ -29,7 +29,8 @@ struct flight {
     struct aorta_event *done;
     struct aorta_step_result *result; /* pinned */
     float *stop;                      /* pinned: this rank was asked to stop */
-    struct aorta_graph *graph;        /* compile.enabled: the captured step */
+    bool recorded;                    /* the step's ranges are; else, where the run records, … */
+    struct aorta_graph *graphs[2];    /* compile.enabled: the captured step, [recorded] */
     int64_t begun_ns;                 /* host time */
     double data_wait_ms;
     bool watched; /* the tracer ran */
@@ -72,6 +73,10 @@ static struct flight *flight_of(struct trainer *t, int64_t step) {
     return &t->flights[step % SLOTS];
 }
 
+static struct aorta_graph **graph_of(struct flight *flight) {
+    return &flight->graphs[flight->recorded];
+}
+
 /* ---- set-up ---- */
 
 static aorta_status make_flight(struct trainer *t, struct flight *flight) {
@@ -88,7 +93,8 @@ static aorta_status make_flight(struct trainer *t, struct flight *flight) {
 
 static void end_flight(struct trainer *t, struct flight *flight) {
     struct aorta_device *device = t->context.device;
-    if (flight->graph) aorta_graph_destroy(flight->graph);
+    for (int i = 0; i < 2; i++)
+        if (flight->graphs[i]) aorta_graph_destroy(flight->graphs[i]);
     if (flight->done) aorta_event_destroy(flight->done);
     aorta_pinned_free(device, flight->stop);
     aorta_pinned_free(device, flight->result);
@@ -178,7 +184,6 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
-    aorta_recorder_enable(t->context.recorder, t->run->record);
     aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
@@ -272,10 +277,10 @@ static aorta_status capture(struct trainer *t, struct flight *flight) {
     AORTA_TRY(aorta_capture_begin(compute));
     aorta_status queued = queue_eagerly(t, flight, NULL);
     /* Ended in any case, so that the streams run again. */
-    aorta_status ended = aorta_capture_end(compute, &flight->graph);
+    aorta_status ended = aorta_capture_end(compute, graph_of(flight));
     if (queued && !ended) {
-        aorta_graph_destroy(flight->graph);
-        flight->graph = NULL;
+        aorta_graph_destroy(*graph_of(flight));
+        *graph_of(flight) = NULL;
     }
     return aorta_status_join(queued, ended);
 }
@@ -286,7 +291,7 @@ static aorta_status try_capture(struct trainer *t, struct flight *flight) {
     if (!status) {
         if (t->context.ranks.rank == 0)
             aorta_log(t->run->log, AORTA_LOG_DEBUG, "compile: captured the step, %zu nodes",
-                      aorta_graph_node_count(flight->graph));
+                      aorta_graph_node_count(*graph_of(flight)));
         return NULL;
     }
     if (options_of(t)->compile.fullgraph)
@@ -307,14 +312,14 @@ static enum plan plan_of(struct trainer *t, int64_t step) {
     bool graph = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH && !t->capture_failed;
     /* The first step runs eagerly: what happens only once stays out of the graph. */
     if (!graph || step == 0) return PLAN_EAGER;
-    return flight_of(t, step)->graph ? PLAN_REPLAY : PLAN_CAPTURE;
+    return *graph_of(flight_of(t, step)) ? PLAN_REPLAY : PLAN_CAPTURE;
 }
 
 /* A replay joins the streams it was captured on. The copy of the next input, queued beside it, is joined here, so that
  * the step is done when all its ranges are. */
 static aorta_status launch_graph(struct trainer *t, struct flight *flight, int64_t step) {
     struct aorta_stream *compute = aorta_train_compute(&t->context);
-    AORTA_TRY(aorta_graph_launch(flight->graph, compute));
+    AORTA_TRY(aorta_graph_launch(*graph_of(flight), compute));
     AORTA_TRY(prefetch_input(t));
     bool prefetched = aorta_input_queued(t->input) > step + 1;
     return prefetched ? aorta_input_wait(t->input, step + 1, compute) : NULL;
@@ -323,10 +328,11 @@ static aorta_status launch_graph(struct trainer *t, struct flight *flight, int64
 static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
                                    const struct aorta_step_hook *hook) {
     /* Begun anew: a range of the input, recorded a moment ago, is not part of the graph. */
-    aorta_recorder_step(t->context.recorder, (int)(step % SLOTS), step);
+    if (flight->recorded) aorta_recorder_step(t->context.recorder, (int)(step % SLOTS), step);
     AORTA_TRY(try_capture(t, flight));
-    if (flight->graph) aorta_recorder_captured(t->context.recorder);
-    return flight->graph ? launch_graph(t, flight, step) : queue_eagerly(t, flight, hook);
+    const bool captured = *graph_of(flight);
+    if (captured && flight->recorded) aorta_recorder_captured(t->context.recorder);
+    return captured ? launch_graph(t, flight, step) : queue_eagerly(t, flight, hook);
 }
 
 static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
@@ -389,7 +395,11 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
     struct aorta_profile profile = {0};
     struct aorta_overlap overlap = {0};
-    if (!t->run->record) return aorta_metrics_write(t->metrics, &metrics);
+    if (t->run->record && !flight->recorded) metrics.unrecorded = "profiling.record_every leaves this step out";
+    if (!flight->recorded) {
+        t->last_end_ns = t->last_done_ns; /* its last range would have ended just before */
+        return aorta_metrics_write(t->metrics, &metrics);
+    }
     AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
     aorta_status status = aorta_overlap_compute(&profile, t->last_end_ns, &overlap);
     if (profile.range_count) t->last_end_ns = profile.end_ns;
@@ -472,15 +482,17 @@ static void ask_for_signal(struct trainer *t) {
 }
 
 /* The slot's iteration begins. A step that runs otherwise leaves other ranges than a graph was captured with, so its
- * slot's graph ends and is captured anew later. */
+ * slot's graph ends and is captured anew later. A step that is not recorded leaves the slot's ranges as they are. */
 static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan plan, int64_t waited_from,
                                     int64_t waited_to) {
     struct aorta_recorder *recorder = t->context.recorder;
     struct flight *flight = flight_of(t, step);
     int slot = (int)(step % SLOTS);
-    if (plan != PLAN_REPLAY && flight->graph) {
-        aorta_graph_destroy(flight->graph);
-        flight->graph = NULL;
+    aorta_recorder_enable(recorder, flight->recorded);
+    if (!flight->recorded) return NULL;
+    if (plan != PLAN_REPLAY && *graph_of(flight)) {
+        aorta_graph_destroy(*graph_of(flight));
+        *graph_of(flight) = NULL;
     }
     if (plan == PLAN_REPLAY)
         aorta_recorder_replay(recorder, slot, step, waited_to);
@@ -521,6 +533,7 @@ static aorta_status loop(struct trainer *t) {
         if (t->stopping || (t->signal && alone)) break;
         flight_of(t, step)->begun_ns = waited_to;
         flight_of(t, step)->watched = t->watching;
+        flight_of(t, step)->recorded = t->run->record && step % options_of(t)->profiling.record_every == 0;
         enum plan plan = plan_of(t, step);
         AORTA_TRY(begin_recording(t, step, plan, waited_from, waited_to));
         AORTA_TRY(aorta_annotate(queue_step(t, step, plan), "step %lld", (long long)step));

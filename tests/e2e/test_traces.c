@@ -273,6 +273,44 @@ static void test_files(void **state) {
     e2e_free(&cycles);
 }
 
+/* ---- some steps recorded only ---- */
+
+/* Recorded or not, captured or not: the same losses; a line says why it has no profile. */
+static void check_record_every(int ranks, const char *more) {
+    char words[256];
+    struct e2e_run all, some;
+    snprintf(words, sizeof words, "training.max_steps=9 dataset.num_samples=400 %s", more);
+    e2e_train_well(&all, ranks, 9, words);
+    snprintf(words, sizeof words, "training.max_steps=9 dataset.num_samples=400 profiling.record_every=3 %s", more);
+    e2e_train_well(&some, ranks, 9, words);
+    for (int rank = 0; rank < ranks; rank++)
+        for (size_t step = 0; step < 9; step++) {
+            const json_t *line = e2e_line(&some, rank, step), *other = e2e_line(&all, rank, step);
+            assert_true(e2e_number(line, "loss") == e2e_number(other, "loss"));
+            if (step % 3) {
+                assert_true(json_is_null(e2e_get(line, "profile")));
+                assert_string_equal(json_string_value(e2e_get(line, "null_reasons.profile")),
+                                    "profiling.record_every leaves this step out");
+                continue;
+            }
+            assert_int_equal(json_array_size(e2e_get(line, "profile.ranges")),
+                             json_array_size(e2e_get(other, "profile.ranges")));
+            /* the step before is not recorded, but when it was done is known */
+            assert_true(e2e_number(line, "profile.overlap.lead_ms") + e2e_number(line, "profile.overlap.span_ms") <=
+                        e2e_number(line, "step_ms") + 1e-6);
+        }
+    e2e_free(&all);
+    e2e_free(&some);
+}
+
+static void test_record_every(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        check_record_every(ranks, "");
+        check_record_every(ranks, "compile.enabled=true compile.fullgraph=true");
+    }
+}
+
 /* ---- ends that were not planned ---- */
 
 static void test_interrupted(void **state) {
@@ -307,6 +345,16 @@ static void test_refused(void **state) {
     e2e_start_command(&run, words);
     e2e_finish(&run);
     e2e_expect_output(&run, 2, "--no-record and profiling.enabled exclude each other");
+    struct e2e_run every;
+    e2e_train(&every, 1, TRACED "profiling.record_every=2");
+    e2e_expect_output(&every, 2, "set profiling.record_every to 1");
+    e2e_free(&every);
+    snprintf(words, sizeof words, "train --config %s/base.yaml --kernel-timing --override profiling.record_every=2",
+             e2e_workspace());
+    e2e_start_command(&every, words);
+    e2e_finish(&every);
+    e2e_expect_output(&every, 2, "--kernel-timing and profiling.record_every above 1 exclude each other");
+    e2e_free(&every);
     /* a file where the folder should be */
     snprintf(path, sizeof path, "%s/in_the_way", run.directory);
     assert_int_equal(mkdir(path, 0777), 0);
@@ -326,7 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_ranks_pair), cmocka_unit_test(test_schedule),
         cmocka_unit_test(test_too_short),   cmocka_unit_test(test_contents),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_refused),    cmocka_unit_test(test_record_every),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

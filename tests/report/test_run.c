@@ -2,6 +2,7 @@
 #include "report/run.h"
 #include "workspace.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -82,6 +83,38 @@ static void round_trip(void **state) {
         assert_true(isnan(step->step_ms));
     }
     aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+/* Where the step before was not recorded, the line itself says how long before it that had ended. */
+static void unrecorded_before(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 3, 10000000);
+    char *text = workspace_read(&workspace, "rank_00_metrics.jsonl"), *rest = text;
+    struct aorta_text lines = {0};
+    for (int i = 0; i < 3; i++) {
+        char *line = strsep(&rest, "\n");
+        json_t *object = json_loads(line, 0, NULL);
+        assert_non_null(object);
+        json_t *overlap = json_object_get(json_object_get(object, "profile"), "overlap");
+        if (i == 1) assert_int_equal(json_object_set_new(object, "profile", json_null()), 0);
+        if (i == 2) assert_int_equal(json_object_set_new(overlap, "lead_ms", json_real(37.987654)), 0);
+        char *written = json_dumps(object, JSON_REAL_PRECISION(17));
+        aorta_text_printf(&lines, "%s\n", written);
+        free(written);
+        json_decref(object);
+    }
+    workspace_write(&workspace, "rank_00_metrics.jsonl", lines.data);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_int_equal(run.step_count, 3);
+    assert_false(run.steps[1].profiled);
+    assert_int_equal(run.steps[2].overlap.lead_ns, 37987654);
+    aorta_run_free(&run);
+    aorta_text_free(&lines);
+    free(text);
     workspace_remove(&workspace);
 }
 
@@ -252,13 +285,10 @@ static void without_profile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original_sample),
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(torn_line),
-        cmocka_unit_test(malformed_lines),
-        cmocka_unit_test(a_reason_of_later_versions),
-        cmocka_unit_test(directories),
-        cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(original_sample),   cmocka_unit_test(round_trip),
+        cmocka_unit_test(unrecorded_before), cmocka_unit_test(torn_line),
+        cmocka_unit_test(malformed_lines),   cmocka_unit_test(a_reason_of_later_versions),
+        cmocka_unit_test(directories),       cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(without_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -299,7 +299,8 @@ static aorta_status await_exchange(struct aorta_hwq *hwq, struct fsdp_state *sta
 }
 
 float aorta_hwq_fsdp_scale(const struct fsdp_options *o) {
-    return 1.0f / sqrtf((float)(o->width / o->heads));
+    const int64_t dim = o->width / o->heads;
+    return 1.0f / sqrtf((float)dim);
 }
 
 /* Products of all heads of all sequences at once: of matrices [positions, head] in rows of qkv or of the context, and
