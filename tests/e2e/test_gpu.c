@@ -127,6 +127,24 @@ static void test_collectives_begin_with_room(void **state) {
     }
 }
 
+/* Every third step: either slot has recorded steps and others, and a graph for each, which is replayed. */
+static void test_some_steps_recorded(void **state) {
+    (void)state;
+    enum { MANY = 16 };
+    struct e2e_run run;
+    e2e_train_well(&run, 2, MANY,
+                   CUDA "training.max_steps=16 dataset.num_samples=400 profiling.record_every=3 compile.enabled=true "
+                        "compile.fullgraph=true");
+    for (size_t step = 0; step < MANY; step++) {
+        const json_t *line = e2e_line(&run, 0, step);
+        int collectives = 0, room = 0;
+        assert_int_equal(json_is_null(e2e_get(line, "profile")), step % 3 != 0);
+        if (step % 3 == 0) count_room(line, &collectives, &room);
+        assert_int_equal(collectives > 0, step % 3 == 0);
+    }
+    e2e_free(&run);
+}
+
 static void test_copies_beside_compute(void **state) {
     (void)state;
     struct e2e_run run;
@@ -357,6 +375,7 @@ int main(void) {
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
         cmocka_unit_test_setup(test_hardware_queues_are_asked_for, begin),
+        cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),

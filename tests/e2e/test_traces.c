@@ -279,12 +279,12 @@ static void test_files(void **state) {
 static void check_record_every(int ranks, const char *more) {
     char words[256];
     struct e2e_run all, some;
-    snprintf(words, sizeof words, "training.max_steps=9 dataset.num_samples=400 %s", more);
-    e2e_train_well(&all, ranks, 9, words);
-    snprintf(words, sizeof words, "training.max_steps=9 dataset.num_samples=400 profiling.record_every=3 %s", more);
-    e2e_train_well(&some, ranks, 9, words);
+    snprintf(words, sizeof words, "training.max_steps=16 dataset.num_samples=400 %s", more);
+    e2e_train_well(&all, ranks, 16, words);
+    snprintf(words, sizeof words, "training.max_steps=16 dataset.num_samples=400 profiling.record_every=3 %s", more);
+    e2e_train_well(&some, ranks, 16, words);
     for (int rank = 0; rank < ranks; rank++)
-        for (size_t step = 0; step < 9; step++) {
+        for (size_t step = 0; step < 16; step++) {
             const json_t *line = e2e_line(&some, rank, step), *other = e2e_line(&all, rank, step);
             assert_true(e2e_number(line, "loss") == e2e_number(other, "loss"));
             if (step % 3) {
