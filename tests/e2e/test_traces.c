@@ -293,11 +293,16 @@ static void check_record_every(int ranks, const char *more) {
                                     "profiling.record_every leaves this step out");
                 continue;
             }
-            assert_int_equal(json_array_size(e2e_get(line, "profile.ranges")),
-                             json_array_size(e2e_get(other, "profile.ranges")));
+            /* not copies: an input that is late is copied in the step that needs it, before the one before has ended */
+            const struct e2e_filter copies = {.kind = "copy"}, computing = {.kind = "compute"},
+                                    communicating = {.kind = "collective"};
+            assert_int_equal(e2e_count(line, computing), e2e_count(other, computing));
+            assert_int_equal(e2e_count(line, communicating), e2e_count(other, communicating));
+            const bool late = e2e_count(line, copies) && e2e_start_ms(e2e_range(line, copies, 0)) <= 0.0;
             /* the step before is not recorded, but when it was done is known */
-            assert_true(e2e_number(line, "profile.overlap.lead_ms") + e2e_number(line, "profile.overlap.span_ms") <=
-                        e2e_number(line, "step_ms") + 1e-6);
+            if (!late)
+                assert_true(e2e_number(line, "profile.overlap.lead_ms") + e2e_number(line, "profile.overlap.span_ms") <=
+                            e2e_number(line, "step_ms") + 1e-6);
         }
     e2e_free(&all);
     e2e_free(&some);
