@@ -141,22 +141,21 @@ static aorta_status check_values(const struct train_values *values) {
                        "--kernel-timing and --no-record exclude each other: kernels are recorded beside ranges");
 }
 
+static aorta_status check_together(const struct train_values *values, const struct aorta_profiling_options *profiling) {
+    if (profiling->enabled && values->no_record)
+        return AORTA_ERROR(AORTA_USAGE, "--no-record and profiling.enabled exclude each other: traces are made of what "
+                                        "is recorded");
+    if (profiling->record_every == 1 || !values->kernel_timing) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--kernel-timing and profiling.record_every above 1 exclude each other: kernels "
+                                    "are recorded beside the ranges of every step");
+}
+
 static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
     struct aorta_train_options o;
     AORTA_TRY(check_values(values));
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
-    if (o.profiling.enabled && values->no_record) {
-        aorta_train_options_free(&o);
-        return AORTA_ERROR(AORTA_USAGE, "--no-record and profiling.enabled exclude each other: traces are made of what "
-                                        "is recorded");
-    }
-    if (o.profiling.record_every > 1 && values->kernel_timing) {
-        aorta_train_options_free(&o);
-        return AORTA_ERROR(AORTA_USAGE,
-                           "--kernel-timing and profiling.record_every above 1 exclude each other: kernels "
-                           "are recorded beside the ranges of every step");
-    }
-    aorta_status status = aorta_train_options_check(&o, ranks->world_size);
+    aorta_status status = check_together(values, &o.profiling);
+    if (!status) status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);
     if (!status) status = train(values, &o, ranks);
     aorta_train_options_free(&o);

@@ -144,8 +144,8 @@ static aorta_status all_ready(struct aorta_model *model, const struct aorta_pass
 aorta_status aorta_model_layer_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                         const struct aorta_unit_view *view) {
     AORTA_TRY(aorta_sums_gather(pass->stream));
-    AORTA_TRY(mlp_backward(model, pass, layer, view, model->dy));
-    AORTA_TRY(attention_backward(model, pass, layer, view, model->dsum, model->dy));
-    AORTA_TRY(aorta_sums_finish(pass->stream));
+    aorta_status status = mlp_backward(model, pass, layer, view, model->dy);
+    if (!status) status = attention_backward(model, pass, layer, view, model->dsum, model->dy);
+    AORTA_TRY(aorta_status_join(status, aorta_sums_finish(pass->stream)));
     return all_ready(model, pass, layer);
 }

@@ -204,8 +204,8 @@ AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
 /* Sums over rows that operations make by the way (dgamma, dbeta, dbias) may wait from here on until the stream comes to
- * aorta_sums_finish: a GPU then makes up to four in one kernel instead of one each. Not nested; what an operation left
- * that failed is forgotten by the next aorta_sums_gather. */
+ * aorta_sums_finish, which is called also when an operation between the two has failed: a GPU then makes up to four in
+ * one kernel instead of one each. Not nested. */
 AORTA_MUST_USE aorta_status aorta_sums_gather(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
 

@@ -29,7 +29,7 @@ struct flight {
     struct aorta_event *done;
     struct aorta_step_result *result; /* pinned */
     float *stop;                      /* pinned: this rank was asked to stop */
-    bool recorded;                    /* the step's ranges are; else, where the run records, … */
+    bool recorded;                    /* the step's ranges are */
     struct aorta_graph *graphs[2];    /* compile.enabled: the captured step, [recorded] */
     int64_t begun_ns;                 /* host time */
     double data_wait_ms;
@@ -395,8 +395,8 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
     struct aorta_profile profile = {0};
     struct aorta_overlap overlap = {0};
-    if (t->run->record && !flight->recorded) metrics.unrecorded = "profiling.record_every leaves this step out";
     if (!flight->recorded) {
+        if (t->run->record) metrics.unrecorded = "profiling.record_every leaves this step out";
         t->last_end_ns = t->last_done_ns; /* its last range would have ended just before */
         return aorta_metrics_write(t->metrics, &metrics);
     }

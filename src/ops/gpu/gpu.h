@@ -54,10 +54,8 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_image_mean(struct aorta_stream *stream
 
 /* Whether one kernel makes scores and their softmax: of rows that one block holds, read 16 bytes at a time. */
 bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *args);
-AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_forward(struct aorta_stream *stream,
-                                                         const struct aorta_scores_args *args);
-AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_backward(struct aorta_stream *stream,
-                                                          const struct aorta_scores_args *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_scores_backward(struct aorta_stream *stream, const void *args);
 
 /* What attention keeps between forward and backward on a GPU, and needs while it runs. */
 size_t aorta_ops_gpu_attention_saved_bytes(const struct aorta_attention *shape);
@@ -100,6 +98,6 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, s
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_sums *sums);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream);
-AORTA_MUST_USE aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream, const void *none);
 
 #endif

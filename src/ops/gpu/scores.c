@@ -21,10 +21,10 @@ static aorta_status run(struct aorta_stream *stream, enum aorta_ops_entry entry,
     return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
 }
 
-aorta_status aorta_ops_gpu_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *args) {
+aorta_status aorta_ops_gpu_scores_forward(struct aorta_stream *stream, const void *args) {
     return run(stream, AORTA_ENTRY_scores_forward, args);
 }
 
-aorta_status aorta_ops_gpu_scores_backward(struct aorta_stream *stream, const struct aorta_scores_args *args) {
+aorta_status aorta_ops_gpu_scores_backward(struct aorta_stream *stream, const void *args) {
     return run(stream, AORTA_ENTRY_scores_backward, args);
 }

@@ -118,8 +118,9 @@ aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream) {
     return NULL;
 }
 
-aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream) {
+aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream, const void *none) {
     struct gathering *gathering;
+    (void)none;
     AORTA_TRY(of_stream(stream, &gathering));
     gathering->on = false;
     return launch_gathered(stream, gathering);
