@@ -80,10 +80,12 @@ static aorta_status launch_gathered(struct aorta_stream *stream, struct gatherin
     return count ? launch(stream, gathering->sums, count) : NULL;
 }
 
+/* A full table is launched when one more comes: the last launch is then behind all else that is gathered around. */
 aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial) {
     struct gathering *gathering;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(of_stream(stream, &gathering));
+    if (gathering->count == AORTA_FINISH_MOST) AORTA_TRY(launch_gathered(stream, gathering));
     AORTA_TRY(aorta_ops_workspace_apart(stream, gathering->on ? gathering->count + 1 : 0, bytes, &workspace));
     *partial = workspace.memory;
     return NULL;
@@ -107,7 +109,7 @@ aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const stru
         return launch(stream, sums, 1);
     }
     gathering->sums[gathering->count++] = *sums;
-    return gathering->count == AORTA_FINISH_MOST ? launch_gathered(stream, gathering) : NULL;
+    return NULL;
 }
 
 aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream) {
