@@ -169,11 +169,23 @@ aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, backend->timestamp_aside(stream, slot));
 }
 
+aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot) {
+    const struct aorta_backend *backend = stream->device->backend;
+    if (!backend->timestamp_next) return aorta_timestamp_aside(stream, slot);
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, backend->timestamp_next(stream, slot));
+}
+
 aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
     const struct aorta_backend *backend = stream->device->backend;
     if (!footprint->threads || !backend->timestamp_room) return aorta_timestamp(stream, slot);
     aorta_watch_begin(stream->device);
     return aorta_watch_end(stream->device, backend->timestamp_room(stream, footprint, slot));
+}
+
+bool aorta_stream_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier) {
+    const struct aorta_backend *backend = stream->device->backend;
+    return backend->frontier && backend->frontier(stream, frontier) && frontier->count <= AORTA_FRONTIER_MOST;
 }
 
 bool aorta_device_witnesses(const struct aorta_device *device) {

@@ -156,6 +156,9 @@ AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t
  * behind it: only the end of the graph does. The time may be that of a later moment, by as long as a kernel of one
  * thread takes to find room. */
 AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
+/* The same again; where the command that is queued next on `stream` can tell when it begins, that time: kernels of this
+ * program can, in captures on NVIDIA GPUs. */
+AORTA_MUST_USE aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot);
 
 /* What a kernel needs before its first blocks can start. */
 struct aorta_footprint {
@@ -168,6 +171,16 @@ struct aorta_footprint {
  * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. */
 AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                                  int64_t *slot);
+
+/* What the next command of a captured stream would come right behind: commands of the capture, told apart by addresses
+ * that are only compared, and until the capture ends. */
+enum { AORTA_FRONTIER_MOST = 8 };
+struct aorta_frontier {
+    void *commands[AORTA_FRONTIER_MOST];
+    size_t count;
+};
+/* False, and nothing said: the stream is not captured, or the device cannot tell (the CPU device, HIP). */
+bool aorta_stream_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier);
 
 /* Whether the kernels that others queue in a capture can be witnessed: by aorta_witness, which is an error elsewhere.
  * NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */

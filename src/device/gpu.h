@@ -2,8 +2,9 @@
  *
  * A kernel (struct aorta_kernel) names a host function `gpu` beside its CPU version; that function works out the grid
  * and calls aorta_gpu_launch, or a vendor library on the stream's handle. Kernels are C in the CUDA/HIP dialect
- * (src/ops/kernels/), compiled for the device at hand at first use and cached on disk. A kernel's one parameter is the
- * struct that its CPU version takes too, by value. */
+ * (src/ops/kernels/), compiled for the device at hand at first use and cached on disk. A kernel's parameter is the
+ * struct that its CPU version takes too, by value; a second one, the driver's, lets it tell when it ran
+ * (src/ops/kernels/times.h). */
 #ifndef AORTA_DEVICE_GPU_H
 #define AORTA_DEVICE_GPU_H
 

@@ -74,7 +74,7 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
-#if defined(CHECK_CUDA) && CUDA_VERSION >= 12000 // as room.c repeats them
+#if defined(CHECK_CUDA) && CUDA_VERSION >= 12000 // as driver.h and room.c repeat them
 static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX) == 8 && offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimX) == 20 &&
               offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes) == 32 &&
               offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams) == 40 && offsetof(CUDA_KERNEL_NODE_PARAMS, kern) == 56 &&

@@ -68,6 +68,7 @@ struct fake_function {
     struct fake_function *next;
     struct aorta_kernel kernel; /* of the CPU device */
     size_t bytes;               /* of its arguments */
+    bool tells_times;           /* its second parameter is a struct gpu_times */
     int registers, shared_bytes;
     char name[64];
 };
@@ -84,23 +85,34 @@ int64_t fake_timer(void);
 const struct fake_kernel *fake_find_kernel(const char *text, const char *name);
 bool fake_does_nothing(const struct fake_function *function); /* FAKE_GPU_KERNELS=ignore, of a kernel that nobody has */
 
-/* Queues it. `awaited`: the call that looks like the kernel it is a witness of, NULL if it is none of such a one. */
+struct fake_node; /* a command of a capture, later of its graph */
+
+/* Queues it. `awaited`: the call that looks like the kernel it is a witness of, NULL if it is none of such a one.
+ * `node`: what it is in a capture. */
 aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const void *args);
+                      const struct fake_call *awaited, const struct fake_node *node, const void *args);
 
 /* ---- capture.c ---- */
-
-struct fake_node; /* a kernel of a capture, later of its graph */
 
 /* Notes that the stream, if it is captured, gets this kernel next. NULL: it is not captured. */
 struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, const unsigned *block,
                                       unsigned shared_bytes, unsigned cluster);
+/* What it is called with may be changed until its graph is made: the node keeps its own. NULL parameters: none. */
+void fake_capture_parameters(struct fake_node *node, void **parameters);
+const void *fake_node_args(const struct fake_node *node);
+/* Where its kernel tells the timer. */
+struct gpu_times;
+const struct gpu_times *fake_node_times(const struct fake_node *node);
+/* An event recorded on a captured stream, and a stream that waits for one, which may be captured from then on. */
+void fake_capture_record(const void *event, const struct aorta_stream *stream);
+void fake_capture_wait(const struct aorta_stream *stream, const void *event);
 /* The kernel of this node is in truth a call. */
 void fake_capture_call(struct fake_node *node, const struct fake_call *call);
 /* The call that looks like the kernel whose beginning the next command of the stream waits for; NULL: none. */
 const struct fake_call *fake_captured_awaited(const struct aorta_stream *stream);
 /* A copy, a fill or a host call comes next: nothing for which a kernel's beginning may be waited for. CUDA's code. */
 int fake_capture_other(void *stream);
-unsigned long long fake_graph_flags(void); /* of the last graph made */
+void fake_capture_done(struct aorta_stream *stream); /* what comes next has been queued */
+unsigned long long fake_graph_flags(void);           /* of the last graph made */
 
 #endif

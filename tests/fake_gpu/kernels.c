@@ -62,15 +62,21 @@ static aorta_status run_stamp(const void *args) {
 
 /* What it is a witness of is known when it is launched; of kernels of the program's own only the end is. */
 struct witness_args {
-    struct gpu_stamp_args stamps;
+    struct gpu_times times;
     const struct fake_call *call;
 };
 
 static aorta_status run_witness(const void *args) {
     const struct witness_args *a = args;
-    const int64_t now = fake_timer(), begin = a->call ? a->call->begin : now, end = a->call ? a->call->end : now;
-    if (a->stamps.slots[0]) *a->stamps.slots[0] = device_time(a->stamps.clock, begin);
-    if (a->stamps.slots[1]) *a->stamps.slots[1] = device_time(a->stamps.clock, end);
+    const int64_t now = fake_timer();
+    *a->times.begun = (unsigned long long)(a->call ? a->call->begin : now);
+    *a->times.ended = (unsigned long long)(a->call ? a->call->end : now);
+    return NULL;
+}
+
+static aorta_status run_stamp_reading(const void *args) {
+    const struct gpu_times *a = args;
+    *a->begun = (unsigned long long)fake_timer();
     return NULL;
 }
 
@@ -84,6 +90,12 @@ static aorta_status run_spin(const void *args) {
     if (!a->stamps) return NULL;
     a->stamps[0] = device_time(a->clock, start);
     a->stamps[1] = device_time_now(a->clock);
+    return NULL;
+}
+
+static aorta_status run_told(const void *args) {
+    const struct gpu_told_args *a = args;
+    for (int64_t i = 0; i < a->count; i++) *a->rows[i].slot = device_time(a->clock, (int64_t)*a->rows[i].reading);
     return NULL;
 }
 
@@ -146,7 +158,9 @@ static const struct {
     struct fake_kernel kernel;
 } own_kernels[] = {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
-    {"aorta_witness", {run_witness, sizeof(struct gpu_stamp_args)}},
+    {"aorta_stamp_reading", {run_stamp_reading, sizeof(struct gpu_times)}},
+    {"aorta_witness", {run_witness, sizeof(struct gpu_times)}},
+    {"aorta_told", {run_told, sizeof(struct gpu_told_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
     ROOM_STAMP(32),
@@ -190,12 +204,31 @@ bool fake_does_nothing(const struct fake_function *function) {
     return function->kernel.cpu == run_nothing;
 }
 
+/* A kernel that tells its times, in a capture. */
+struct telling {
+    const struct fake_function *function;
+    const struct fake_node *node;
+};
+
+static aorta_status run_telling(const void *args) {
+    const struct telling *a = args;
+    const struct gpu_times *times = fake_node_times(a->node);
+    if (times->begun) *times->begun = (unsigned long long)fake_timer();
+    AORTA_TRY(a->function->kernel.cpu(fake_node_args(a->node)));
+    const unsigned long long now = (unsigned long long)fake_timer();
+    if (times->ended && *times->ended < now) *times->ended = now;
+    return NULL;
+}
+
 aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const void *args) {
+                      const struct fake_call *awaited, const struct fake_node *node, const void *args) {
+    static const struct aorta_kernel telling = {.name = "telling", .cpu = run_telling};
     atomic_store(&host_cpu, sched_getcpu());
+    if (node && function->tells_times)
+        return aorta_launch(stream, &telling, &(struct telling){function, node}, sizeof(struct telling));
     if (function->kernel.cpu == run_witness) {
         struct witness_args witness = {.call = awaited};
-        memcpy(&witness.stamps, args, sizeof witness.stamps);
+        memcpy(&witness.times, args, sizeof witness.times);
         return aorta_launch(stream, &function->kernel, &witness, sizeof witness);
     }
     return aorta_launch(stream, &function->kernel, args, function->bytes);

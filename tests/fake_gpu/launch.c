@@ -1,5 +1,5 @@
 /* The fake libcuda: modules, their functions, and launching them. */
-#include "device/gpu/api.h"
+#include "device/gpu/driver.h"
 #include "fake_gpu/cuda.h"
 #include "fake_gpu/held.h"
 #include "fake_gpu/queues.h"
@@ -59,6 +59,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     snprintf(made->name, sizeof made->name, "%s", name);
     made->kernel = (struct aorta_kernel){.name = made->name, .cpu = kernel->run};
     made->bytes = kernel->bytes;
+    made->tells_times = strstr(of->text, "tell_end(times)") && kernel->bytes;
     made->registers = registers_of(name);
     made->next = of->functions;
     of->functions = made;
@@ -87,10 +88,10 @@ EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size
 int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
     ENTER();
     const struct fake_function *known = function;
-    *offset = 0;
-    *bytes = known->bytes;
+    *offset = index ? known->bytes : 0;
+    *bytes = index ? sizeof(struct gpu_times) : known->bytes;
     if (fake_does_nothing(known)) return NOT_SUPPORTED;
-    return index || !*bytes ? INVALID_VALUE : 0;
+    return index > known->tells_times || !*bytes ? INVALID_VALUE : 0;
 }
 
 EXPORT int cuFuncLoad(void *function);
@@ -134,6 +135,7 @@ int fake_launch_as_kernel(void *stream, const struct fake_shape *shape, void (*f
     const int result = fake_check("cuLaunchHostFunc");
     if (result) return result;
     int queued = fake_queue_call(stream, function, user, &call);
+    fake_capture_done(stream);
     if (node) fake_capture_call(node, call);
     return queued;
 }
@@ -147,9 +149,11 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024) return INVALID_VALUE;
     struct fake_function *known = function;
     const struct fake_call *awaited = fake_captured_awaited(stream);
-    fake_capture_kernel(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
+    struct fake_node *node = fake_capture_kernel(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
+    if (node) fake_capture_parameters(node, parameters);
     fake_queues_enter(stream);
-    int result = fake_code(fake_run(stream, known, awaited, parameters[0]));
+    int result = fake_code(fake_run(stream, known, awaited, node, parameters[0]));
+    fake_capture_done(stream);
     fake_queues_leave(stream);
     return result;
 }

@@ -44,7 +44,10 @@ int cuStreamQuery(void *stream) {
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     ENTER();
-    return flags ? INVALID_VALUE : fake_code(aorta_stream_wait(stream, event));
+    if (flags) return INVALID_VALUE;
+    int result = fake_code(aorta_stream_wait(stream, event));
+    if (!result) fake_capture_wait(stream, event);
+    return result;
 }
 
 /* ---- partitions of a device ---- */
@@ -146,7 +149,9 @@ int cuEventDestroy_v2(void *event) {
 EXPORT int cuEventRecord(void *event, void *stream);
 int cuEventRecord(void *event, void *stream) {
     ENTER();
-    return fake_code(aorta_event_record(event, stream));
+    int result = fake_code(aorta_event_record(event, stream));
+    if (!result) fake_capture_record(event, stream);
+    return result;
 }
 
 EXPORT int cuEventSynchronize(void *event);
@@ -170,6 +175,7 @@ int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     if (refused) return refused;
     fake_queues_enter(stream);
     int result = fake_code(aorta_copy(stream, to, from, bytes));
+    fake_capture_done(stream);
     fake_queues_leave(stream);
     return result;
 }
@@ -178,7 +184,10 @@ EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *st
 int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
     ENTER();
     int refused = fake_capture_other(stream);
-    return refused ? refused : fake_code(aorta_fill_bytes(stream, to, value, bytes));
+    if (refused) return refused;
+    int result = fake_code(aorta_fill_bytes(stream, to, value, bytes));
+    fake_capture_done(stream);
+    return result;
 }
 
 /* Calls stay for as long as the library, since a graph may run one again and again. */
@@ -208,5 +217,8 @@ int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user) {
     ENTER();
     struct fake_call *call;
     int refused = fake_capture_other(stream);
-    return refused ? refused : fake_queue_call(stream, function, user, &call);
+    if (refused) return refused;
+    int result = fake_queue_call(stream, function, user, &call);
+    fake_capture_done(stream);
+    return result;
 }

@@ -58,6 +58,43 @@ static void streams_spin_side_by_side(void **state) {
     aorta_pinned_free(rig->device, stamps);
 }
 
+static aorta_status nothing(void *user) {
+    (void)user;
+    return NULL;
+}
+
+/* Around kernels of a graph, by stamps or as these tell them: what they stamp themselves lies within, but for a stamp
+ * beside the stream that finds room late. */
+static void is_stamped_in_graphs(void **state) {
+    enum { LATE_NS = 100000 };
+    struct rig *rig = *state;
+    int64_t *stamps = make_stamps(rig, 9);
+    struct aorta_graph *graph;
+    check_ok(aorta_spin(rig->stream, 0, stamps)); /* so that the capture finds it loaded */
+    check_ok(aorta_stream_synchronize(rig->stream));
+    check_ok(aorta_capture_begin(rig->stream));
+    check_ok(aorta_timestamp_next(rig->stream, &stamps[0]));
+    check_ok(aorta_spin(rig->stream, 300000, &stamps[1]));
+    check_ok(aorta_timestamp_aside(rig->stream, &stamps[3]));
+    check_ok(aorta_host_call(rig->stream, nothing, NULL));
+    check_ok(aorta_timestamp_next(rig->stream, &stamps[4]));
+    check_ok(aorta_spin(rig->stream, 300000, &stamps[5]));
+    check_ok(aorta_spin(rig->stream, 100000, &stamps[7]));
+    check_ok(aorta_capture_end(rig->stream, &graph));
+    for (int run = 0; run < 3; run++) {
+        memset(stamps, 0, 9 * sizeof *stamps);
+        check_ok(aorta_graph_launch(graph, rig->stream));
+        check_ok(aorta_stream_synchronize(rig->stream));
+        const int64_t tick = aorta_device_get_info(rig->device)->timestamp_tick, error = 1000 + 2 * tick;
+        for (int i = 1; i < 9; i++)
+            if (stamps[i] < stamps[i - 1] - error - (i == 1 || i == 5 ? LATE_NS : 0))
+                fail_msg("stamp %d is %lld ns before stamp %d", i, (long long)(stamps[i - 1] - stamps[i]), i - 1);
+        assert_true(stamps[0] != 0 && stamps[8] > stamps[0] + 700000 - LATE_NS);
+    }
+    aorta_graph_destroy(graph);
+    aorta_pinned_free(rig->device, stamps);
+}
+
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     check_fails(aorta_spin(rig->stream, -1, NULL), AORTA_INTERNAL, "spin: duration_ns");
@@ -65,10 +102,8 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        rig_test(lasts_as_long_as_told),
-        rig_test(is_ordered),
-        rig_test(streams_spin_side_by_side),
-        rig_test(wrong_arguments),
+        rig_test(lasts_as_long_as_told), rig_test(is_ordered),      rig_test(streams_spin_side_by_side),
+        rig_test(is_stamped_in_graphs),  rig_test(wrong_arguments),
     };
     return rig_run_tests("spinning", tests);
 }

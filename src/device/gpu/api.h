@@ -93,6 +93,7 @@ struct gpu_api {
     int (*cuda_launch_shaped)(const void *shape, void *function, void **parameters, void **extra);
     int (*cuda_graph_node_type)(void *node, int *type);
     int (*cuda_graph_kernel)(void *node, void *parameters);
+    int (*cuda_graph_kernel_set)(void *node, const void *parameters);
     int (*cuda_graph_kernel_attribute)(void *node, int attribute, void *value);
     int (*cuda_capture_info)(void *stream, int *status, unsigned long *id, void **graph, void *const **nodes,
                              const void **edges, size_t *count);

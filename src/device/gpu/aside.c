@@ -1,27 +1,43 @@
-/* Timestamps beside a captured stream: a branch of the graph that comes behind what the stream has queued, and that
- * what it queues next does not wait for. Each captured stream has its own, so that its stamps stay in order. */
+/* Timestamps beside a captured stream: what the stream queues next does not wait for them. They are a branch of the
+ * graph for each captured stream, in its order: nodes that nothing comes behind cost a graph about a microsecond each.
+ * They are noted with the place that they belong to, and become part of the graph when all else is in it: its launch
+ * goes through the nodes in the order in which they were made, and a timestamp's must not be the first behind a kernel
+ * that others wait for. Where a place cannot be come back to, they are made at once. */
 #include "device/gpu/driver.h"
 
-static aorta_status make_aside(struct gpu_device *device, struct gpu_aside *aside) {
+#include <stdlib.h>
+
+enum { PORT_LAUNCH_ORDER = 2, EDGE_PROGRAMMATIC = 1, DEPENDENCIES_ADD = 0, DEPENDENCIES_SET = 1, FIRST_NOTES = 64 };
+
+struct edge { /* CUgraphEdgeData */
+    uint8_t from_port, to_port, type, reserved[5];
+};
+_Static_assert(sizeof(struct edge) == 8, "as cuda.h has it");
+
+struct gpu_aside_note {
+    const struct aorta_gpu_entry *entry;
+    const struct gpu_aside *aside;
+    struct aorta_frontier place;
+    struct gpu_times readings;
+};
+
+/* ---- branches ---- */
+
+static aorta_status make_branch(struct gpu_device *device, struct gpu_aside *aside) {
     const struct gpu_api *api = &device->driver.api;
     int result = api->event_create(&aside->event, GPU_EVENT_NO_TIMING);
     if (!result) result = api->stream_create(&aside->stream, GPU_STREAM_NON_BLOCKING, device->priority_high);
     return result ? aorta_gpu_error(device, result, "a stream for timestamps cannot be made") : NULL;
 }
 
-aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **forked) {
+/* The branch's own stream for timestamps, captured behind what the branch's stream has queued. */
+static aorta_status branch_off(struct gpu_stream *stream, struct gpu_aside **forked) {
     struct gpu_device *device = device_of(stream);
     struct gpu_aside *aside = *forked = &stream->branch->aside;
-    if (!aside->stream) AORTA_TRY(make_aside(device, aside));
+    if (!aside->stream) AORTA_TRY(make_branch(device, aside));
     int result = api_of(stream)->event_record(aside->event, stream->handle);
     if (!result) result = api_of(stream)->stream_wait(aside->stream, aside->event, 0);
     return result ? aorta_gpu_error(device, result, "a branch for timestamps") : NULL;
-}
-
-aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
-    struct gpu_aside *aside;
-    AORTA_TRY(aorta_gpu_aside_fork(stream, &aside));
-    return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
 }
 
 aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin) {
@@ -36,4 +52,67 @@ void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside) {
     if (aside->stream) api->stream_destroy(aside->stream);
     if (aside->event) api->event_destroy(aside->event);
     *aside = (struct gpu_aside){0};
+}
+
+/* ---- places ---- */
+
+aorta_status aorta_gpu_aside_note(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                  const struct aorta_frontier *place, struct gpu_times readings) {
+    struct gpu_capture *capture = stream->branch->capture;
+    if (capture->note_count == capture->note_room) {
+        const size_t room = capture->note_room ? 2 * capture->note_room : FIRST_NOTES;
+        struct gpu_aside_note *grown = realloc(capture->asides, room * sizeof *grown);
+        if (!grown) return aorta_capture_no_memory();
+        capture->asides = grown;
+        capture->note_room = room;
+    }
+    struct gpu_aside *aside = &stream->branch->aside;
+    if (!aside->stream) AORTA_TRY(branch_off(stream, &aside));
+    capture->asides[capture->note_count++] = (struct gpu_aside_note){entry, aside, *place, readings};
+    return NULL;
+}
+
+/* False: it is not known, or there is nothing yet. */
+static bool find_place(const struct gpu_stream *stream, struct aorta_frontier *place) {
+    const struct gpu_api *api = api_of(stream);
+    return api->cuda_capture_info && api->cuda_capture_update && !aorta_gpu_find_frontier(stream, place) &&
+           place->count && place->count <= AORTA_FRONTIER_MOST;
+}
+
+/* One reading for all slots; NULL: there is no memory. */
+static unsigned long long *cell_for(struct gpu_capture *capture, const struct gpu_stamp_args *args) {
+    unsigned long long *cell = aorta_gpu_told_cell(capture, args->slots[0]);
+    for (int i = 1; i < GPU_STAMPS && cell && args->slots[i]; i++)
+        if (!aorta_gpu_told_also(capture, cell, args->slots[i])) return NULL;
+    return cell;
+}
+
+aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
+    struct aorta_frontier place;
+    struct gpu_times readings = {NULL};
+    if (find_place(stream, &place)) readings.begun = cell_for(stream->branch->capture, args);
+    if (readings.begun) return aorta_gpu_aside_note(stream, &aorta_gpu_stamp_reading, &place, readings);
+    struct gpu_aside *aside;
+    AORTA_TRY(branch_off(stream, &aside));
+    return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
+}
+
+/* A stamp comes behind the end of the kernels. A witness comes behind their beginning, and behind nothing else: with
+ * other dependencies it no longer waits for their end (seen on an H200: it told one time for both). */
+static aorta_status launch_note(struct gpu_device *device, struct gpu_aside_note *note) {
+    const bool witness = note->entry == &aorta_gpu_witness;
+    struct edge edges[AORTA_FRONTIER_MOST] = {{0}};
+    for (size_t i = 0; i < note->place.count && witness; i++)
+        edges[i] = (struct edge){.from_port = PORT_LAUNCH_ORDER, .type = EDGE_PROGRAMMATIC};
+    int result =
+        device->driver.api.cuda_capture_update(note->aside->stream, note->place.commands, edges, note->place.count,
+                                               witness ? DEPENDENCIES_SET : DEPENDENCIES_ADD);
+    if (result) return aorta_gpu_error(device, result, "%s, behind a place of a capture", note->entry->name);
+    return aorta_gpu_launch_own(device, note->aside->stream, note->entry, &note->readings);
+}
+
+aorta_status aorta_gpu_asides_add(struct gpu_capture *capture) {
+    for (size_t i = 0; i < capture->note_count; i++)
+        AORTA_TRY(launch_note(gpu_device(capture->state.device), &capture->asides[i]));
+    return NULL;
 }

@@ -15,6 +15,7 @@ struct gpu_graph {
     void *last;          /* with host calls: recorded behind each run */
     char name[64];       /* of the stream that it was captured on */
     struct gpu_notes notes;
+    struct gpu_told *told; /* what its kernels tell; NULL: nothing */
 };
 
 /* ---- branches ---- */
@@ -47,6 +48,7 @@ static void close_capture(struct gpu_capture *capture) {
             branch->stream->branch = NULL;
             branch->stream->stamp_count = 0;
             branch->stream->stamps_aside = false;
+            branch->stream->next_begins = NULL;
         }
         if (branch->doomed) api->stream_destroy(branch->doomed);
         aorta_gpu_aside_close(api, &branch->aside);
@@ -54,8 +56,10 @@ static void close_capture(struct gpu_capture *capture) {
         free(branch);
     }
     free(capture->branches);
+    free(capture->asides);
     capture->branches = NULL;
-    capture->branch_count = 0;
+    capture->asides = NULL;
+    capture->branch_count = capture->note_count = capture->note_room = 0;
     capture->state.active = false;
 }
 
@@ -64,6 +68,7 @@ void aorta_gpu_capture_release(struct gpu_capture *capture) {
     aorta_status_free(capture->state.broken);
     aorta_gpu_run_free(capture->run);
     aorta_gpu_notes_free(&capture->notes);
+    aorta_gpu_told_free(gpu_device(capture->state.device), capture->told);
     free(capture);
 }
 
@@ -87,6 +92,7 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     stream->branch = NULL;
     stream->stamp_count = 0;
     stream->stamps_aside = false;
+    stream->next_begins = NULL;
     branch->stream = NULL;
     branch->doomed = stream->handle;
     stream->handle = NULL;
@@ -189,18 +195,23 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
     capture->run = NULL;
     made->notes = capture->notes;
     capture->notes = (struct gpu_notes){0};
+    made->told = capture->told;
+    capture->told = NULL;
     *result = &made->base;
     return NULL;
 }
 
 /* Stamps still asked for that nothing waits for, and the branches that have such. */
-static aorta_status end_asides(const struct gpu_capture *capture, struct gpu_stream *origin) {
+static aorta_status end_asides(struct gpu_capture *capture, struct gpu_stream *origin) {
     for (size_t i = 0; i < capture->branch_count; i++) {
         struct gpu_branch *branch = capture->branches[i];
-        if (branch->stream && branch->stream->stamps_aside) AORTA_TRY(aorta_gpu_stream_write_stamps(branch->stream));
-        AORTA_TRY(aorta_gpu_aside_join(branch, origin));
+        struct gpu_stream *stream = branch->stream;
+        if (stream) AORTA_TRY(aorta_gpu_stream_write_next(stream, stream->next_begins));
+        if (stream && stream->stamps_aside) AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
     }
-    return NULL;
+    AORTA_TRY(aorta_gpu_asides_add(capture));
+    for (size_t i = 0; i < capture->branch_count; i++) AORTA_TRY(aorta_gpu_aside_join(capture->branches[i], origin));
+    return aorta_gpu_told_write(capture, origin);
 }
 
 /* *handle: the vendor's graph. */
@@ -302,5 +313,6 @@ void aorta_gpu_graph_destroy(struct aorta_graph *base) {
     if (graph->last) api->event_destroy(graph->last);
     aorta_gpu_run_free(graph->run);
     aorta_gpu_notes_free(&graph->notes);
+    aorta_gpu_told_free(gpu_device(base->device), graph->told);
     free(graph);
 }

@@ -307,7 +307,8 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .prepare = aorta_gpu_prepared_make, .launch_prepared = aorta_gpu_prepared_launch,                                  \
     .prepared_end = aorta_gpu_prepared_end, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                  \
     .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp,                                              \
-    .timestamp_aside = aorta_gpu_timestamp_aside, .timestamp_room = aorta_gpu_timestamp_room,                          \
+    .timestamp_aside = aorta_gpu_timestamp_aside, .timestamp_next = aorta_gpu_timestamp_next,                          \
+    .frontier = aorta_gpu_frontier, .timestamp_room = aorta_gpu_timestamp_room,                                        \
     .tells_footprints = aorta_gpu_tells_footprints, .capture_footprint = aorta_gpu_capture_footprint,                  \
     .witnesses = aorta_gpu_witnesses, .witness = aorta_gpu_witness_kernel, .event_create = aorta_gpu_event_create,     \
     .event_destroy = aorta_gpu_event_destroy, .event_record = aorta_gpu_event_record,                                  \

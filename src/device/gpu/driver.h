@@ -3,8 +3,9 @@
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
  * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
- * (graphs), aside.c, room.c and witness.c (timestamps that nothing waits for, that wait for room, of others' kernels),
- * kernels.c (the driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * (graphs), aside.c, told.c, room.c and witness.c (timestamps that nothing waits for, that kernels tell themselves,
+ * that wait for room, of others' kernels), node.c (what captures tell of their commands), kernels.c (the driver's own),
+ * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -138,7 +139,8 @@ aorta_status aorta_gpu_cache_store(const char *folder, const struct gpu_cache_ke
 struct gpu_function {
     const struct aorta_gpu_entry *entry;
     void *handle;
-    size_t parameter_bytes;      /* SIZE_MAX: the driver cannot tell */
+    size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: the driver cannot tell */
+    bool tells_times;            /* its second parameter is a struct gpu_times */
     int registers;               /* of a thread; 0: the driver does not tell */
     _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
 };
@@ -150,6 +152,13 @@ struct gpu_functions {
     struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
 
+/* Second parameter of the kernels in src/ops/kernels (times.h); drivers leave it away where a function has none. */
+struct gpu_times {
+    unsigned long long *begun, *ended; /* device memory: the timer then; NULL: not asked */
+};
+
+/* The function that a handle is of; NULL: it is not one of ours. */
+const struct gpu_function *aorta_gpu_function_of(struct gpu_device *device, const void *handle);
 /* The function is allowed this much dynamic shared memory. */
 aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
 aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
@@ -203,7 +212,17 @@ struct gpu_mailbox {
     int64_t tick;                /* smallest step of the timer that was seen, in ticks */
     int64_t timers[GPU_PINGS + 1];
 };
-extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_witness, aorta_gpu_clock_set, aorta_gpu_clock_ping;
+enum { GPU_TOLD = 192 }; /* that one kernel turns into times */
+struct gpu_told_args {
+    void *clock;
+    int64_t count;
+    struct gpu_told_row {
+        int64_t *slot;
+        unsigned long long *reading;
+    } rows[GPU_TOLD];
+};
+extern const struct aorta_gpu_entry aorta_gpu_stamp, aorta_gpu_stamp_reading, aorta_gpu_witness, aorta_gpu_told,
+    aorta_gpu_clock_set, aorta_gpu_clock_ping;
 enum { GPU_CLOCK_PAGE_BYTES = 256 };
 
 struct gpu_room_args {
@@ -289,6 +308,7 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     bool stamps_aside;              /* nothing needs to wait for any of them */
+    int64_t *next_begins;           /* when the next command of a capture does; NULL: nobody asks */
     const char *last;               /* last kernel launched, for messages; static */
     struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
 };
@@ -311,6 +331,9 @@ struct gpu_capture {
     size_t branch_count;
     struct gpu_run *run; /* NULL: no host call inside */
     struct gpu_notes notes;
+    struct gpu_told *told;         /* NULL: no kernel is asked for its times */
+    struct gpu_aside_note *asides; /* owned: kernels to be added at the end */
+    size_t note_count, note_room;
 };
 
 /* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
@@ -359,10 +382,15 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
 /* Launches a kernel of the driver itself. */
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
                                   void *args);
+/* By so many threads of one block. */
+aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                   uint32_t threads, void *args);
 /* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
  */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
+/* A stamp of when a captured stream comes to a command that cannot tell its beginning to *slot; NULL: nobody asks. */
+aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot);
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
 
 /* The number that the vendor has for a priority. */
@@ -370,13 +398,46 @@ int aorta_gpu_priority(const struct gpu_device *device, enum aorta_priority prio
 
 /* ---- aside.c: in captures ---- */
 
-/* Launches a stamp behind what the stream has queued, in a branch of its own. */
+/* A stamp behind what the stream has queued. */
 aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args);
+/* Adds a kernel that leaves readings behind that place, when all else has been captured: of now, as begun
+ * (aorta_gpu_stamp_reading), or of both ends of the kernels there (aorta_gpu_witness). */
+aorta_status aorta_gpu_aside_note(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                  const struct aorta_frontier *place, struct gpu_times readings);
+aorta_status aorta_gpu_asides_add(struct gpu_capture *capture);
 aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin); /* before the capture ends */
 void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside);          /* after it has ended */
 
-/* The branch's own stream for timestamps, captured behind what the branch's stream has queued. */
-aorta_status aorta_gpu_aside_fork(struct gpu_stream *stream, struct gpu_aside **aside);
+/* ---- node.c: of captures ---- */
+
+struct gpu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h; tests/device/signatures.cc compares */
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **parameters, **extra;
+    void *kernel, *context; /* where function is NULL */
+};
+
+bool aorta_gpu_is_kernel(const struct gpu_api *api, void *node);
+/* False: it is no kernel, or the driver does not tell. The pointers inside belong to the node. */
+bool aorta_gpu_read_kernel(const struct gpu_api *api, void *node, struct gpu_kernel_node *kernel);
+/* The vendor's code. A count above AORTA_FRONTIER_MOST: that many, not all of them are there. */
+int aorta_gpu_find_frontier(const struct gpu_stream *stream, struct aorta_frontier *frontier);
+bool aorta_gpu_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier);
+
+/* ---- told.c: in captures ---- */
+
+/* A cell for a reading that becomes *slot; NULL: there is no memory. And another slot of the same cell: false, no
+ * memory. */
+unsigned long long *aorta_gpu_told_cell(struct gpu_capture *capture, int64_t *slot);
+bool aorta_gpu_told_also(struct gpu_capture *capture, unsigned long long *cell, int64_t *slot);
+/* Lets a kernel that is about to be launched tell *slot when it has begun; false, and nothing done: it cannot. */
+bool aorta_gpu_told_begin(struct gpu_stream *stream, const struct gpu_function *function, int64_t *slot,
+                          struct gpu_times *times);
+/* Lets the kernel queued last tell *slot when it has ended; false, and nothing done: it cannot. */
+bool aorta_gpu_told_end(struct gpu_stream *stream, int64_t *slot);
+/* Behind everything that was captured: what the kernels told becomes times. */
+aorta_status aorta_gpu_told_write(struct gpu_capture *capture, struct gpu_stream *origin);
+void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told); /* NULL is fine */
 
 /* ---- witness.c: in captures ---- */
 
@@ -418,6 +479,7 @@ aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *f
 aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
 aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);
 aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
+aorta_status aorta_gpu_timestamp_next(struct aorta_stream *stream, int64_t *slot);
 
 aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event);
 void aorta_gpu_event_destroy(struct aorta_event *event);

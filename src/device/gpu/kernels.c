@@ -25,12 +25,17 @@
     "\n"                                                                                                               \
     "struct stamp_args { const clock_page *clock; long long *slots[4]; };\n"                                           \
     "\n"                                                                                                               \
+    "/* A reading from before the line is taken as if the line had begun earlier. */\n"                                \
+    "static __device__ long long time_at(const clock_page *clock, long long timer) {\n"                                \
+    "    const volatile line *l = &clock->lines[clock->current];\n"                                                    \
+    "    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;\n"   \
+    "    if (slewed < 0.0) slewed = 0.0;\n"                                                                            \
+    "    return l->host_ns + (long long)(ticks * l->ns_per_tick + slewed * l->slew_ns);\n"                             \
+    "}\n"                                                                                                              \
+    "\n"                                                                                                               \
     "/* The timer is read first: what follows is not part of the time that is told. */\n"                              \
     "static __device__ void stamp(const stamp_args &a) {\n"                                                            \
-    "    long long now = device_timer();\n"                                                                            \
-    "    const volatile line *l = &a.clock->lines[a.clock->current];\n"                                                \
-    "    double ticks = (double)(now - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;\n"     \
-    "    long long time = l->host_ns + (long long)(ticks * l->ns_per_tick + slewed * l->slew_ns);\n"                   \
+    "    long long now = device_timer(), time = time_at(a.clock, now);\n"                                              \
     "    for (int i = 0; i < 4; i++) {\n"                                                                              \
     "        if (a.slots[i]) *a.slots[i] = time;\n"                                                                    \
     "    }\n"                                                                                                          \
@@ -41,14 +46,26 @@ static const struct aorta_gpu_source source = {
     "driver.cu",
     PRELUDE "extern \"C\" __global__ void aorta_stamp(stamp_args a) { stamp(a); }\n"
             "\n"
+            "/* Readings for aorta_told. */\n"
+            "struct times { volatile unsigned long long *begun, *ended; };\n"
+            "\n"
+            "extern \"C\" __global__ void aorta_stamp_reading(times a) { *a.begun = device_timer(); }\n"
+            "\n"
             "/* Started when a kernel has begun; goes on when it has ended. */\n"
-            "extern \"C\" __global__ void aorta_witness(stamp_args a) {\n"
-            "    stamp_args begin = {a.clock, {a.slots[0]}}, end = {a.clock, {a.slots[1]}};\n"
-            "    stamp(begin);\n"
+            "extern \"C\" __global__ void aorta_witness(times a) {\n"
+            "    *a.begun = device_timer();\n"
             "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900\n"
             "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
             "#endif\n"
-            "    stamp(end);\n"
+            "    *a.ended = device_timer();\n"
+            "}\n"
+            "\n"
+            "struct told_row { long long *slot; const volatile unsigned long long *reading; };\n"
+            "struct told_args { const clock_page *clock; long long count; told_row rows[192]; };\n"
+            "\n"
+            "extern \"C\" __global__ void aorta_told(told_args a) {\n"
+            "    int i = threadIdx.x;\n"
+            "    if (i < a.count) *a.rows[i].slot = time_at(a.clock, (long long)*a.rows[i].reading);\n"
             "}\n"
             "\n"
             "struct clock_set_args { clock_page *clock; line next; };\n"
@@ -131,6 +148,8 @@ static const struct aorta_gpu_source room_source = {
 const struct aorta_gpu_entry aorta_gpu_room_stamps[GPU_ROOM_STAMPS] = {ROOM_SIZES(KERNEL_ENTRY)};
 
 const struct aorta_gpu_entry aorta_gpu_stamp = {&source, "aorta_stamp"};
+const struct aorta_gpu_entry aorta_gpu_stamp_reading = {&source, "aorta_stamp_reading"};
 const struct aorta_gpu_entry aorta_gpu_witness = {&source, "aorta_witness"};
+const struct aorta_gpu_entry aorta_gpu_told = {&source, "aorta_told"};
 const struct aorta_gpu_entry aorta_gpu_clock_set = {&source, "aorta_clock_set"};
 const struct aorta_gpu_entry aorta_gpu_clock_ping = {&source, "aorta_clock_ping"};

@@ -110,13 +110,20 @@ static aorta_status load_module(struct gpu_device *device, const struct aorta_gp
     return NULL;
 }
 
-/* Bytes of the kernel's one parameter, 0 when it has none, SIZE_MAX when the driver cannot tell. */
+/* Bytes of the kernel's first parameter, 0 when it has none, SIZE_MAX when the driver cannot tell. */
 static size_t parameter_bytes(const struct gpu_api *api, void *handle) {
     size_t offset, bytes;
     if (!api->cuda_function_parameter) return SIZE_MAX;
     int result = api->cuda_function_parameter(handle, 0, &offset, &bytes);
     if (result == GPU_INVALID_VALUE) return 0;
     return result ? SIZE_MAX : bytes;
+}
+
+/* Drivers that cannot tell what parameters there are do not let them be set in captures either. */
+static bool tells_times(const struct gpu_api *api, void *handle) {
+    size_t offset, bytes;
+    return api->cuda_function_parameter && !api->cuda_function_parameter(handle, 1, &offset, &bytes) &&
+           bytes == sizeof(struct gpu_times);
 }
 
 static aorta_status load_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
@@ -135,6 +142,7 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
     }
     function->entry = entry;
     function->parameter_bytes = parameter_bytes(api, function->handle);
+    function->tells_times = tells_times(api, function->handle);
     if (api->function_attribute(&function->registers, GPU_FUNCTION_REGISTERS, function->handle))
         function->registers = 0;
     insert(table, function);
@@ -153,6 +161,15 @@ aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gp
     if (!*function) status = load_function(device, entry, function);
     pthread_mutex_unlock(&functions->lock);
     return aorta_annotate(status, "kernel %s", entry->name);
+}
+
+const struct gpu_function *aorta_gpu_function_of(struct gpu_device *device, const void *handle) {
+    const struct gpu_function_table *table = atomic_load_explicit(&device->functions.table, memory_order_acquire);
+    for (size_t i = 0; table && i < table->size; i++) {
+        const struct gpu_function *function = atomic_load_explicit(&table->places[i], memory_order_acquire);
+        if (function && function->handle == handle) return function;
+    }
+    return NULL;
 }
 
 aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_gpu_entry *entry) {
@@ -184,9 +201,9 @@ aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, siz
 }
 
 static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_function *function,
-                           const struct aorta_gpu_grid *grid, void *args) {
+                           const struct aorta_gpu_grid *grid, void *args, struct gpu_times times) {
     uint32_t b[3], t[3];
-    void *parameters[] = {args};
+    void *parameters[] = {args, &times};
     for (int i = 0; i < 3; i++) {
         b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
         t[i] = grid->threads[i] ? grid->threads[i] : 1;
@@ -199,23 +216,34 @@ static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_f
                            function->entry->name, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes);
 }
 
-aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
-                                  void *args) {
+aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                   uint32_t threads, void *args) {
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_function(device, entry, &function));
-    return launch(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}}, args);
+    return launch(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}, .threads = {threads}}, args,
+                  (struct gpu_times){NULL});
+}
+
+aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                  void *args) {
+    return aorta_gpu_launch_wide(device, stream, entry, 1, args);
 }
 
 static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                  const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_function *function;
+    struct gpu_times times = {NULL};
+    int64_t *begins = stream->next_begins;
     bool skip;
+    stream->next_begins = NULL;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
     AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
+    if (begins && !aorta_gpu_told_begin(stream, function, begins, &times))
+        AORTA_TRY(aorta_gpu_stream_write_next(stream, begins));
     stream->last = entry->name;
-    return launch(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
+    return launch(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args, times);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,

@@ -50,7 +50,8 @@ static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, 
     for (size_t i = 0; i < prepared->count; i++) {
         const struct gpu_shot *shot = &prepared->shots[i];
         const struct aorta_gpu_grid *grid = &shot->grid;
-        void *parameters[] = {shot->args};
+        struct gpu_times unasked = {NULL};
+        void *parameters[] = {shot->args, &unasked};
         int result =
             api->launch(shot->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
                         grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);

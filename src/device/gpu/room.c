@@ -4,15 +4,9 @@
 #include <stdlib.h>
 
 enum { REGISTERS_PER_BLOCK = 65536, WARP = 32, CLUSTER_MOST = 8 /* that every device grants */ };
-enum { NODE_KERNEL = 0, ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_SPREAD = 5, POLICY_SPREAD = 1 };
+enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_SPREAD = 5, POLICY_SPREAD = 1 };
 
-/* CUDA_KERNEL_NODE_PARAMS_v2, CUlaunchAttribute and CUlaunchConfig of cuda.h; tests/device/signatures.cc compares. */
-struct kernel_node {
-    void *function;
-    unsigned grid[3], block[3], shared_bytes;
-    void **parameters, **extra;
-    void *kernel, *context; /* where function is NULL */
-};
+/* CUlaunchAttribute and CUlaunchConfig of cuda.h; tests/device/signatures.cc compares. */
 struct launch_attribute {
     int id;
     char unused[4];
@@ -29,9 +23,7 @@ struct launch_shape {
     unsigned attribute_count;
 };
 
-_Static_assert(sizeof(struct kernel_node) == 72 && sizeof(struct launch_attribute) == 72 &&
-                   sizeof(struct launch_shape) == 56,
-               "as cuda.h has them");
+_Static_assert(sizeof(struct launch_attribute) == 72 && sizeof(struct launch_shape) == 56, "as cuda.h has them");
 
 /* ---- what a kernel needs ---- */
 
@@ -48,14 +40,9 @@ static uint32_t registers_of(uint32_t threads, uint32_t registers) {
 
 /* False when the node is no kernel, or the driver does not tell. */
 static bool read_node(const struct gpu_api *api, void *node, struct aorta_footprint *footprint) {
-    int type, registers, shared;
-    struct kernel_node kernel = {0};
-    if (api->cuda_graph_node_type(node, &type) || type != NODE_KERNEL) return false;
-    if (api->cuda_graph_kernel(node, &kernel)) return false;
-    if (!kernel.function && kernel.kernel && api->cuda_kernel_function &&
-        api->cuda_kernel_function(&kernel.function, kernel.kernel))
-        return false;
-    if (!kernel.function) return false;
+    int registers, shared;
+    struct gpu_kernel_node kernel;
+    if (!aorta_gpu_read_kernel(api, node, &kernel)) return false;
     if (api->function_attribute(&registers, GPU_FUNCTION_REGISTERS, kernel.function)) return false;
     if (api->function_attribute(&shared, GPU_FUNCTION_SHARED_BYTES, kernel.function)) return false;
     struct launch_attribute cluster = {0};

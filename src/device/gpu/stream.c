@@ -25,6 +25,12 @@ static bool has_failed(struct gpu_stream *stream) {
 
 /* ---- before anything is queued ---- */
 
+aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot) {
+    struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page, .slots = {slot}};
+    stream->next_begins = NULL;
+    return slot ? aorta_gpu_aside_stamp(stream, &args) : NULL;
+}
+
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
     if (!stream->stamp_count) return NULL;
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
@@ -42,8 +48,10 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
     if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
-    if (!stream->stamp_count) return NULL;
-    return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
+    if (!stream->stamp_count && !stream->next_begins) return NULL;
+    aorta_status status = aorta_gpu_stream_write_next(stream, stream->next_begins);
+    if (!status) status = aorta_gpu_stream_write_stamps(stream);
+    return aorta_annotate(status, "stream %s: timestamp", stream->base.name);
 }
 
 /* Begins a call that queues one command: true when it is to be queued, else *status is the call's result. */
@@ -205,7 +213,25 @@ aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return ask_for_stamp(gpu_stream(stream), slot, false);
 }
 
+/* Nothing came whose beginning was asked for. */
+static aorta_status forget_next(struct gpu_stream *stream) {
+    if (!stream->next_begins) return NULL;
+    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    return aorta_gpu_stream_keep(stream, aorta_gpu_stream_write_next(stream, stream->next_begins));
+}
+
 /* Never with a plain one in a kernel: those of a stream's branch stay in their order. */
-aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
-    return ask_for_stamp(gpu_stream(stream), slot, true);
+aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *base, int64_t *slot) {
+    struct gpu_stream *stream = gpu_stream(base);
+    AORTA_TRY(forget_next(stream));
+    if (stream->branch && !stream->stamp_count && aorta_gpu_told_end(stream, slot)) return NULL;
+    return ask_for_stamp(stream, slot, true);
+}
+
+aorta_status aorta_gpu_timestamp_next(struct aorta_stream *base, int64_t *slot) {
+    struct gpu_stream *stream = gpu_stream(base);
+    if (!stream->branch) return ask_for_stamp(stream, slot, true);
+    AORTA_TRY(forget_next(stream));
+    stream->next_begins = slot;
+    return NULL;
 }

@@ -16,22 +16,6 @@ struct clock_page { /* what aorta_gpu_clock_page points at */
     clock_line lines[2];
 };
 
-#ifdef AORTA_CUDA
-DEVICE int64_t device_timer() {
-    int64_t ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-    return ns;
-}
-#else
-DEVICE int64_t device_timer() {
-#if __has_builtin(__builtin_readsteadycounter)
-    return (int64_t)__builtin_readsteadycounter();
-#else /* before clang 18 */
-    return (int64_t)__builtin_amdgcn_s_memrealtime();
-#endif
-}
-#endif
-
 /* The line that holds now; the driver writes the other one meanwhile. */
 DEVICE const volatile clock_line *clock_now(const void *page) {
     const volatile clock_page *p = (const volatile clock_page *)page;

@@ -25,8 +25,17 @@ typedef unsigned long long aorta_uint64;
 #define DEVICE __device__ __forceinline__
 #define MEMBER DEVICE /* the same inside a struct */
 /* KERNEL(threads, name, struct) { … } is an entry that takes the struct by value as `a` and is never launched with more
- * threads in a block. */
-#define KERNEL(threads, name, type) extern "C" __global__ void __launch_bounds__(threads) name(type a)
+ * threads in a block. It can tell when it has begun and when it has ended, however its threads come to their end
+ * (times.h). */
+#define KERNEL(threads, name, type) KERNEL_BOUND(__launch_bounds__(threads), name, type)
+#define KERNEL_BOUND(bounds, name, type)                                                                               \
+    DEVICE void name##_body(const type &a);                                                                            \
+    extern "C" __global__ void bounds name(type a, kernel_times times) {                                               \
+        tell_begin(times);                                                                                             \
+        name##_body(a);                                                                                                \
+        tell_end(times);                                                                                               \
+    }                                                                                                                  \
+    DEVICE void name##_body(const type &a)
 
 /* Shared memory whose size the launch says. */
 struct alignas(16) aorta_shared16 {
@@ -40,8 +49,7 @@ DEVICE void *dynamic_shared() {
 #if defined(__CUDACC__) && !defined(__HIP__)
 #define AORTA_CUDA
 /* KERNEL that must leave registers for `blocks` blocks on a multiprocessor. */
-#define KERNEL_RESIDENT(threads, blocks, name, type)                                                                   \
-    extern "C" __global__ void __launch_bounds__(threads, blocks) name(type a)
+#define KERNEL_RESIDENT(threads, blocks, name, type) KERNEL_BOUND(__launch_bounds__(threads, blocks), name, type)
 #define copy_bytes memcpy
 /* Among the 32 threads of consecutive index that this one belongs to: the value of the thread at index ^ mask. */
 DEVICE float shuffle_xor(float value, int mask) {
@@ -56,6 +64,11 @@ DEVICE void group_sync() {
 }
 DEVICE void fail_kernel() {
     __trap();
+}
+DEVICE int64_t device_timer() {
+    int64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
 }
 DEVICE float fast_exp2(float x) {
     float y;
@@ -88,6 +101,13 @@ DEVICE void group_sync() {
 }
 DEVICE void fail_kernel() {
     __builtin_trap();
+}
+DEVICE int64_t device_timer() {
+#if __has_builtin(__builtin_readsteadycounter)
+    return (int64_t)__builtin_readsteadycounter();
+#else /* before clang 18 */
+    return (int64_t)__builtin_amdgcn_s_memrealtime();
+#endif
 }
 DEVICE float fast_exp2(float x) {
     return __builtin_exp2f(x);
@@ -141,5 +161,9 @@ DEVICE int within(int64_t first, int64_t end, int size) {
 DEVICE int thread_index() {
     return (int)(threadIdx.y * blockDim.x + threadIdx.x);
 }
+
+#ifndef AORTA_EMULATOR
+#include "ops/kernels/times.h"
+#endif
 
 #endif

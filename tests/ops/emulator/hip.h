@@ -35,6 +35,9 @@ static __device__ __forceinline__ void __syncthreads() {
 static __device__ __forceinline__ unsigned atomicAdd(unsigned *to, unsigned value) {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
+static __device__ __forceinline__ unsigned long long atomicMax(unsigned long long *to, unsigned long long value) {
+    return __atomic_fetch_max(to, value, __ATOMIC_RELAXED);
+}
 static __device__ __forceinline__ void __threadfence_system() {
     __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "");
 }
