@@ -118,7 +118,8 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder);
 /* Switched off, begin and end queue nothing (for measuring the cost of recording). */
 void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
 /* Whether a stream in a captured step waits for the stamps of its ranges (aorta_timestamp); it does not before this is
- * called (aorta_timestamp_aside). Stamps of collectives that begin with room for them are waited for in any case. */
+ * called (aorta_timestamp_next, aorta_timestamp_aside). Stamps of collectives that begin with room for them are waited
+ * for in any case. */
 void aorta_recorder_wait_for_stamps(struct aorta_recorder *recorder, bool wait);
 bool aorta_recorder_enabled(const struct aorta_recorder *recorder);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
@@ -128,7 +129,8 @@ void aorta_recorder_captured(struct aorta_recorder *recorder);
 /* Starts an iteration that replays the graph captured in this slot: its ranges stay, their launches date from
  * launch_ns; host ranges, markers and what else was recorded beside an earlier replay are dropped. */
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns);
-/* Queues the start stamp; *range is handed to end. AORTA_INTERNAL when the slot is full (names the limit). */
+/* Asks for the start stamp, unless it is known from the ranges that this one comes right behind (collectives of
+ * captured steps); *range is handed to end. AORTA_INTERNAL when the slot is full (names the limit). */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info, int *range);
 /* The kernel of an operation may find no room beside others for long after its stream has come to it. Where such a

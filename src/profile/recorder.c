@@ -13,6 +13,12 @@ enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
 /* Of a range: its stream came to it, it ended, there was room for it or it began (only where that is asked for). */
 enum { STAMP_START, STAMP_END, STAMP_ROOM, STAMPS };
 
+/* A range that comes right behind the ends of others begins when the last of them has ended. */
+struct origin {
+    int ranges[AORTA_FRONTIER_MOST];
+    int count; /* 0: the beginning has a stamp */
+};
+
 struct slot {
     int64_t index;
     struct aorta_range *ranges; /* start and end are filled in when the slot is collected */
@@ -21,6 +27,8 @@ struct slot {
     int64_t *range_stamps; /* pinned: STAMPS of each range */
     int *behind;           /* the range that had ended last on its stream when it began; -1: none */
     int last_ended[STREAM_LIMIT];
+    struct origin *origins;           /* where each range came from, if its beginning has no stamp */
+    struct aorta_frontier *frontiers; /* where each range ended; no commands: not known */
     struct aorta_marker markers[MARKERS_PER_SLOT];
     size_t marker_count;
     int64_t *marker_stamps; /* pinned */
@@ -47,8 +55,11 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     size_t ranges = recorder->ranges_per_slot;
     slot->ranges = calloc(ranges, sizeof *slot->ranges);
     slot->behind = calloc(ranges, sizeof *slot->behind);
+    slot->origins = calloc(ranges, sizeof *slot->origins);
+    slot->frontiers = calloc(ranges, sizeof *slot->frontiers);
     forget_ends(slot);
-    if (!slot->ranges || !slot->behind) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
+    if (!slot->ranges || !slot->behind || !slot->origins || !slot->frontiers)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, (STAMPS * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
                                  "profile timestamps", &stamps));
@@ -87,6 +98,8 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
     for (int i = 0; i < recorder->slot_count; i++) {
         free(recorder->slots[i].ranges);
         free(recorder->slots[i].behind);
+        free(recorder->slots[i].origins);
+        free(recorder->slots[i].frontiers);
         aorta_pinned_free(recorder->device, recorder->slots[i].range_stamps);
     }
     free(recorder->slots);
@@ -173,6 +186,77 @@ static aorta_status stamp(const struct aorta_recorder *recorder, struct aorta_st
     return recorder->stamps_inline ? aorta_timestamp(stream, slot) : aorta_timestamp_aside(stream, slot);
 }
 
+/* ---- beginnings without a stamp ---- */
+
+static bool contains(const struct aorta_frontier *frontier, const void *command) {
+    for (size_t i = 0; i < frontier->count; i++)
+        if (frontier->commands[i] == command) return true;
+    return false;
+}
+
+static bool is_part(const struct aorta_frontier *part, const struct aorta_frontier *of) {
+    for (size_t i = 0; i < part->count; i++)
+        if (!contains(of, part->commands[i])) return false;
+    return true;
+}
+
+/* The last range that ended right behind the command, and behind nothing else than who asks; -1: none. */
+static int ended_behind(const struct slot *slot, const void *command, const struct aorta_frontier *asking) {
+    for (size_t i = slot->range_count; i-- > 0;)
+        if (contains(&slot->frontiers[i], command) && is_part(&slot->frontiers[i], asking)) return (int)i;
+    return -1;
+}
+
+/* In a capture, where all that the stream comes behind ended ranges. */
+static struct origin find_origin(const struct slot *slot, struct aorta_stream *stream) {
+    struct origin origin = {.count = 0};
+    struct aorta_frontier frontier;
+    if (!aorta_stream_frontier(stream, &frontier)) return origin;
+    for (size_t i = 0; i < frontier.count; i++) {
+        origin.ranges[i] = ended_behind(slot, frontier.commands[i], &frontier);
+        if (origin.ranges[i] < 0) return origin;
+    }
+    origin.count = (int)frontier.count;
+    return origin;
+}
+
+static void note_frontier(struct slot *slot, size_t range, struct aorta_stream *stream) {
+    struct aorta_frontier *frontier = &slot->frontiers[range];
+    if (!aorta_stream_frontier(stream, frontier)) frontier->count = 0;
+}
+
+/* Compute begins with its first kernel. Of others the stamp of when the stream came to them is asked for, unless that
+ * is known from where it came. */
+static aorta_status stamp_start(struct aorta_recorder *recorder, struct aorta_stream *stream, struct slot *slot,
+                                size_t at) {
+    int64_t *start = stamp_of(slot, at, STAMP_START);
+    if (recorder->stamps_inline) return aorta_timestamp(stream, start);
+    if (slot->ranges[at].info.kind == AORTA_RANGE_COMPUTE) return aorta_timestamp_next(stream, start);
+    slot->origins[at] = find_origin(slot, stream);
+    return slot->origins[at].count ? NULL : aorta_timestamp_aside(stream, start);
+}
+
+/* When the last of what the range comes behind has ended; UNWRITTEN: one of them has no end. */
+static int64_t origin_ns(const struct slot *slot, const struct origin *origin) {
+    int64_t latest_ns = UNWRITTEN;
+    for (int i = 0; i < origin->count; i++) {
+        const int64_t end_ns = *stamp_of(slot, (size_t)origin->ranges[i], STAMP_END);
+        if (end_ns == UNWRITTEN) return UNWRITTEN;
+        if (end_ns > latest_ns) latest_ns = end_ns;
+    }
+    return latest_ns;
+}
+
+/* Ends are all known by then. A stamp written aside may be later than the whole of a short range behind it. */
+static void read_starts(const struct slot *slot, bool stamps_inline) {
+    for (size_t i = 0; i < slot->range_count; i++) {
+        int64_t *start = stamp_of(slot, i, STAMP_START);
+        const int64_t end_ns = *stamp_of(slot, i, STAMP_END);
+        if (slot->origins[i].count) *start = origin_ns(slot, &slot->origins[i]);
+        if (slot->ranges[i].graph && !stamps_inline && end_ns != UNWRITTEN && *start > end_ns) *start = end_ns;
+    }
+}
+
 /* The stamp goes first to where the operation's stream is now: the other stream then has it while this one is still
  * writing its own. */
 static aorta_status stamp_room(struct aorta_stream *stream, const struct aorta_room *room, int64_t *slot) {
@@ -207,10 +291,11 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
     };
     clear_stamps(slot, at);
     slot->behind[at] = slot->last_ended[slot->ranges[at].stream];
+    slot->origins[at].count = 0;
+    slot->frontiers[at].count = 0;
     slot->range_count++;
     *range = (int)at;
-    if (slot->ranges[at].witnessed) return aorta_timestamp_aside(stream, stamp_of(slot, at, STAMP_START));
-    if (!room || !slot->ranges[at].room) return stamp(recorder, stream, stamp_of(slot, at, STAMP_START));
+    if (slot->ranges[at].witnessed || !room || !slot->ranges[at].room) return stamp_start(recorder, stream, slot, at);
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
     AORTA_TRY(stamp(recorder, stream, stamp_of(slot, at, STAMP_START)));
     return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;
@@ -221,6 +306,7 @@ aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_strea
     struct slot *slot = current_slot(recorder);
     int64_t *end = stamp_of(slot, (size_t)range, STAMP_END);
     slot->last_ended[slot->ranges[range].stream] = range;
+    note_frontier(slot, (size_t)range, stream);
     if (slot->ranges[range].witnessed) return aorta_witness(stream, stamp_of(slot, (size_t)range, STAMP_ROOM), end);
     return stamp(recorder, stream, end);
 }
@@ -274,15 +360,23 @@ static void end_before_next(const struct slot *slot, struct aorta_profile *profi
     }
 }
 
-static aorta_status read_stamps(const struct slot *slot, struct aorta_profile *profile) {
+static aorta_status check_stamps(const struct slot *slot, size_t at, const struct aorta_range *range) {
+    const bool started = range->start_ns != UNWRITTEN;
+    if (!started || range->end_ns == UNWRITTEN)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no %s timestamp",
+                           (long long)slot->index, at, range->info.tag, started ? "end" : "start");
+    if (range->end_ns >= range->start_ns) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') ends %lld ns before it begins",
+                       (long long)slot->index, at, range->info.tag, (long long)(range->start_ns - range->end_ns));
+}
+
+static aorta_status read_stamps(const struct slot *slot, bool stamps_inline, struct aorta_profile *profile) {
+    read_starts(slot, stamps_inline);
     for (size_t i = 0; i < profile->range_count; i++) {
         struct aorta_range *range = &profile->ranges[i];
         range->start_ns = *stamp_of(slot, i, range->witnessed ? STAMP_ROOM : STAMP_START);
         range->end_ns = *stamp_of(slot, i, STAMP_END);
-        if (range->start_ns == UNWRITTEN || range->end_ns == UNWRITTEN || range->end_ns < range->start_ns)
-            return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: range %zu ('%s') has no valid %s timestamp",
-                               (long long)slot->index, i, range->info.tag,
-                               range->start_ns == UNWRITTEN ? "start" : "end");
+        AORTA_TRY(check_stamps(slot, i, range));
     }
     end_before_next(slot, profile);
     for (size_t i = 0; i < profile->range_count; i++) {
@@ -324,7 +418,7 @@ aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_in
     if (!profile->ranges || !profile->host || !profile->markers)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)slot->index);
     else
-        status = read_stamps(slot, profile);
+        status = read_stamps(slot, recorder->stamps_inline, profile);
     if (status) aorta_profile_free(profile);
     return status;
 }

@@ -137,8 +137,7 @@ static void limits_and_switch(void **state) {
     aorta_recorder_step(f.recorder, 0, 4);
     check_ok(aorta_range_begin(f.recorder, f.compute, &linear, &range)); /* never ended */
     synchronize(&f);
-    check_fails(aorta_recorder_collect(f.recorder, 0, &profile), AORTA_INTERNAL,
-                "range 0 ('layer.0') has no valid end");
+    check_fails(aorta_recorder_collect(f.recorder, 0, &profile), AORTA_INTERNAL, "range 0 ('layer.0') has no end");
     close_fixture(&f);
 }
 
