@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that needs a GPU to be checked, in one go: conformance of device, operations and collectives, parity with
-# PyTorch, the kernel tracer, the HIP table through the forwarder, sanitizers, and ranks that die.
+# PyTorch, the kernel tracer, ranges beside kernels, the HIP table through the forwarder, sanitizers, and ranks that die.
 #   tests/gpu/check.sh DIRECTORY GPUS [quick]
 # DIRECTORY holds bin/ (aorta and the test programs) and lib/ (libraries they need that the machine lacks).
 # Prints a line per check; the output of each is in ${OUT:-/tmp}/gpu-check/. Exit status 1 when one failed.
@@ -34,6 +34,7 @@ check tracer "$bin/test_tracer_gpu_profile"
 done
 unset AORTA_TEST_DEVICE
 
+check agreement python3 "$here/tests/gpu/agreement.py" "$bin/aorta" "$here/config/default.yaml" --ranks "$gpus"
 check scenarios python3 "$here/tests/gpu/scenarios.py" --aorta "$bin/aorta" --config "$here/config/default.yaml" \
     --ranks "$gpus"
 [ -n "$quick" ] || check precision python3 "$here/tests/gpu/precision.py" --aorta "$bin/aorta" \
@@ -48,7 +49,7 @@ if [ -d "$tree/rocm" ]; then
     if [ "$gpus" -eq 1 ]; then
         export AORTA_TEST_DEVICE=hip
         for test in streams events memory graphs captures; do check "hip-forwarder.$test" "$bin/test_${test}_device"; done
-        for test in linear random norm sums gelu attention scores embedding cast step; do
+        for test in linear random norm sums gelu attention scores embedding cast spin step; do
             check "hip-forwarder.ops.$test" "$bin/test_${test}_ops"
         done
         unset AORTA_TEST_DEVICE
