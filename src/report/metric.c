@@ -112,56 +112,16 @@ aorta_status aorta_metric_samples(const struct aorta_labelled *labelled, const s
     return NULL;
 }
 
-/* ---- Welch's t-test ---- */
+/* ---- two runs ---- */
 
-/* Continued fraction of the incomplete beta function by Lentz's method (Abramowitz & Stegun 26.5.8). */
-static double beta_fraction(double a, double b, double x) {
-    const double tiny = 1e-300;
-    double c = 1, d = 1 - (a + b) * x / (a + 1);
-    d = 1 / (fabs(d) < tiny ? tiny : d);
-    double fraction = d;
-    for (int m = 1; m < 500; m++) {
-        double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-        double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-        double steps[2] = {even, odd}, change = 1;
-        for (int i = 0; i < 2; i++) {
-            d = 1 + steps[i] * d;
-            c = 1 + steps[i] / c;
-            d = 1 / (fabs(d) < tiny ? tiny : d);
-            c = fabs(c) < tiny ? tiny : c;
-            change = c * d;
-            fraction *= change;
-        }
-        if (fabs(change - 1) < 1e-15) break;
-    }
-    return fraction;
-}
-
-/* Regularised incomplete beta function I_x(a, b). */
-static double incomplete_beta(double a, double b, double x) {
-    if (x <= 0) return 0;
-    if (x >= 1) return 1;
-    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
-    if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
-    return 1 - front * beta_fraction(b, a, 1 - x) / b;
-}
-
-/* Squared standard error of a mean, from the population standard deviation. */
-static double error_squared(const struct aorta_summary *summary) {
-    return summary->std * summary->std / (double)(summary->count - 1);
-}
+const double aorta_significance = 0.05;
 
 struct aorta_comparison aorta_compare(const double *reference, size_t reference_count, const double *candidate,
                                       size_t candidate_count) {
     struct aorta_comparison result = {aorta_summarise(reference, reference_count),
                                       aorta_summarise(candidate, candidate_count), NAN, NAN};
     result.delta = result.candidate.mean - result.reference.mean;
-    if (result.reference.count < 2 || result.candidate.count < 2) return result;
-    double a = error_squared(&result.reference), b = error_squared(&result.candidate);
-    if (!(a + b > 0)) return result;
-    double t_squared = result.delta * result.delta / (a + b);
-    double freedom = (a + b) * (a + b) /
-                     (a * a / (double)(result.reference.count - 1) + b * b / (double)(result.candidate.count - 1));
-    result.p_value = incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t_squared));
+    if (result.reference.std > 0 || result.candidate.std > 0)
+        result.p_value = aorta_welch_p(reference, reference_count, candidate, candidate_count);
     return result;
 }

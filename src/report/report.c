@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/lines.h"
 #include "report/plots.h"
+#include "report/recording.h"
 
 #include <limits.h>
 #include <math.h>
@@ -49,28 +50,35 @@ static aorta_status check_options(const struct aorta_report_options *options, in
 
 /* ---- what is printed ---- */
 
-static void print_agreement(const struct aorta_agreement *agreement, int width, struct aorta_text *text) {
+/* Below the verdict; frees the sentence. */
+static void print_sentence(struct aorta_text *sentence, int width, struct aorta_text *text) {
     const struct aorta_lines lines = {.width = width ? width : 100, .taken = 2, .indent = 4, .most = INT_MAX};
-    struct aorta_text sentence = {0};
-    aorta_agreement_text(agreement, &sentence);
-    aorta_text_puts(text, "  ");
-    aorta_text_lines(text, sentence.data ? sentence.data : "", &lines);
-    text->failed |= sentence.failed;
-    aorta_text_free(&sentence);
+    if (sentence->length) {
+        aorta_text_puts(text, "  ");
+        aorta_text_lines(text, sentence->data, &lines);
+    }
+    text->failed |= sentence->failed;
+    aorta_text_free(sentence);
 }
 
-static void print_verdict(const struct aorta_labelled *labelled, int width, struct aorta_text *text) {
+static aorta_status print_verdict(const struct aorta_labelled *labelled, int width, struct aorta_text *text) {
+    struct aorta_text agreement = {0}, recording = {0};
     aorta_verdict_text(&labelled->verdict, width, text);
-    if (labelled->agreement.iterations) print_agreement(&labelled->agreement, width, text);
+    if (labelled->agreement.iterations) aorta_agreement_text(&labelled->agreement, &agreement);
+    print_sentence(&agreement, width, text);
+    aorta_status status = aorta_recording_text(labelled, &recording);
+    print_sentence(&recording, width, text);
+    return status;
 }
 
-static void print_run(const struct aorta_labelled *labelled, bool several, int width, struct aorta_text *text) {
+static aorta_status print_run(const struct aorta_labelled *labelled, bool several, int width, struct aorta_text *text) {
     if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
     if (labelled->judged)
-        print_verdict(labelled, width, text);
+        AORTA_TRY(print_verdict(labelled, width, text));
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");
+    return NULL;
 }
 
 static aorta_status print_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
@@ -133,7 +141,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
     if (!status && options->pictures) draw_pictures(runs, count, options->output, log, &files);
-    for (size_t i = 0; !status && i < count; i++) print_run(&runs[i], count > 1, options->width, text);
+    for (size_t i = 0; !status && i < count; i++) status = print_run(&runs[i], count > 1, options->width, text);
     if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);
     if (!status) print_files(&files, text);
     aorta_text_free(&files);

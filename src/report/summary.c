@@ -1,12 +1,11 @@
 #include "report/summary.h"
+#include "report/recording.h"
 
 #include "report/settings.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double significance = 0.05;
 
 /* ---- judging ---- */
 
@@ -308,6 +307,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_string(json, "source",
                           aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
     if (labelled->agreement.iterations) write_agreement(json, &labelled->agreement);
+    AORTA_TRY(aorta_recording_json(labelled, json));
     aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
     aorta_json_key_int(json, "world_size", run->world_size);
     write_missing_ranks(json, run);
@@ -366,7 +366,7 @@ static void write_comparison(struct aorta_json *json, const struct aorta_metric 
     if (isnan(comparison->p_value))
         aorta_json_null(json);
     else
-        aorta_json_bool(json, comparison->p_value < significance);
+        aorta_json_bool(json, comparison->p_value < aorta_significance);
     aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
     if (isnan(comparison->p_value))
         aorta_json_key_string(json, "reason", "fewer than two samples on a side, or none differ");
@@ -380,7 +380,7 @@ static aorta_status write_comparisons(struct aorta_json *json, const struct aort
     aorta_json_key_string(json, "reference", reference->run.label);
     aorta_json_key_string(json, "candidate", candidate->run.label);
     aorta_json_key_string(json, "test", "Welch's t-test, two-sided, one sample per iteration");
-    aorta_json_key_double(json, "significance_level", significance);
+    aorta_json_key_double(json, "significance_level", aorta_significance);
     aorta_json_key(json, "metrics");
     aorta_json_object(json);
     for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {

@@ -47,6 +47,7 @@ struct aorta_comparison {
     struct aorta_summary reference, candidate;
     double delta, p_value; /* NaN: too few samples, or no spread */
 };
+extern const double aorta_significance; /* of a p value below it */
 struct aorta_comparison aorta_compare(const double *reference, size_t reference_count, const double *candidate,
                                       size_t candidate_count);
 

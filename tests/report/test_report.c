@@ -223,6 +223,60 @@ static void original_is_not_trusted(void **state) {
     workspace_remove(&out);
 }
 
+/* Every `every`th iteration has ranges and takes 5% longer than the others' 10 ms; both vary by a step's number. */
+static void write_recorded_every(const struct workspace *workspace, int every) {
+    struct aorta_text lines = {0};
+    for (int i = 0; i < 24; i++) {
+        const bool recorded = i % every == 0;
+        aorta_text_printf(&lines,
+                          "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": %d, \"global_step\": %d, "
+                          "\"step_ms\": %g, \"profile\": ",
+                          i, i, (recorded ? 10.5 : 10.0) + 0.01 * (i % 4));
+        if (recorded)
+            aorta_text_puts(&lines, "{\"ranges\": [" GEMM("0", "9") "]}}\n");
+        else
+            aorta_text_puts(&lines, "null, \"null_reasons\": {\"profile\": \"left out\"}}\n");
+    }
+    workspace_write(workspace, "rank_00_metrics.jsonl", lines.data);
+    aorta_text_free(&lines);
+}
+
+/* What recording costs is known where some steps were left out, and where it is not nothing is said. */
+static void cost_of_recording(void **state) {
+    (void)state;
+    for (int every = 1; every <= 3; every++) {
+        struct workspace run = workspace_make();
+        write_recorded_every(&run, every);
+        struct aorta_report_input input = {run.path, "run"};
+        struct aorta_report_options options = {
+            .inputs = &input, .input_count = 1, .output = run.path, .warmup = 2, .width = 200};
+        struct aorta_log log = silent();
+        struct aorta_text text = {0};
+        check_ok(aorta_report_make(&options, &log, &text, NULL));
+        json_t *root = load_summary(&run);
+        const json_t *label = json_object_get(json_object_get(root, "labels"), "run");
+        if (every == 1) {
+            assert_null(json_object_get(label, "recording_cost"));
+            assert_null(strstr(text.data, "recording:"));
+        } else {
+            const int recorded = every == 2 ? 11 : 7;
+            assert_true(NUMBER(label, "recording_cost", "recorded_steps") == recorded);
+            assert_true(NUMBER(label, "recording_cost", "unrecorded_steps") == 22 - recorded);
+            assert_true(fabs(NUMBER(label, "recording_cost", "percent") - 5) < 0.2);
+            assert_true(fabs(NUMBER(label, "recording_cost", "recorded_step_ms_p50") - 10.5) < 0.03);
+            assert_true(fabs(NUMBER(label, "recording_cost", "unrecorded_step_ms_p50") - 10) < 0.03);
+            assert_true(NUMBER(label, "recording_cost", "p_value") < 1e-6);
+            char sentence[64];
+            snprintf(sentence, sizeof sentence, "ms with ranges (p50 of %d), ", recorded);
+            assert_non_null(strstr(text.data, sentence));
+            assert_non_null(strstr(text.data, ", significant (p = "));
+        }
+        json_decref(root);
+        aorta_text_free(&text);
+        workspace_remove(&run);
+    }
+}
+
 static void labels(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"/a/b/", "b"}, {"b", "b"},      {"./x", "x"}, {".", "run"},
@@ -246,6 +300,8 @@ static void welch(void **state) {
     assert_true(fabs(compared.p_value - 1) < 1e-12);
     compared = aorta_compare(a, 1, b, 15);
     assert_true(isnan(compared.p_value));
+    const double equal[] = {3, 3, 3}, other[] = {4, 4, 4};
+    assert_true(isnan(aorta_compare(equal, 3, other, 3).p_value)); /* no spread to judge by */
 }
 
 int main(void) {
@@ -256,6 +312,7 @@ int main(void) {
         cmocka_unit_test(without_gnuplot),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(original_is_not_trusted),
+        cmocka_unit_test(cost_of_recording),
         cmocka_unit_test(labels),
         cmocka_unit_test(welch),
     };

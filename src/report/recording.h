@@ -1,0 +1,12 @@
+/* What recording ranges cost: steps with ranges beside steps without, in one run (profiling.record_every). */
+#ifndef AORTA_REPORT_RECORDING_H
+#define AORTA_REPORT_RECORDING_H
+
+#include "report/summary.h"
+
+/* The member "recording_cost" of summary.json, and a sentence; nothing in a run that has steps of one kind only.
+ * AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
+AORTA_MUST_USE aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);
+
+#endif
