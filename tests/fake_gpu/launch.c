@@ -59,7 +59,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     snprintf(made->name, sizeof made->name, "%s", name);
     made->kernel = (struct aorta_kernel){.name = made->name, .cpu = kernel->run};
     made->bytes = kernel->bytes;
-    made->tells_times = strstr(of->text, "tell_end(times)") && kernel->bytes;
+    made->tells_times = strstr(of->text, "tell_end(times)") != NULL;
     made->registers = registers_of(name);
     made->next = of->functions;
     of->functions = made;
@@ -90,7 +90,7 @@ int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *byt
     const struct fake_function *known = function;
     *offset = index ? known->bytes : 0;
     *bytes = index ? sizeof(struct gpu_times) : known->bytes;
-    if (fake_does_nothing(known)) return NOT_SUPPORTED;
+    if (!index && fake_does_nothing(known)) return NOT_SUPPORTED;
     return index > known->tells_times || !*bytes ? INVALID_VALUE : 0;
 }
 
