@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LEAST_STAMPS = 8 }; /* by which the clocks of both views are compared */
+
 /* ---- the kernel view ---- */
 
 static int records_by_start(const void *left, const void *right, void *records) {
@@ -74,28 +76,45 @@ static int stream_number(struct streams *streams, uint32_t id) {
     return at;
 }
 
+/* What is kept while records are read. */
+struct reading {
+    struct names names;
+    struct streams streams;
+    int64_t *witnesses; /* when they began */
+    size_t witness_count;
+};
+
 /* The time of those that only wait is no cost. */
 static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_trace_record *record,
-                           enum aorta_kernel_class class) {
+                           enum aorta_kernel_class class, struct reading *reading) {
+    if (class == AORTA_KERNEL_WITNESS) reading->witnesses[reading->witness_count++] = record->start_ns;
     if (class == AORTA_KERNEL_WITNESS || class == AORTA_KERNEL_GATE) return;
     facts->stamp_count++;
     facts->stamp_ns += record->end_ns - record->start_ns;
     if (class == AORTA_KERNEL_STAMP) facts->stamps[facts->stamps_kept++] = record->start_ns;
 }
 
-static void add_record(const struct aorta_trace_record *records, size_t index, struct names *names,
-                       struct streams *streams, struct aorta_profile *profile) {
+/* A witness writes a time when it begins, too; how much later differs from stamps', so they stand in for these only. */
+static void complete_stamps(struct aorta_kernel_facts *facts, const struct reading *reading) {
+    const bool few = facts->stamps_kept < LEAST_STAMPS;
+    for (size_t i = 0; few && i < reading->witness_count; i++)
+        facts->stamps[facts->stamps_kept++] = reading->witnesses[i];
+    qsort(facts->stamps, (size_t)facts->stamps_kept, sizeof(int64_t), times_ascending);
+}
+
+static void add_record(const struct aorta_trace_record *records, size_t index, struct reading *reading,
+                       struct aorta_profile *profile) {
     const struct aorta_trace_record *record = &records[index];
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
-    if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(names, record->name);
+    if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(&reading->names, record->name);
     if (aorta_kernel_only_measures(kind.class)) {
-        note_measuring(&profile->kernels, record, kind.class);
+        note_measuring(&profile->kernels, record, kind.class, reading);
         return;
     }
     struct aorta_range *range = &profile->ranges[profile->range_count++];
     *range = range_of(record, kind);
     range->record = index;
-    range->stream = stream_number(streams, record->stream);
+    range->stream = stream_number(&reading->streams, record->stream);
     if (profile->range_count == 1 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
     if (profile->range_count == 1 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
 }
@@ -122,24 +141,27 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
                                    const struct aorta_kernel_patterns *patterns, struct aorta_profile *profile) {
     *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL};
     size_t *sorted = malloc((count + 1) * sizeof *sorted);
-    struct names names = {.patterns = patterns};
-    struct streams streams = {.ids = malloc((count + 1) * sizeof *streams.ids)};
+    struct reading reading = {.names = {.patterns = patterns},
+                              .streams = {.ids = malloc((count + 1) * sizeof *reading.streams.ids)},
+                              .witnesses = malloc((count + 1) * sizeof *reading.witnesses)};
     profile->ranges = malloc((count + 1) * sizeof *profile->ranges);
     profile->host = malloc(sizeof *profile->host);
     profile->markers = malloc(sizeof *profile->markers);
     profile->kernels.stamps = malloc((count + 1) * sizeof *profile->kernels.stamps);
     aorta_status status = NULL;
-    if (!sorted || !streams.ids || !profile->ranges || !profile->host || !profile->markers || !profile->kernels.stamps)
+    if (!sorted || !reading.streams.ids || !reading.witnesses || !profile->ranges || !profile->host ||
+        !profile->markers || !profile->kernels.stamps)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the view of %zu kernels", count);
     if (!status && count) {
         for (size_t i = 0; i < count; i++) sorted[i] = i;
         qsort_r(sorted, count, sizeof *sorted, records_by_start, (void *)(uintptr_t)records);
-        for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &names, &streams, profile);
-        qsort(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept, sizeof(int64_t), times_ascending);
+        for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &reading, profile);
+        complete_stamps(&profile->kernels, &reading);
         number_collectives(profile);
     }
     free(sorted);
-    free(streams.ids);
+    free(reading.streams.ids);
+    free(reading.witnesses);
     if (status) aorta_profile_free(profile);
     return status;
 }
@@ -221,7 +243,7 @@ static aorta_status measure_clock(const struct aorta_profile *kernels, const str
                                   int64_t *offset_ns) {
     *offset_ns = 0;
     size_t stamps = (size_t)kernels->kernels.stamps_kept;
-    if (stamps < 8) return NULL;
+    if (stamps < LEAST_STAMPS) return NULL;
     int64_t *times = malloc((3 * ranges->range_count + ranges->marker_count + 1) * sizeof *times);
     if (!times) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the clocks of %zu ranges", ranges->range_count);
     size_t time_count = recorded_stamps(ranges, times);

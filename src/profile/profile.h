@@ -81,7 +81,8 @@ struct aorta_kernel_facts {
     int64_t clock_offset_ns; /* added to the library's times so that they agree with the recorder's stamps */
     int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
     int64_t stamp_ns;        /* their time */
-    int64_t *stamps;         /* owned: when those of timestamps began, ascending; NULL in a view read from a file */
+    int64_t *stamps;         /* owned: when those of timestamps began (where these are few, witnesses, too), ascending;
+                                NULL in a view read from a file */
     int64_t stamps_kept;     /* number of these */
 };
 

@@ -101,6 +101,32 @@ static void names_decide(void **state) {
     scene_free(&scene);
 }
 
+/* Where kernels tell their times there may be few stamps: witnesses, which write a time as well, stand in. */
+static void witnesses_tell_the_clock(void **state) {
+    (void)state;
+    enum { OFFSET_NS = 7000, COUNT = 10 };
+    for (int stamps = 0; stamps <= 8; stamps += 4) {
+        struct scene scene;
+        scene_begin(&scene, OFFSET_NS);
+        for (int i = 0; i < COUNT; i++) {
+            const int64_t t = 1000000 + i * (int64_t)90000 + i * i * (int64_t)700, end = t + 50000 + i * (int64_t)3300;
+            struct aorta_range *range = sample_collective(&scene.ranges, AORTA_ALL_GATHER, t, end, t - 60000);
+            assert_non_null(range);
+            add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllGather_RING_LL(x)", last_range(&scene), 41, t,
+                       end);
+            add_record(&scene, AORTA_TRACE_KERNEL, "aorta_witness", -1, 44, t, end);
+            if (i < stamps) add_stamp(&scene, 40, end);
+        }
+        struct aorta_profile kernels = view_of(&scene);
+        check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+        assert_int_equal(kernels.kernels.stamps_kept, stamps < 8 ? stamps + COUNT : stamps);
+        assert_int_equal(kernels.kernels.stamp_count, stamps);
+        assert_int_equal(kernels.kernels.clock_offset_ns, -OFFSET_NS);
+        aorta_profile_free(&kernels);
+        scene_free(&scene);
+    }
+}
+
 static void empty(void **state) {
     (void)state;
     struct scene scene;
@@ -379,6 +405,7 @@ static void properties(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_decide),
+        cmocka_unit_test(witnesses_tell_the_clock),
         cmocka_unit_test(empty),
         cmocka_unit_test(belongs),
         cmocka_unit_test(strangers),
