@@ -79,19 +79,19 @@ static bool find_place(const struct gpu_stream *stream, struct aorta_frontier *p
            place->count && place->count <= AORTA_FRONTIER_MOST;
 }
 
-/* One reading for all slots; NULL: there is no memory. */
-static unsigned long long *cell_for(struct gpu_capture *capture, const struct gpu_stamp_args *args) {
-    unsigned long long *cell = aorta_gpu_told_cell(capture, args->slots[0]);
-    for (int i = 1; i < GPU_STAMPS && cell && args->slots[i]; i++)
-        if (!aorta_gpu_told_also(capture, cell, args->slots[i])) return NULL;
-    return cell;
+/* One reading for all slots. */
+static aorta_status note_stamp(struct gpu_stream *stream, const struct gpu_stamp_args *args,
+                               const struct aorta_frontier *place, unsigned long long *cell) {
+    for (int i = 1; i < GPU_STAMPS && args->slots[i]; i++)
+        if (!aorta_gpu_told_also(stream->branch->capture, cell, args->slots[i])) return aorta_capture_no_memory();
+    return aorta_gpu_aside_note(stream, &aorta_gpu_stamp_reading, place, (struct gpu_times){.begun = cell});
 }
 
 aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
     struct aorta_frontier place;
-    struct gpu_times readings = {NULL};
-    if (find_place(stream, &place)) readings.begun = cell_for(stream->branch->capture, args);
-    if (readings.begun) return aorta_gpu_aside_note(stream, &aorta_gpu_stamp_reading, &place, readings);
+    unsigned long long *cell = NULL;
+    if (find_place(stream, &place)) cell = aorta_gpu_told_cell(stream->branch->capture, args->slots[0]);
+    if (cell) return note_stamp(stream, args, &place, cell);
     struct gpu_aside *aside;
     AORTA_TRY(branch_off(stream, &aside));
     return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
