@@ -110,7 +110,14 @@ static void without_graphs_launches_are_timed(void **state) {
     }
 }
 
-/* Of many the slow ones are launched, but not replayed, unless they are favoured. */
+static bool fast_ones_were_replayed(const struct aorta_trial *trials, const struct candidates *candidates) {
+    for (int i = 0; i < MOST; i += 2)
+        if (!candidates->captured[i] || trials[i].time_ns == INT64_MAX) return false;
+    return true;
+}
+
+/* Of many the slow ones are launched, but not replayed, unless they are favoured. (On a busy machine work of 1 ms may
+ * seem long, and then favoured ways alone are tried; but not time and again.) */
 static void the_slowest_of_many_are_left_out(void **state) {
     struct way ways[MOST];
     for (int i = 0; i < MOST; i++) ways[i] = (struct way){.work_ns = i % 2 ? 12 * MS : MS};
@@ -119,13 +126,16 @@ static void the_slowest_of_many_are_left_out(void **state) {
     struct aorta_trial trials[MOST];
     struct candidates candidates;
     expect(*state, ways, MOST, trials, &candidates, 10);
+    for (int i = 0; i < 10 && !fast_ones_were_replayed(trials, &candidates); i++)
+        expect(*state, ways, MOST, trials, &candidates, 10);
+    assert_true(fast_ones_were_replayed(trials, &candidates));
     int captured = 0;
     for (int i = 0; i < MOST; i++) {
         assert_true(candidates.queued[i] > 0);
         captured += candidates.captured[i] > 0;
-        if (i % 2 == 0 || i == 1) assert_true(candidates.captured[i] > 0 && trials[i].time_ns < INT64_MAX);
         if (!candidates.captured[i]) assert_true(trials[i].time_ns == INT64_MAX);
     }
+    assert_true(candidates.captured[1] > 0 && trials[1].time_ns < INT64_MAX);
     assert_int_equal(captured, 16);
 }
 
