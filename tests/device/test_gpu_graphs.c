@@ -204,7 +204,7 @@ static void test_only_kernels_of_captures_are_witnessed(void **state) {
     check_ok(aorta_capture_begin(a));
     check_ok(queue_add(a, &sum, 1));
     check_ok(aorta_witness(a, &begin, &end));
-    check_fails(aorta_capture_end(a, &graph), AORTA_DEVICE, "aorta_witness, behind a place of a capture");
+    check_fails(aorta_capture_end(a, &graph), AORTA_DEVICE, "timestamps, behind a place of a capture");
     control()->strike(NULL, 0, 0, 0);
     aorta_stream_destroy(a);
     aorta_device_close(device);

@@ -1,8 +1,9 @@
 /* Timestamps beside a captured stream: what the stream queues next does not wait for them. They are a branch of the
- * graph for each captured stream, in its order: nodes that nothing comes behind cost a graph about a microsecond each.
- * They are noted with the place that they belong to, and become part of the graph when all else is in it: its launch
- * goes through the nodes in the order in which they were made, and a timestamp's must not be the first behind a kernel
- * that others wait for. Where a place cannot be come back to, they are made at once. */
+ * graph for each captured stream, in its order, and the kernel that ends the graph comes behind all of them: a node
+ * that nothing comes behind costs a graph half a microsecond. They are noted with the place that they belong to, and
+ * become part of the graph when all else is in it: its launch goes through the nodes in the order in which they were
+ * made, and a timestamp's must not be the first behind a kernel that others wait for. Where a place cannot be come back
+ * to, they are made at once. */
 #include "device/gpu/driver.h"
 
 #include <stdlib.h>
@@ -30,22 +31,19 @@ static aorta_status make_branch(struct gpu_device *device, struct gpu_aside *asi
     return result ? aorta_gpu_error(device, result, "a stream for timestamps cannot be made") : NULL;
 }
 
-/* The branch's own stream for timestamps, captured behind what the branch's stream has queued. */
-static aorta_status branch_off(struct gpu_stream *stream, struct gpu_aside **forked) {
-    struct gpu_device *device = device_of(stream);
-    struct gpu_aside *aside = *forked = &stream->branch->aside;
-    if (!aside->stream) AORTA_TRY(make_branch(device, aside));
-    int result = api_of(stream)->event_record(aside->event, stream->handle);
-    if (!result) result = api_of(stream)->stream_wait(aside->stream, aside->event, 0);
+/* What `behind` queues next comes behind what `stream` has queued. */
+static aorta_status put_behind(struct gpu_device *device, void *behind, void *event, void *stream) {
+    const struct gpu_api *api = &device->driver.api;
+    int result = api->event_record(event, stream);
+    if (!result) result = api->stream_wait(behind, event, 0);
     return result ? aorta_gpu_error(device, result, "a branch for timestamps") : NULL;
 }
 
-aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin) {
-    struct gpu_aside *aside = &branch->aside;
-    if (!aside->stream) return NULL;
-    int result = api_of(origin)->event_record(aside->event, aside->stream);
-    if (!result) result = api_of(origin)->stream_wait(origin->handle, aside->event, 0);
-    return result ? aorta_gpu_error(device_of(origin), result, "a branch for timestamps") : NULL;
+/* The branch's own stream for timestamps, captured behind what the branch's stream has queued. */
+static aorta_status branch_off(struct gpu_stream *stream, struct gpu_aside **forked) {
+    struct gpu_aside *aside = *forked = &stream->branch->aside;
+    if (!aside->stream) AORTA_TRY(make_branch(device_of(stream), aside));
+    return put_behind(device_of(stream), aside->stream, aside->event, stream->handle);
 }
 
 void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside) {
@@ -75,7 +73,7 @@ aorta_status aorta_gpu_aside_note(struct gpu_stream *stream, const struct aorta_
 /* False: it is not known, or there is nothing yet. */
 static bool find_place(const struct gpu_stream *stream, struct aorta_frontier *place) {
     const struct gpu_api *api = api_of(stream);
-    return api->cuda_capture_info && api->cuda_capture_update && !aorta_gpu_find_frontier(stream, place) &&
+    return api->cuda_capture_info && api->cuda_capture_update && !aorta_gpu_find_frontier(api, stream->handle, place) &&
            place->count && place->count <= AORTA_FRONTIER_MOST;
 }
 
@@ -97,22 +95,41 @@ aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_a
     return aorta_gpu_launch_own(device_of(stream), aside->stream, &aorta_gpu_stamp, args);
 }
 
+/* `stream` comes behind the commands, and with DEPENDENCIES_SET behind nothing else. */
+static aorta_status depend(struct gpu_device *device, void *stream, struct aorta_frontier *on, bool begun,
+                           unsigned how) {
+    struct edge edges[AORTA_FRONTIER_MOST] = {{0}};
+    for (size_t i = 0; i < on->count && begun; i++)
+        edges[i] = (struct edge){.from_port = PORT_LAUNCH_ORDER, .type = EDGE_PROGRAMMATIC};
+    int result = device->driver.api.cuda_capture_update(stream, on->commands, edges, on->count, how);
+    return result ? aorta_gpu_error(device, result, "timestamps, behind a place of a capture") : NULL;
+}
+
+/* What its stream would come behind next, `origin` does. */
+static aorta_status let_go(struct gpu_device *device, const struct gpu_aside *aside, struct gpu_stream *origin) {
+    struct aorta_frontier last;
+    int result = aorta_gpu_find_frontier(&device->driver.api, aside->stream, &last);
+    if (result) return aorta_gpu_error(device, result, "timestamps of a capture");
+    if (!last.count || last.count > AORTA_FRONTIER_MOST) return NULL; /* the graph's end waits for all anyway */
+    return depend(device, origin->handle, &last, false, DEPENDENCIES_ADD);
+}
+
 /* A stamp comes behind the end of the kernels. A witness comes behind their beginning, and behind nothing else: with
  * other dependencies it no longer waits for their end (seen on an H200: it told one time for both). */
-static aorta_status launch_note(struct gpu_device *device, struct gpu_aside_note *note) {
+static aorta_status launch_note(struct gpu_device *device, struct gpu_aside_note *note, struct gpu_stream *origin) {
     const bool witness = note->entry == &aorta_gpu_witness;
-    struct edge edges[AORTA_FRONTIER_MOST] = {{0}};
-    for (size_t i = 0; i < note->place.count && witness; i++)
-        edges[i] = (struct edge){.from_port = PORT_LAUNCH_ORDER, .type = EDGE_PROGRAMMATIC};
-    int result =
-        device->driver.api.cuda_capture_update(note->aside->stream, note->place.commands, edges, note->place.count,
-                                               witness ? DEPENDENCIES_SET : DEPENDENCIES_ADD);
-    if (result) return aorta_gpu_error(device, result, "%s, behind a place of a capture", note->entry->name);
+    if (witness) AORTA_TRY(let_go(device, note->aside, origin));
+    AORTA_TRY(
+        depend(device, note->aside->stream, &note->place, witness, witness ? DEPENDENCIES_SET : DEPENDENCIES_ADD));
     return aorta_gpu_launch_own(device, note->aside->stream, note->entry, &note->readings);
 }
 
-aorta_status aorta_gpu_asides_add(struct gpu_capture *capture) {
-    for (size_t i = 0; i < capture->note_count; i++)
-        AORTA_TRY(launch_note(gpu_device(capture->state.device), &capture->asides[i]));
+aorta_status aorta_gpu_asides_add(struct gpu_capture *capture, struct gpu_stream *origin) {
+    struct gpu_device *device = device_of(origin);
+    for (size_t i = 0; i < capture->note_count; i++) AORTA_TRY(launch_note(device, &capture->asides[i], origin));
+    for (size_t i = 0; i < capture->branch_count; i++) {
+        const struct gpu_aside *aside = &capture->branches[i]->aside;
+        if (aside->stream) AORTA_TRY(put_behind(device, origin->handle, aside->event, aside->stream));
+    }
     return NULL;
 }

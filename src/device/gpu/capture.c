@@ -209,8 +209,7 @@ static aorta_status end_asides(struct gpu_capture *capture, struct gpu_stream *o
         if (stream) AORTA_TRY(aorta_gpu_stream_write_next(stream, stream->next_begins));
         if (stream && stream->stamps_aside) AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
     }
-    AORTA_TRY(aorta_gpu_asides_add(capture));
-    for (size_t i = 0; i < capture->branch_count; i++) AORTA_TRY(aorta_gpu_aside_join(capture->branches[i], origin));
+    AORTA_TRY(aorta_gpu_asides_add(capture, origin));
     return aorta_gpu_told_write(capture, origin);
 }
 

@@ -404,9 +404,9 @@ aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_a
  * (aorta_gpu_stamp_reading), or of both ends of the kernels there (aorta_gpu_witness). */
 aorta_status aorta_gpu_aside_note(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                   const struct aorta_frontier *place, struct gpu_times readings);
-aorta_status aorta_gpu_asides_add(struct gpu_capture *capture);
-aorta_status aorta_gpu_aside_join(struct gpu_branch *branch, struct gpu_stream *origin); /* before the capture ends */
-void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside);          /* after it has ended */
+/* Before the capture ends: all kernels noted are added, and `origin` comes behind them. */
+aorta_status aorta_gpu_asides_add(struct gpu_capture *capture, struct gpu_stream *origin);
+void aorta_gpu_aside_close(const struct gpu_api *api, struct gpu_aside *aside); /* nothing of it is captured any more */
 
 /* ---- node.c: of captures ---- */
 
@@ -420,8 +420,9 @@ struct gpu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h; tests/device/s
 bool aorta_gpu_is_kernel(const struct gpu_api *api, void *node);
 /* False: it is no kernel, or the driver does not tell. The pointers inside belong to the node. */
 bool aorta_gpu_read_kernel(const struct gpu_api *api, void *node, struct gpu_kernel_node *kernel);
-/* The vendor's code. A count above AORTA_FRONTIER_MOST: that many, not all of them are there. */
-int aorta_gpu_find_frontier(const struct gpu_stream *stream, struct aorta_frontier *frontier);
+/* What comes next on a captured stream of the vendor's; the result is the vendor's code. A count above
+ * AORTA_FRONTIER_MOST: that many, not all of them are there. */
+int aorta_gpu_find_frontier(const struct gpu_api *api, void *stream, struct aorta_frontier *frontier);
 bool aorta_gpu_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier);
 
 /* ---- told.c: in captures ---- */

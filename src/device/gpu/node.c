@@ -17,13 +17,12 @@ bool aorta_gpu_read_kernel(const struct gpu_api *api, void *node, struct gpu_ker
     return api->cuda_kernel_function && !api->cuda_kernel_function(&kernel->function, kernel->kernel);
 }
 
-int aorta_gpu_find_frontier(const struct gpu_stream *stream, struct aorta_frontier *frontier) {
+int aorta_gpu_find_frontier(const struct gpu_api *api, void *stream, struct aorta_frontier *frontier) {
     int status;
     unsigned long id;
     void *graph, *const *nodes;
     const void *edges;
-    int result =
-        api_of(stream)->cuda_capture_info(stream->handle, &status, &id, &graph, &nodes, &edges, &frontier->count);
+    int result = api->cuda_capture_info(stream, &status, &id, &graph, &nodes, &edges, &frontier->count);
     if (result) return result;
     for (size_t i = 0; i < frontier->count && i < AORTA_FRONTIER_MOST; i++) frontier->commands[i] = nodes[i];
     return 0;
@@ -35,5 +34,5 @@ bool aorta_gpu_frontier(struct aorta_stream *base, struct aorta_frontier *fronti
     if (!stream->branch || !api_of(stream)->cuda_capture_info) return false;
     if (stream->stamp_count && !stream->stamps_aside) return false;
     aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: the question fails */
-    return !aorta_gpu_find_frontier(stream, frontier);
+    return !aorta_gpu_find_frontier(api_of(stream), stream->handle, frontier);
 }

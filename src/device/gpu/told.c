@@ -129,7 +129,7 @@ bool aorta_gpu_told_end(struct gpu_stream *stream, int64_t *slot) {
     struct aorta_frontier last;
     if (!can_ask(api_of(stream))) return false;
     aorta_status_free(aorta_gpu_make_current(stream->base.device)); /* a lost device: the question fails */
-    if (aorta_gpu_find_frontier(stream, &last) || last.count != 1) return false;
+    if (aorta_gpu_find_frontier(api_of(stream), stream->handle, &last) || last.count != 1) return false;
     unsigned long long *cell = ask_end(stream, last.commands[0]);
     return cell && aorta_gpu_told_also(stream->branch->capture, cell, slot);
 }

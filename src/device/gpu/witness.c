@@ -14,7 +14,7 @@ bool aorta_gpu_witnesses(const struct aorta_device *base) {
 }
 
 static aorta_status find_last(const struct gpu_stream *stream, struct aorta_frontier *last) {
-    int result = aorta_gpu_find_frontier(stream, last);
+    int result = aorta_gpu_find_frontier(api_of(stream), stream->handle, last);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: what was captured", stream->base.name);
     for (size_t i = 0; i < last->count && i < AORTA_FRONTIER_MOST; i++) {
         if (aorta_gpu_is_kernel(api_of(stream), last->commands[i])) continue;
