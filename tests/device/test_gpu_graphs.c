@@ -186,6 +186,38 @@ static void test_a_kernel_of_a_library_is_witnessed(void **state) {
     aorta_device_close(device);
 }
 
+/* The kernel that ends the graph turns readings into times: it must come behind all who leave one. */
+static void test_the_end_comes_behind_every_timestamp(void **state) {
+    (void)state;
+    struct aorta_device *device = open_gpu();
+    struct aorta_stream *a = open_stream(device, "a");
+    struct aorta_graph *graph;
+    void *memory;
+    check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
+    int64_t *stamps = memory, *sum = stamps + 7;
+    *sum = 0;
+    check_ok(aorta_capture_begin(a));
+    for (int i = 0; i < 2; i++) {
+        check_ok(launch_library(a));
+        check_ok(aorta_witness(a, &stamps[3 * i], &stamps[3 * i + 1]));
+        check_ok(queue_add(a, sum, 1));
+        check_ok(aorta_timestamp_aside(a, &stamps[3 * i + 2]));
+        check_ok(queue_add(a, sum, 1));
+    }
+    check_ok(aorta_capture_end(a, &graph));
+    assert_int_equal(control()->graph_leaves(), 1);
+    memset(stamps, 0, 6 * sizeof *stamps);
+    check_ok(aorta_graph_launch(graph, a));
+    check_ok(aorta_stream_synchronize(a));
+    for (int i = 0; i < 6; i++) assert_true(stamps[i] > 0);
+    for (int i = 0; i < 6; i += 3) assert_true(stamps[i + 1] - stamps[i] >= 4000000);
+    assert_int_equal(*sum, 4);
+    aorta_graph_destroy(graph);
+    aorta_stream_destroy(a);
+    aorta_pinned_free(device, memory);
+    aorta_device_close(device);
+}
+
 static void test_only_kernels_of_captures_are_witnessed(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -224,6 +256,7 @@ int main(void) {
         cmocka_unit_test_setup(test_what_no_stamp_can_take_is_not_known, reset_fake),
         cmocka_unit_test_setup(test_registers_are_chosen, reset_fake),
         cmocka_unit_test_setup(test_a_kernel_of_a_library_is_witnessed, reset_fake),
+        cmocka_unit_test_setup(test_the_end_comes_behind_every_timestamp, reset_fake),
         cmocka_unit_test_setup(test_only_kernels_of_captures_are_witnessed, reset_fake),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);

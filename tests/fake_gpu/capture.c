@@ -11,6 +11,7 @@
 
 struct fake_node {
     struct fake_node *next;
+    bool followed;                  /* others come behind it */
     struct fake_function *function; /* NULL: a copy, a host call or the like */
     unsigned block[3], shared_bytes, cluster;
     struct aorta_event *after;    /* recorded right behind it */
@@ -23,7 +24,7 @@ struct fake_node {
 static _Thread_local struct fake_node *captured_nodes; /* of the capture that this thread makes, the last one first */
 
 /* What comes next comes behind these. */
-enum { FRONTIER = 64 };
+enum { FRONTIER = 256 };
 struct frontier {
     struct fake_node *nodes[FRONTIER];
     size_t count;
@@ -96,6 +97,8 @@ static struct fake_node *add_node(void *stream, const struct fake_node *like) {
     *node = *like;
     node->next = captured_nodes;
     captured_nodes = node;
+    const struct frontier *before = &last_on(stream)->frontier;
+    for (size_t i = 0; i < before->count; i++) before->nodes[i]->followed = true;
     *last_on(stream) = (struct last){stream, {{node}, 1}, NULL};
     return node;
 }
@@ -159,9 +162,17 @@ static void free_nodes(struct fake_node **nodes) {
     }
 }
 
+static _Atomic int leaves;
+
+int fake_graph_leaves(void) {
+    return atomic_load(&leaves);
+}
+
 /* The events order what is captured, and are not needed by the graph. */
 static void end_nodes(struct fake_node *nodes) {
+    atomic_store(&leaves, 0);
     for (struct fake_node *node = nodes; node; node = node->next) {
+        if (!node->followed) atomic_fetch_add(&leaves, 1);
         if (node->after) aorta_event_destroy(node->after);
         node->after = NULL;
     }

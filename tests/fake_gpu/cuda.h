@@ -114,5 +114,6 @@ const struct fake_call *fake_captured_awaited(const struct aorta_stream *stream)
 int fake_capture_other(void *stream);
 void fake_capture_done(struct aorta_stream *stream); /* what comes next has been queued */
 unsigned long long fake_graph_flags(void);           /* of the last graph made */
+int fake_graph_leaves(void);                         /* of the last graph captured */
 
 #endif

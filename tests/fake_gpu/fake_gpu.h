@@ -35,6 +35,7 @@ struct fake_gpu_control {
     void (*set_version)(int version);
     int (*green_contexts)(void);             /* that exist */
     unsigned long long (*graph_flags)(void); /* of the last graph made */
+    int (*graph_leaves)(void);               /* its nodes that nothing comes behind */
     int64_t (*timer)(void);                  /* the device's, which runs 40 in a million too fast */
     /* For stand-ins of libraries: queues a call on the host that graphs show as a kernel of this shape. */
     int (*launch_as_kernel)(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
