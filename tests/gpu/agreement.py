@@ -18,6 +18,9 @@ ALLOWED = {"compute": (-0.03, 0.12), "comm": (-0.06, 0.06), "overlap": (-0.06, 0
 ALONE = {"compute": (-0.03, 0.12), "comm": (-0.06, 0.25), "overlap": (-0.06, 0.35)}  # collectives are copies there
 
 
+WARM_UP = 20  # steps: the first are not captured, and find the library's fastest ways
+
+
 def figures(view):
     overlap = view["overlap"]
     return {"compute": overlap["compute_ms"], "comm": overlap["comm_ms"],
@@ -25,11 +28,11 @@ def figures(view):
 
 
 def sums(output, rank):
-    """Of all steps of which there are both views: by ranges, by kernels, and how many steps."""
+    """Of all steps behind the warm-up of which there are both views: by ranges, by kernels, and how many steps."""
     by_range, by_kernel, steps = dict.fromkeys(ALLOWED, 0.0), dict.fromkeys(ALLOWED, 0.0), 0
     with open(os.path.join(output, f"rank_{rank:02d}_metrics.jsonl")) as file:
         for line in map(json.loads, file):
-            if not line.get("profile") or not line.get("kernel_profile"):
+            if line["global_step"] < WARM_UP or not line.get("profile") or not line.get("kernel_profile"):
                 continue
             steps += 1
             ranges, kernels = figures(line["profile"]), figures(line["kernel_profile"])
