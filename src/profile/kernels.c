@@ -180,7 +180,8 @@ static size_t recorded_stamps(const struct aorta_profile *ranges, int64_t *times
     for (size_t i = 0; i < ranges->range_count; i++) {
         times[count++] = ranges->ranges[i].start_ns;
         times[count++] = ranges->ranges[i].end_ns;
-        if (ranges->ranges[i].room) times[count++] = ranges->ranges[i].reached_ns;
+        if (ranges->ranges[i].room && ranges->ranges[i].reached_ns != INT64_MIN)
+            times[count++] = ranges->ranges[i].reached_ns;
     }
     for (size_t i = 0; i < ranges->marker_count; i++) times[count++] = ranges->markers[i].time_ns;
     qsort(times, count, sizeof *times, times_ascending);

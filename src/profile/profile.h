@@ -50,7 +50,7 @@ struct aorta_range {
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
     bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
     bool witnessed;     /* with `room`: its kernel itself was seen to begin and to end */
-    int64_t reached_ns; /* with `room` only */
+    int64_t reached_ns; /* with `room` only; INT64_MIN: not known */
     bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
     size_t record; /* index of the record */
@@ -141,6 +141,7 @@ struct aorta_room {
     struct aorta_footprint footprint; /* of the operation's kernel */
     struct aorta_stream *stream;      /* of the same priority as the operation's; that itself: the stamp comes first */
     struct aorta_event *event;        /* untimed; carries the operation's place to the other stream */
+    bool alone;                       /* with that stream itself: nothing tells when it came to the operation */
     bool witness;                     /* in a capture: the operation is one kernel, and is witnessed (aorta_witness) */
 };
 AORTA_MUST_USE aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aorta_stream *stream,

@@ -288,6 +288,7 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
         .stream = stream_number(recorder, stream),
         .room = room && (room->footprint.threads || room->witness),
         .witnessed = room && room->witness,
+        .reached_ns = room && room->alone ? INT64_MIN : 0,
     };
     clear_stamps(slot, at);
     slot->behind[at] = slot->last_ended[slot->ranges[at].stream];
@@ -296,6 +297,7 @@ aorta_status aorta_range_begin_room(struct aorta_recorder *recorder, struct aort
     slot->range_count++;
     *range = (int)at;
     if (slot->ranges[at].witnessed || !room || !slot->ranges[at].room) return stamp_start(recorder, stream, slot, at);
+    if (room->alone) return stamp_room(stream, room, stamp_of(slot, at, STAMP_START));
     if (room->stream != stream) AORTA_TRY(stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)));
     AORTA_TRY(stamp(recorder, stream, stamp_of(slot, at, STAMP_START)));
     return room->stream == stream ? stamp_room(stream, room, stamp_of(slot, at, STAMP_ROOM)) : NULL;
@@ -383,7 +385,7 @@ static aorta_status read_stamps(const struct slot *slot, bool stamps_inline, str
         struct aorta_range *range = &profile->ranges[i];
         if (range->witnessed)
             read_witness(slot, i, range);
-        else if (range->room)
+        else if (range->room && range->reached_ns != INT64_MIN)
             read_room(slot, i, range);
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;

@@ -189,8 +189,11 @@ static aorta_status read_range(const json_t *object, const char *path, int64_t o
     range->enqueue_ns = INT64_MIN;
     if (json_object_get(metadata, "enqueue_ms"))
         AORTA_TRY(get_time(metadata, "enqueue_ms", path, origin_ns, &range->enqueue_ns));
-    range->room = json_object_get(metadata, "reached_ms") != NULL;
-    if (range->room) AORTA_TRY(get_time(metadata, "reached_ms", path, origin_ns, &range->reached_ns));
+    const json_t *reached = json_object_get(metadata, "reached_ms");
+    range->room = reached != NULL;
+    range->reached_ns = INT64_MIN;
+    if (reached && !json_is_null(reached))
+        AORTA_TRY(get_time(metadata, "reached_ms", path, origin_ns, &range->reached_ns));
     AORTA_TRY(read_kind(metadata, path, &range->info));
     return read_numbers(metadata, path, step, range);
 }

@@ -126,7 +126,8 @@ bool aorta_rooms_find(const struct aorta_rooms *rooms, struct aorta_stream *stre
     const struct side *side = side_of(rooms, stream);
     room->footprint = known->footprint;
     room->witness = known->one_kernel && start == AORTA_START_KERNEL && aorta_stream_capturing(stream);
-    if (side) {
+    room->alone = start == AORTA_START_KERNEL && !aorta_stream_capturing(stream);
+    if (side && !room->alone) {
         room->stream = side->stream;
         room->event = side->fork;
     }

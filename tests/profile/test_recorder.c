@@ -183,11 +183,13 @@ static void begins_when_there_is_room(void **state) {
     struct aorta_profile profile;
     check_ok(aorta_stream_create(f.device, "beside", AORTA_PRIORITY_HIGH, &beside));
     check_ok(aorta_event_create_untimed(f.device, &fork));
-    const struct aorta_room at_once = {{.threads = 640}, beside, fork, false},
-                            before = {{.threads = 640}, f.comm, NULL, false};
-    const struct aorta_room unknown = {{0}, beside, fork, false};
-    const struct aorta_room *rooms[] = {&at_once, &at_once, &before, &unknown, NULL, &at_once};
-    enum { COUNT = sizeof rooms / sizeof *rooms, BUSY = 1, LATE = 5 };
+    const struct aorta_footprint large = {.threads = 640};
+    const struct aorta_room at_once = {.footprint = large, .stream = beside, .event = fork},
+                            before = {.footprint = large, .stream = f.comm},
+                            alone = {.footprint = large, .stream = f.comm, .alone = true},
+                            unknown = {.stream = beside, .event = fork};
+    const struct aorta_room *rooms[] = {&at_once, &at_once, &before, &unknown, NULL, &at_once, &alone};
+    enum { COUNT = sizeof rooms / sizeof *rooms, BUSY = 1, LATE = 5, ALONE = 6 };
     aorta_recorder_step(f.recorder, 0, 0);
     for (int i = 0; i < COUNT; i++) {
         int range, waits = i == BUSY ? 1 : i == LATE ? 20 : 0; /* times 2 ms that the stamp finds no room */
@@ -202,9 +204,10 @@ static void begins_when_there_is_room(void **state) {
     assert_int_equal(profile.range_count, COUNT);
     for (int i = 0; i < COUNT; i++) {
         const struct aorta_range *range = &profile.ranges[i];
-        assert_int_equal(range->room, i < 3);
+        assert_int_equal(range->room, i < 3 || i == ALONE);
+        assert_int_equal(range->room && range->reached_ns == INT64_MIN, i == ALONE);
         if (range->room) assert_true(range->reached_ns <= range->start_ns && range->start_ns <= range->end_ns);
-        int64_t waited_ns = range->room ? range->start_ns - range->reached_ns : 0;
+        int64_t waited_ns = range->room && i != ALONE ? range->start_ns - range->reached_ns : 0;
         assert_true(i == BUSY ? waited_ns > 1000000 : waited_ns < 5000000);
         if (i != BUSY) assert_true(range->end_ns - range->start_ns >= 5000000);
     }
