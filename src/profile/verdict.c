@@ -251,6 +251,16 @@ static bool may_hide_gaps(const struct trial *trial) {
     return true;
 }
 
+/* Kernels of a graph follow each other within half a microsecond. */
+static bool may_hold_gaps(const struct trial *trial) {
+    size_t such = 0;
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_iteration *iteration = &trial->items[i].iteration;
+        such += iteration->on_gpu && iteration->profile->source == AORTA_SOURCE_RANGE && !is_graph(iteration->profile);
+    }
+    return 2 * such > trial->count;
+}
+
 static aorta_status summarise(const struct trial *trial, struct aorta_verdict *verdict) {
     int64_t overlap = 0, comm = 0, compute = 0, exposed = 0, idle = 0;
     double *steps = malloc(trial->count * sizeof *steps);
@@ -268,6 +278,7 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
     verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
     free(steps);
     verdict->coarse = may_hide_gaps(trial);
+    verdict->gaps = !verdict->coarse && may_hold_gaps(trial);
     int64_t late = 0;
     for (size_t i = 0; i < verdict->rank_count; i++) late += verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
     verdict->idle_unexplained = 2 * trial->grounds.unknown_idle_ns > late;

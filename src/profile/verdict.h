@@ -28,6 +28,7 @@ struct aorta_iteration {
     int64_t step; /* global step: pairs ranks */
     const struct aorta_profile *profile;
     const struct aorta_overlap *overlap;
+    bool on_gpu; /* a range may hold many kernels */
 };
 
 /* How much longer the same GEMM takes with a collective beside it. */
@@ -75,6 +76,9 @@ struct aorta_verdict {
     /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
      * only an upper bound and nothing can be said about the host. */
     bool coarse;
+    /* Ranges of a GPU whose kernels were launched one by one: the microseconds from one kernel to the next count as
+     * compute, which, and with it overlap, is only an upper bound. */
+    bool gaps;
 };
 
 /* How many of a rank's iterations are left out at its start where nothing else is asked for. */

@@ -68,6 +68,9 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
                           "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
                           "host gaps",
                           first->cost_ms, verdict->step_ms_mean);
+    else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
+        aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
+                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
@@ -95,8 +98,8 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
         aorta_text_puts(out, "no collectives");
     else
         aorta_text_printf(out, "%s%.1f%% of %.2f ms communication hidden, %.2f ms exposed",
-                          verdict->coarse ? "at most " : "", 100 * verdict->overlap_ratio, verdict->comm_ms,
-                          verdict->exposed_ms);
+                          verdict->coarse || verdict->gaps ? "at most " : "", 100 * verdict->overlap_ratio,
+                          verdict->comm_ms, verdict->exposed_ms);
     double slower = 100 * (verdict->slowdown.ratio - 1);
     if (fabs(slower) < 0.5)
         aorta_text_puts(out, "; GEMMs as fast with it");
@@ -147,7 +150,8 @@ static void advice_blocks(const struct aorta_verdict *verdict, struct page *page
     page->first_advice = page->count;
     for (size_t i = 0; i < verdict->finding_count && page->advice_count < ADVICE_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
-        bool rest = finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse;
+        bool rest =
+            finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse && !verdict->gaps;
         if (rest || (page->advice_count && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
         struct block *block = add_block(page, 4);
         aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");

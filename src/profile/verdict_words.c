@@ -224,6 +224,15 @@ static void say_compute(struct subject *subject) {
                         "anything by these figures");
         return;
     }
+    if (subject->verdict->gaps) {
+        aorta_text_printf(&subject->evidence,
+                          "at most %s ms%s: some us lie between kernels that are launched one by one, and ranges "
+                          "hold them; --kernel-timing tells them",
+                          aorta_brief(cost).text, each(subject));
+        aorta_text_puts(&subject->advice,
+                        "compile.enabled=true: the step as one graph, whose kernels follow each other at once");
+        return;
+    }
     aorta_text_printf(&subject->evidence, "%s ms%s of operations", aorta_brief(cost).text, each(subject));
     aorta_text_puts(&subject->advice,
                     "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");

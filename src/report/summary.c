@@ -49,6 +49,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     memset(labelled, 0, sizeof *labelled);
     struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
     if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", run->step_count);
+    const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
     size_t count = 0;
     labelled->by_kernels = all_traced(run);
     if (labelled->by_kernels) swap_views(run);
@@ -56,7 +57,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
         const struct aorta_run_step *step = &run->steps[i];
         if (step->profiled)
             iterations[count++] =
-                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap};
+                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
     }
     aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
     free(iterations);
@@ -322,7 +323,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     write_collectives(json, labelled);
     if (labelled->judged) {
         aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
-        aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse);
+        aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse || labelled->verdict.gaps);
         write_slowdown(json, &labelled->verdict.slowdown);
         aorta_verdict_findings(&labelled->verdict, json);
     } else {

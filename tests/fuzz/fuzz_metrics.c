@@ -16,7 +16,7 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
     if (profile->range_count && idle != o->idle_ns + o->lead_ns) abort();
     if (o->overlap_ns > o->comm_ns || o->busy_ns > o->span_ns) abort();
     if (!profile->range_count) return;
-    struct aorta_iteration iteration = {step->rank, step->global_step, profile, o};
+    struct aorta_iteration iteration = {step->rank, step->global_step, profile, o, false};
     struct aorta_verdict verdict;
     aorta_status status = aorta_verdict_make(&iteration, 1, 0, &verdict);
     if (status) abort();

@@ -169,6 +169,50 @@ static void a_graph_has_no_late_launches(void **state) {
     end(run, &verdict);
 }
 
+/* Three steps of one rank, each two operations; of a graph: launched at once. */
+static struct run *run_of_compute(bool on_gpu, enum aorta_profile_source source, bool graph) {
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        const int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        sample->profile.source = source;
+        run->iterations[step].on_gpu = on_gpu;
+        for (int i = 0; i < 4; i++)
+            sample_compute(sample, t + 20 * i * MS, t + 20 * (i + 1) * MS, t - (graph ? 9 : 9 - i) * MS);
+        sample_done(sample, INT64_MIN);
+    }
+    return run;
+}
+
+/* What a range holds between kernels that are launched one by one is nobody's operation, and the verdict says so. */
+static void gaps_are_not_operations(void **state) {
+    (void)state;
+    static const struct {
+        bool on_gpu;
+        enum aorta_profile_source source;
+        bool graph, gaps;
+    } rows[] = {{true, AORTA_SOURCE_RANGE, false, true},
+                {true, AORTA_SOURCE_RANGE, true, false},
+                {true, AORTA_SOURCE_KERNEL, false, false},
+                {false, AORTA_SOURCE_RANGE, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run *run = run_of_compute(rows[i].on_gpu, rows[i].source, rows[i].graph);
+        struct aorta_verdict verdict = judge(run, 0);
+        struct aorta_text text = {0};
+        aorta_verdict_text(&verdict, 0, &text);
+        check_ok(aorta_text_check(&text));
+        assert_int_equal(verdict.gaps, rows[i].gaps);
+        const char *headline = rows[i].gaps ? "compute with the gaps between its kernels: 100%" : "compute-bound: 100%";
+        if (!strstr(text.data, headline)) fail_msg("case %zu: %s", i, text.data);
+        if (rows[i].gaps) {
+            expect_words(&verdict, AORTA_CAUSE_COMPUTE, "at most 80 ms a step", "compile.enabled=true");
+            assert_non_null(strstr(text.data, "  try: compile.enabled=true"));
+        }
+        aorta_text_free(&text);
+        end(run, &verdict);
+    }
+}
+
 /* Rank 1 comes 6 ms late, first because its device still computes, then because its host was late. */
 static void add_pair(struct run *run, int64_t step, int64_t offset, bool host_late) {
     int64_t t = step * 100 * MS;
@@ -468,6 +512,7 @@ int main(void) {
         cmocka_unit_test(costs_add_up),
         cmocka_unit_test(host_causes),
         cmocka_unit_test(a_graph_has_no_late_launches),
+        cmocka_unit_test(gaps_are_not_operations),
         cmocka_unit_test(straggler_device),
         cmocka_unit_test(straggler_host),
         cmocka_unit_test(straggler_on_another_clock),
