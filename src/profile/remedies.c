@@ -40,8 +40,8 @@ static const struct remedy {
     {AORTA_CAUSE_COPY, ANY, "streams.assignment.prefetch", NULL, "compile.enabled=true",
      "a role whose stream has less to do copies the input sooner"},
     {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", NULL, "give each role a stream of its own"},
-    {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", NULL, "arithmetic in 16 bits"},
     {AORTA_CAUSE_COMPUTE, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
+    {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", NULL, "arithmetic in 16 bits"},
 };
 
 static const char *value_of(const struct aorta_settings *settings, const char *key) {
