@@ -221,7 +221,7 @@ aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, cons
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_function(device, entry, &function));
     return launch(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}, .threads = {threads}}, args,
-                  (struct gpu_times){NULL});
+                  (struct gpu_times){0});
 }
 
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
@@ -232,7 +232,7 @@ aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const
 static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                  const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_function *function;
-    struct gpu_times times = {NULL};
+    struct gpu_times times = {0};
     int64_t *begins = stream->next_begins;
     bool skip;
     stream->next_begins = NULL;

@@ -50,7 +50,7 @@ static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, 
     for (size_t i = 0; i < prepared->count; i++) {
         const struct gpu_shot *shot = &prepared->shots[i];
         const struct aorta_gpu_grid *grid = &shot->grid;
-        struct gpu_times unasked = {NULL};
+        struct gpu_times unasked = {0};
         void *parameters[] = {shot->args, &unasked};
         int result =
             api->launch(shot->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
