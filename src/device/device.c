@@ -176,6 +176,22 @@ aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, backend->timestamp_next(stream, slot));
 }
 
+bool aorta_device_defers_timestamps(const struct aorta_device *device) {
+    return device->backend->timestamps_defer != NULL;
+}
+
+aorta_status aorta_timestamps_defer(struct aorta_stream *stream) {
+    const struct aorta_backend *backend = stream->device->backend;
+    return backend->timestamps_defer ? backend->timestamps_defer(stream) : NULL;
+}
+
+aorta_status aorta_timestamps_deliver(struct aorta_stream *stream, struct aorta_stream *const *of, size_t count) {
+    const struct aorta_backend *backend = stream->device->backend;
+    if (!backend->timestamps_deliver) return NULL;
+    aorta_watch_begin(stream->device);
+    return aorta_watch_end(stream->device, backend->timestamps_deliver(stream, of, count));
+}
+
 aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
     const struct aorta_backend *backend = stream->device->backend;
     if (!footprint->threads || !backend->timestamp_room) return aorta_timestamp(stream, slot);

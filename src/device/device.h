@@ -157,8 +157,19 @@ AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t
  * thread takes to find room. */
 AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
 /* The same again; where the command that is queued next on `stream` can tell when it begins, that time: kernels of this
- * program can, in captures on NVIDIA GPUs. */
+ * program can, on NVIDIA GPUs in captures and on streams whose timestamps are deferred. */
 AORTA_MUST_USE aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot);
+/* From now on timestamps aside and next that are asked for on `stream` outside captures may be told by the kernels that
+ * are there anyway, as in captures. These reach their slots when they are delivered; and a kernel is launched only when
+ * the host queues or asks for something else on the stream. Without effect where kernels cannot tell (the CPU, HIP).
+ */
+AORTA_MUST_USE aorta_status aorta_timestamps_defer(struct aorta_stream *stream);
+bool aorta_device_defers_timestamps(const struct aorta_device *device); /* GPUs */
+/* Queues on `stream`, which has to come behind all that was asked for on the streams `of`, what brings these timestamps
+ * to their slots. What is asked for later has to come behind the delivery before this one. In captures the end of the
+ * graph delivers. NULL among `of`: none. */
+AORTA_MUST_USE aorta_status aorta_timestamps_deliver(struct aorta_stream *stream, struct aorta_stream *const *of,
+                                                     size_t count);
 
 /* What a kernel needs before its first blocks can start. */
 struct aorta_footprint {
@@ -168,7 +179,7 @@ struct aorta_footprint {
     uint32_t cluster;      /* blocks that start together, on neighbouring multiprocessors; 0 as 1 */
 };
 /* The same time, but not before there was room for blocks of such a kernel: a kernel of the same footprint writes it, a
- * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. */
+ * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. May be deferred. */
 AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
                                                  int64_t *slot);
 

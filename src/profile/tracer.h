@@ -2,7 +2,7 @@
  * rocprofiler-sdk) tells start and end of every kernel, copy and fill, whoever launched it.
  *
  * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
- * aorta_tracer_reached says so (kernel_lines.h holds the lines of finished steps back until then).
+ * aorta_tracer_reached says so (metrics_lines.h holds the lines of finished steps back until then).
  *
  * One tracer per process, because the vendors' libraries serve one. Thread-safe from open to close. Memory is bounded:
  * what is not taken in time is dropped, oldest first, and counted. */

@@ -206,6 +206,12 @@ struct aorta_stream *aorta_train_stream(const struct aorta_train_context *contex
     return context->streams[context->flows[flow]];
 }
 
+aorta_status aorta_train_defer_timestamps(const struct aorta_train_context *context) {
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (context->own_streams[i]) AORTA_TRY(aorta_timestamps_defer(context->own_streams[i]));
+    return NULL;
+}
+
 aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {
     if (stream == other) return NULL;
     AORTA_TRY(aorta_event_record(event, other));

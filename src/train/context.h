@@ -50,6 +50,9 @@ AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
 
+/* Timestamps of ranges may be told by kernels from now on, and are to be delivered behind each step. */
+AORTA_MUST_USE aorta_status aorta_train_defer_timestamps(const struct aorta_train_context *context);
+
 /* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
  * they are the same. */
 AORTA_MUST_USE aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other,

@@ -78,8 +78,8 @@ static aorta_status take_step(void *user, const struct aorta_step_metrics *metri
     return aorta_step_traces_add(user, metrics, records, count);
 }
 
-void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_kernel_lines *lines) {
-    aorta_kernel_lines_show(lines, (struct aorta_kernel_lines_reader){take_step, traces});
+void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_metrics_lines *lines) {
+    aorta_metrics_lines_show(lines, (struct aorta_metrics_lines_reader){take_step, traces});
 }
 
 aorta_status aorta_tracing_close(const struct aorta_train_context *context, struct aorta_step_traces *traces) {

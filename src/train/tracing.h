@@ -2,7 +2,7 @@
 #ifndef AORTA_TRAIN_TRACING_H
 #define AORTA_TRAIN_TRACING_H
 
-#include "profile/kernel_lines.h"
+#include "profile/metrics_lines.h"
 #include "profile/step_traces.h"
 #include "train/context.h"
 
@@ -13,7 +13,7 @@ AORTA_MUST_USE aorta_status aorta_tracing_open(const struct aorta_train_context 
 /* Which steps the profile's schedule asks for. */
 struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options);
 /* The traced run's steps go into the files once their kernels are known. */
-void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_kernel_lines *lines);
+void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_metrics_lines *lines);
 /* Ends the files and says where they are. NULL is fine; the writer is closed in any case. */
 AORTA_MUST_USE aorta_status aorta_tracing_close(const struct aorta_train_context *context,
                                                 struct aorta_step_traces *traces);

@@ -5,8 +5,8 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "comm/beacon.h"
-#include "profile/kernel_lines.h"
 #include "profile/metrics.h"
+#include "profile/metrics_lines.h"
 #include "train/data.h"
 #include "train/input.h"
 #include "train/readings.h"
@@ -46,12 +46,14 @@ struct trainer {
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
     struct aorta_readings readings;
-    struct aorta_tracer *tracer;      /* kernel_timing, and profiling on GPUs; else NULL */
-    struct aorta_kernel_lines *lines; /* they write the metrics then */
-    struct aorta_step_traces *traces; /* profiling.enabled; else NULL */
+    struct aorta_tracer *tracer;       /* kernel_timing, and profiling on GPUs; else NULL */
+    struct aorta_metrics_lines *lines; /* they write the metrics, and show steps to the traces */
+    struct aorta_step_traces *traces;  /* profiling.enabled; else NULL */
     struct aorta_progress progress;
     struct flight flights[SLOTS];
     struct aorta_event *done[SLOTS]; /* theirs */
+    struct aorta_stream *report;     /* behind each step, beside the next: its timestamps; NULL: compute's */
+    struct aorta_event *reached;     /* the end of the step, for `report` */
     int64_t total_steps;
     int64_t queued;       /* steps that have been queued whole */
     int64_t collected;    /* steps whose line has been written */
@@ -144,8 +146,7 @@ static aorta_status open_output(struct trainer *t) {
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
     AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
-    if (!t->tracer) return NULL;
-    AORTA_TRY(aorta_kernel_lines_open(t->tracer, t->metrics, &t->lines));
+    AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, &t->lines));
     if (t->traces) aorta_tracing_follow(t->traces, t->lines);
     return NULL;
 }
@@ -177,6 +178,14 @@ static aorta_status open_tracer(struct trainer *t) {
     return NULL;
 }
 
+/* Where kernels write timestamps, the next step need not wait for them. */
+static aorta_status open_report(struct trainer *t) {
+    struct aorta_device *device = t->context.device;
+    if (!aorta_device_defers_timestamps(device)) return NULL;
+    AORTA_TRY(aorta_event_create_untimed(device, &t->reached));
+    return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
+}
+
 static aorta_status set_up(struct trainer *t) {
     const struct aorta_train_options *o = options_of(t);
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
@@ -185,6 +194,8 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
+    if (t->run->record && !o->profiling.stamps_inline) AORTA_TRY(aorta_train_defer_timestamps(&t->context));
+    AORTA_TRY(open_report(t));
     AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
@@ -203,8 +214,8 @@ static aorta_status set_up(struct trainer *t) {
 
 /* When all ranks have closed their files, rank 0 may read them. */
 static aorta_status close_output(struct trainer *t) {
-    aorta_status status = t->lines ? aorta_kernel_lines_finish(t->lines) : NULL;
-    aorta_kernel_lines_close(t->lines);
+    aorta_status status = t->lines ? aorta_metrics_lines_finish(t->lines) : NULL;
+    aorta_metrics_lines_close(t->lines);
     status = aorta_status_join(status, aorta_tracing_close(&t->context, t->traces));
     status = aorta_status_join(status, aorta_metrics_close(t->metrics));
     aorta_tracer_close(t->tracer);
@@ -218,6 +229,8 @@ static aorta_status tear_down(struct trainer *t) {
     for (int i = 0; t->context.device && i < AORTA_ROLE_COUNT; i++)
         if (t->context.own_streams[i])
             aorta_status_free(aorta_stream_synchronize(t->context.own_streams[i])); /* reported when it happened */
+    aorta_stream_destroy(t->report);
+    if (t->reached) aorta_event_destroy(t->reached);
     aorta_input_destroy(t->input);
     aorta_dataset_destroy(t->dataset);
     if (t->context.device)
@@ -335,6 +348,15 @@ static aorta_status queue_captured(struct trainer *t, struct flight *flight, int
     return captured ? launch_graph(t, flight, step) : queue_eagerly(t, flight, hook);
 }
 
+/* The step is done when its timestamps are written. */
+static aorta_status end_step(struct trainer *t, struct flight *flight) {
+    const struct aorta_train_context *c = &t->context;
+    if (!t->report) return aorta_event_record(flight->done, aorta_train_compute(c));
+    AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
+    AORTA_TRY(aorta_timestamps_deliver(t->report, c->own_streams, AORTA_ROLE_COUNT));
+    return aorta_event_record(flight->done, t->report);
+}
+
 static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
     struct flight *flight = flight_of(t, step);
     struct aorta_step_hook hook = {prefetch_input, t};
@@ -356,16 +378,10 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
         AORTA_TRY(launch_graph(t, flight, step));
         break;
     }
-    return aorta_event_record(flight->done, aorta_train_compute(&t->context));
+    return end_step(t, flight);
 }
 
 /* ---- reading finished steps ---- */
-
-/* No kernels are awaited: the line, and what a trace file takes of the step. */
-static aorta_status write_untraced(struct trainer *t, const struct aorta_step_metrics *metrics) {
-    AORTA_TRY(aorta_metrics_write(t->metrics, metrics));
-    return t->traces ? aorta_step_traces_add(t->traces, metrics, NULL, 0) : NULL;
-}
 
 static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) {
     const struct flight *flight = flight_of(t, step);
@@ -393,24 +409,16 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
         .memory = &memory,
     };
     aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
-    struct aorta_profile profile = {0};
-    struct aorta_overlap overlap = {0};
     if (!flight->recorded) {
         if (t->run->record) metrics.unrecorded = "profiling.record_every leaves this step out";
         t->last_end_ns = t->last_done_ns; /* its last range would have ended just before */
-        return aorta_metrics_write(t->metrics, &metrics);
+        return aorta_metrics_lines_add(t->lines, false, &metrics, NULL, INT64_MIN);
     }
+    struct aorta_profile profile;
+    const int64_t previous_end_ns = t->last_end_ns;
     AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
-    aorta_status status = aorta_overlap_compute(&profile, t->last_end_ns, &overlap);
     if (profile.range_count) t->last_end_ns = profile.end_ns;
-    metrics.profile = &profile, metrics.overlap = &overlap;
-    if (!status && t->lines)
-        status = aorta_kernel_lines_add(t->lines, flight->watched, &metrics, &profile, &overlap);
-    else if (!status)
-        status = write_untraced(t, &metrics);
-    aorta_overlap_free(&overlap);
-    aorta_profile_free(&profile);
-    return status;
+    return aorta_metrics_lines_add(t->lines, flight->watched, &metrics, &profile, previous_end_ns);
 }
 
 static void tell(struct trainer *t, int64_t step, double step_ms) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the fake ---- */
@@ -106,4 +107,50 @@ aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value)
 aorta_status no_failure(void *user) {
     (void)user;
     return NULL;
+}
+
+/* ---- kernels that can tell ---- */
+
+static aorta_status run_nap(const void *args) {
+    const int64_t *ns = args;
+    nanosleep(&(struct timespec){0, *ns}, NULL);
+    return NULL;
+}
+
+extern const struct fake_kernel fake_kernel_nap;
+const struct fake_kernel fake_kernel_nap = {run_nap, sizeof(int64_t)};
+
+/* The fake takes it from the text that they can. */
+static const struct aorta_gpu_source telling = {"telling.cu", "nap(int64_t) add(struct add_args) tell_end(times)"};
+static const struct aorta_gpu_entry nap_entry = {&telling, "nap"}, telling_add_entry = {&telling, "add"};
+
+aorta_status nap(struct aorta_stream *stream, int64_t ns) {
+    return aorta_gpu_launch(stream, &nap_entry, one_block, &ns, sizeof ns);
+}
+
+aorta_status queue_telling_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
+    struct add_args args = {sum, value};
+    return aorta_gpu_launch(stream, &telling_add_entry, one_block, &args, sizeof args);
+}
+
+struct stamp_rig open_stamp_rig(void) {
+    struct stamp_rig rig = {.device = open_gpu()};
+    void *memory;
+    rig.a = open_stream(rig.device, "a");
+    rig.b = open_stream(rig.device, "b");
+    check_ok(aorta_event_create_untimed(rig.device, &rig.fork));
+    check_ok(aorta_event_create_untimed(rig.device, &rig.join));
+    check_ok(aorta_pinned_alloc(rig.device, STAMP_SLOTS * sizeof(int64_t), "stamps", &memory));
+    rig.slots = memory;
+    memset(rig.slots, 0, STAMP_SLOTS * sizeof(int64_t));
+    return rig;
+}
+
+void close_stamp_rig(struct stamp_rig *rig) {
+    aorta_event_destroy(rig->fork);
+    aorta_event_destroy(rig->join);
+    if (rig->a) aorta_stream_destroy(rig->a);
+    aorta_stream_destroy(rig->b);
+    aorta_pinned_free(rig->device, rig->slots);
+    aorta_device_close(rig->device);
 }

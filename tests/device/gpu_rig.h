@@ -1,5 +1,5 @@
-/* What the programs test_gpu*.c share: the GPU driver on the fake CUDA of tests/fake_gpu, three kernels to run on it,
- * and a folder for its cache. FAKE_GPU is the folder of the fake libraries. */
+/* What the programs test_gpu*.c share: the GPU driver on the fake CUDA of tests/fake_gpu, kernels to run on it, and a
+ * folder for its cache. FAKE_GPU is the folder of the fake libraries. */
 #ifndef AORTA_TESTS_DEVICE_GPU_RIG_H
 #define AORTA_TESTS_DEVICE_GPU_RIG_H
 
@@ -46,5 +46,21 @@ extern const struct aorta_gpu_grid one_block;
 aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
 
 aorta_status no_failure(void *user); /* a host call, or what looks at a note */
+
+/* Kernels that can tell their times: the first takes that long. */
+aorta_status nap(struct aorta_stream *stream, int64_t ns);
+aorta_status queue_telling_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
+
+/* ---- two streams, and what orders and stamps them ---- */
+
+enum { STAMP_SLOTS = 2200 };
+struct stamp_rig {
+    struct aorta_device *device;
+    struct aorta_stream *a, *b;
+    struct aorta_event *fork, *join; /* untimed */
+    int64_t *slots;                  /* pinned, zeros */
+};
+struct stamp_rig open_stamp_rig(void);
+void close_stamp_rig(struct stamp_rig *rig);
 
 #endif

@@ -2,75 +2,20 @@
  */
 #include "device/gpu_rig.h"
 
-#include <time.h>
+enum { ROWS = 192 };
 
-/* ---- kernels that can tell ---- */
-
-static aorta_status run_nap(const void *args) {
-    const int64_t *ns = args;
-    nanosleep(&(struct timespec){0, *ns}, NULL);
-    return NULL;
-}
-
-extern const struct fake_kernel fake_kernel_nap;
-const struct fake_kernel fake_kernel_nap = {run_nap, sizeof(int64_t)};
-
-/* The fake takes it from the text that they can. */
-static const struct aorta_gpu_source source = {"telling.cu", "nap(int64_t) add(struct add_args) tell_end(times)"};
-static const struct aorta_gpu_entry nap_entry = {&source, "nap"}, telling_add_entry = {&source, "add"};
-
-static aorta_status nap(struct aorta_stream *stream, int64_t ns) {
-    return aorta_gpu_launch(stream, &nap_entry, one_block, &ns, sizeof ns);
-}
-
-static aorta_status queue_telling_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
-    struct add_args args = {sum, value};
-    return aorta_gpu_launch(stream, &telling_add_entry, one_block, &args, sizeof args);
-}
-
-struct rig {
-    struct aorta_device *device;
-    struct aorta_stream *a, *b;
-    struct aorta_event *fork, *join;
-    int64_t *slots; /* pinned */
-};
-
-enum { SLOTS = 2200, ROWS = 192 };
-
-static struct rig open_rig(void) {
-    struct rig rig = {.device = open_gpu()};
-    void *memory;
-    rig.a = open_stream(rig.device, "a");
-    rig.b = open_stream(rig.device, "b");
-    check_ok(aorta_event_create_untimed(rig.device, &rig.fork));
-    check_ok(aorta_event_create_untimed(rig.device, &rig.join));
-    check_ok(aorta_pinned_alloc(rig.device, SLOTS * sizeof(int64_t), "stamps", &memory));
-    rig.slots = memory;
-    memset(rig.slots, 0, SLOTS * sizeof(int64_t));
-    return rig;
-}
-
-static void close_rig(struct rig *rig) {
-    aorta_event_destroy(rig->fork);
-    aorta_event_destroy(rig->join);
-    aorta_stream_destroy(rig->a);
-    aorta_stream_destroy(rig->b);
-    aorta_pinned_free(rig->device, rig->slots);
-    aorta_device_close(rig->device);
-}
-
-static void begin_capture(struct rig *rig) {
+static void begin_capture(struct stamp_rig *rig) {
     check_ok(aorta_capture_begin(rig->a));
     control()->strike("cuLaunchKernel", 0, 0, 0);
 }
 
 /* Launches made in the capture. */
-static int end_capture(struct rig *rig, struct aorta_graph **graph) {
+static int end_capture(struct stamp_rig *rig, struct aorta_graph **graph) {
     check_ok(aorta_capture_end(rig->a, graph));
     return control()->calls();
 }
 
-static void replay(struct rig *rig, struct aorta_graph *graph) {
+static void replay(struct stamp_rig *rig, struct aorta_graph *graph) {
     check_ok(aorta_graph_launch(graph, rig->a));
     check_ok(aorta_stream_synchronize(rig->a));
 }
@@ -80,7 +25,7 @@ static void replay(struct rig *rig, struct aorta_graph *graph) {
 /* No kernel is launched for a stamp, but one at the end for all; every replay tells anew, and the arguments stay. */
 static void test_a_kernel_tells_its_end(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_graph *graph;
     int64_t sum = 0, *s = rig.slots;
     begin_capture(&rig);
@@ -103,14 +48,14 @@ static void test_a_kernel_tells_its_end(void **state) {
         assert_true(s[2] <= after + error);
     }
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* At its launch; a command that cannot has a stamp of when the stream came to it, as has none at all. A wait is no
  * command. */
 static void test_a_kernel_tells_its_beginning(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_graph *graph;
     int64_t sum = 0, *s = rig.slots;
     check_ok(aorta_timestamp_next(rig.a, &s[9])); /* of no capture */
@@ -150,13 +95,13 @@ static void test_a_kernel_tells_its_beginning(void **state) {
         assert_int_equal(sum, 2 * run);
     }
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* Asked again, before and after other streams came behind it. */
 static void test_one_kernel_is_asked_by_several(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_graph *graph;
     int64_t *s = rig.slots;
     begin_capture(&rig);
@@ -175,14 +120,14 @@ static void test_one_kernel_is_asked_by_several(void **state) {
     assert_true(s[0] != 0 && s[0] == s[1] && s[0] == s[2]);
     assert_true(s[3] >= s[0] + 999000);
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* A stamp that is waited for, one behind two kernels, behind a copy, behind a kernel that cannot tell, and behind
  * nothing has a kernel of its own. */
 static void test_other_stamps_have_their_own_kernels(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_graph *graph;
     int64_t sum = 0, *s = rig.slots;
     begin_capture(&rig);
@@ -206,7 +151,7 @@ static void test_other_stamps_have_their_own_kernels(void **state) {
     for (int i = 0; i < 5; i++) assert_true(s[i] != 0);
     assert_true(s[2] >= s[1] + 1999000);
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* What cannot be set, read or kept costs a kernel, not the stamp. */
@@ -214,7 +159,7 @@ static void test_a_kernel_that_cannot_be_asked(void **state) {
     (void)state;
     static const char *const symbols[] = {"cuGraphKernelNodeSetParams_v2", "cuGraphKernelNodeGetParams_v2",
                                           "cuStreamGetCaptureInfo_v3", "cuGraphNodeGetType", "cuMemAlloc_v2"};
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         struct aorta_graph *graph;
         rig.slots[0] = 0;
@@ -230,30 +175,30 @@ static void test_a_kernel_that_cannot_be_asked(void **state) {
         assert_true(rig.slots[0] != 0);
         aorta_graph_destroy(graph);
     }
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* More than one kernel turns into times, and more than one piece of memory holds. */
 static void test_many_ends(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_graph *graph;
     begin_capture(&rig);
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < STAMP_SLOTS; i++) {
         check_ok(nap(rig.a, 1));
         check_ok(aorta_timestamp_aside(rig.a, &rig.slots[i]));
     }
-    assert_int_equal(end_capture(&rig, &graph), SLOTS + (SLOTS + ROWS - 1) / ROWS);
+    assert_int_equal(end_capture(&rig, &graph), STAMP_SLOTS + (STAMP_SLOTS + ROWS - 1) / ROWS);
     replay(&rig, graph);
-    for (int i = 1; i < SLOTS; i++) assert_true(rig.slots[i - 1] != 0 && rig.slots[i - 1] <= rig.slots[i]);
+    for (int i = 1; i < STAMP_SLOTS; i++) assert_true(rig.slots[i - 1] != 0 && rig.slots[i - 1] <= rig.slots[i]);
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* A capture that is dropped, or only looked at, leaves nothing behind. */
 static void test_a_capture_without_a_graph(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_footprint footprint;
     struct aorta_graph *graph;
     check_ok(aorta_capture_begin(rig.a));
@@ -267,14 +212,14 @@ static void test_a_capture_without_a_graph(void **state) {
     check_ok(aorta_stream_wait(rig.b, rig.fork));
     check_ok(nap(rig.b, 1));
     check_fails(aorta_capture_end(rig.a, &graph), AORTA_DEVICE, "b");
-    close_rig(&rig);
+    close_stamp_rig(&rig);
 }
 
 /* ---- where a capture is ---- */
 
 static void test_frontiers(void **state) {
     (void)state;
-    struct rig rig = open_rig();
+    struct stamp_rig rig = open_stamp_rig();
     struct aorta_frontier first, now;
     struct aorta_graph *graph;
     assert_false(aorta_stream_frontier(rig.a, &now));
@@ -307,7 +252,7 @@ static void test_frontiers(void **state) {
     control()->strike(NULL, 0, 0, 0);
     check_ok(aorta_capture_end(rig.a, &graph));
     aorta_graph_destroy(graph);
-    close_rig(&rig);
+    close_stamp_rig(&rig);
     struct aorta_device *cpu;
     struct aorta_stream *stream;
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &cpu));

@@ -269,7 +269,7 @@ static const struct {
      NULL,
      1,
      "",
-     {"step ", "stream compute failed", "CUDA_ERROR_ILLEGAL_ADDRESS"}},
+     {"step ", "stream end of the step failed", "CUDA_ERROR_ILLEGAL_ADDRESS"}},
     {"the device is lost",
      "cuEventSynchronize:3:700:1",
      NULL,

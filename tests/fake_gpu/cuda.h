@@ -90,7 +90,7 @@ struct fake_node; /* a command of a capture, later of its graph */
 /* Queues it. `awaited`: the call that looks like the kernel it is a witness of, NULL if it is none of such a one.
  * `node`: what it is in a capture. */
 aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const struct fake_node *node, const void *args);
+                      const struct fake_call *awaited, const struct fake_node *node, void **parameters);
 
 /* ---- capture.c ---- */
 

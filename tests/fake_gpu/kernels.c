@@ -53,7 +53,7 @@ static int64_t device_time_now(const struct clock_page *page) {
 
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
-    int64_t time_ns = device_time_now(a->clock);
+    const int64_t time_ns = a->clock ? device_time_now(a->clock) : fake_timer();
     for (int i = 0; i < GPU_STAMPS; i++) {
         if (a->slots[i]) *a->slots[i] = time_ns;
     }
@@ -204,28 +204,40 @@ bool fake_does_nothing(const struct fake_function *function) {
     return function->kernel.cpu == run_nothing;
 }
 
-/* A kernel that tells its times, in a capture. */
+/* A kernel that tells its times. */
 struct telling {
     const struct fake_function *function;
-    const struct fake_node *node;
+    const struct fake_node *node; /* of a capture, which has both; NULL: what follows */
+    struct gpu_times times;
+    _Alignas(16) unsigned char args[GPU_PARAMETERS_MOST];
 };
 
 static aorta_status run_telling(const void *args) {
     const struct telling *a = args;
-    const struct gpu_times *times = fake_node_times(a->node);
+    const struct gpu_times *times = a->node ? fake_node_times(a->node) : &a->times;
     if (times->begun) *times->begun = (unsigned long long)fake_timer();
-    AORTA_TRY(a->function->kernel.cpu(fake_node_args(a->node)));
+    AORTA_TRY(a->function->kernel.cpu(a->node ? fake_node_args(a->node) : a->args));
     const unsigned long long now = (unsigned long long)fake_timer();
     if (times->ended && *times->ended < now) *times->ended = now;
     return NULL;
 }
 
+static aorta_status run_and_tell(struct aorta_stream *stream, const struct fake_function *function,
+                                 const struct fake_node *node, void **parameters) {
+    static const struct aorta_kernel kernel = {.name = "telling", .cpu = run_telling};
+    struct telling telling = {.function = function, .node = node};
+    if (!node) {
+        telling.times = *(const struct gpu_times *)parameters[1];
+        memcpy(telling.args, parameters[0], function->bytes);
+    }
+    return aorta_launch(stream, &kernel, &telling, sizeof telling);
+}
+
 aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const struct fake_node *node, const void *args) {
-    static const struct aorta_kernel telling = {.name = "telling", .cpu = run_telling};
+                      const struct fake_call *awaited, const struct fake_node *node, void **parameters) {
+    const void *args = parameters[0];
     atomic_store(&host_cpu, sched_getcpu());
-    if (node && function->tells_times)
-        return aorta_launch(stream, &telling, &(struct telling){function, node}, sizeof(struct telling));
+    if (function->tells_times) return run_and_tell(stream, function, node, parameters);
     if (function->kernel.cpu == run_witness) {
         struct witness_args witness = {.call = awaited};
         memcpy(&witness.times, args, sizeof witness.times);

@@ -152,7 +152,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     struct fake_node *node = fake_capture_kernel(stream, known, (const unsigned[]){bx, by, bz}, shared_bytes, 1);
     if (node) fake_capture_parameters(node, parameters);
     fake_queues_enter(stream);
-    int result = fake_code(fake_run(stream, known, awaited, node, parameters[0]));
+    int result = fake_code(fake_run(stream, known, awaited, node, parameters));
     fake_capture_done(stream);
     fake_queues_leave(stream);
     return result;

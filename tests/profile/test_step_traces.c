@@ -3,7 +3,7 @@
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
 #include "kineto/layout.h"
-#include "profile/kernel_lines.h"
+#include "profile/metrics_lines.h"
 #include "profile/step_traces.h"
 #include "profile/tracer_backend.h"
 #include "sample.h"
@@ -167,7 +167,7 @@ static void launch(const struct fake_cupti *fake, const char *name, int64_t star
 }
 
 /* A layer, and beside it a collective, whose kernels begin later and end earlier than their ranges. */
-static void queue_step(const struct fake_cupti *fake, struct aorta_kernel_lines *lines, int step, int64_t t) {
+static void queue_step(const struct fake_cupti *fake, struct aorta_metrics_lines *lines, int step, int64_t t) {
     struct sample s;
     sample_begin(&s, step);
     sample_compute(&s, t, t + 60000, t - 20000)->info.layer = 0;
@@ -178,7 +178,8 @@ static void queue_step(const struct fake_cupti *fake, struct aorta_kernel_lines 
     launch(fake, "gelu", t + 30000, t + 58001, 7);
     launch(fake, "ncclDevKernel_AllGather_RING_LL", t + 22000, t + 88003, 21);
     struct aorta_step_metrics metrics = {.world_size = 2, .global_step = step, .loss_scale = NAN};
-    check_ok(aorta_kernel_lines_add(lines, true, &metrics, &s.profile, &s.overlap));
+    aorta_overlap_free(&s.overlap);
+    check_ok(aorta_metrics_lines_add(lines, true, &metrics, &s.profile, INT64_MIN));
 }
 
 static aorta_status take(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
@@ -216,7 +217,7 @@ static void test_from_cupti(void **state) {
     const struct fake_cupti *fake = *state;
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
-    struct aorta_kernel_lines *lines;
+    struct aorta_metrics_lines *lines;
     struct aorta_step_traces *traces;
     const char *last;
     fake->reset();
@@ -232,12 +233,12 @@ static void test_from_cupti(void **state) {
                   .tracer = aorta_tracer_get_facts(tracer).library}};
     check_ok(aorta_step_traces_open(&settings, &traces));
     check_ok(aorta_metrics_open(folder, 0, &writer));
-    check_ok(aorta_kernel_lines_open(tracer, writer, &lines));
-    aorta_kernel_lines_show(lines, (struct aorta_kernel_lines_reader){take, traces});
+    check_ok(aorta_metrics_lines_open(tracer, writer, &lines));
+    aorta_metrics_lines_show(lines, (struct aorta_metrics_lines_reader){take, traces});
     int64_t t = aorta_clock_ns();
     for (int step = 0; step < STEPS; step++) queue_step(fake, lines, step, t + step * 100000);
-    check_ok(aorta_kernel_lines_finish(lines));
-    aorta_kernel_lines_close(lines);
+    check_ok(aorta_metrics_lines_finish(lines));
+    aorta_metrics_lines_close(lines);
     check_ok(aorta_metrics_close(writer));
     check_ok(aorta_step_traces_finish(traces));
     assert_int_equal(aorta_step_traces_written(traces, &last), 1);

@@ -81,14 +81,14 @@ static bool find_place(const struct gpu_stream *stream, struct aorta_frontier *p
 static aorta_status note_stamp(struct gpu_stream *stream, const struct gpu_stamp_args *args,
                                const struct aorta_frontier *place, unsigned long long *cell) {
     for (int i = 1; i < GPU_STAMPS && args->slots[i]; i++)
-        if (!aorta_gpu_told_also(stream->branch->capture, cell, args->slots[i])) return aorta_capture_no_memory();
+        if (!aorta_gpu_told_also(stream, cell, args->slots[i])) return aorta_capture_no_memory();
     return aorta_gpu_aside_note(stream, &aorta_gpu_stamp_reading, place, (struct gpu_times){.begun = cell});
 }
 
 aorta_status aorta_gpu_aside_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
     struct aorta_frontier place;
     unsigned long long *cell = NULL;
-    if (find_place(stream, &place)) cell = aorta_gpu_told_cell(stream->branch->capture, args->slots[0]);
+    if (find_place(stream, &place)) cell = aorta_gpu_told_cell(stream, args->slots[0]);
     if (cell) return note_stamp(stream, args, &place, cell);
     struct gpu_aside *aside;
     AORTA_TRY(branch_off(stream, &aside));

@@ -308,6 +308,7 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .prepared_end = aorta_gpu_prepared_end, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                  \
     .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp,                                              \
     .timestamp_aside = aorta_gpu_timestamp_aside, .timestamp_next = aorta_gpu_timestamp_next,                          \
+    .timestamps_defer = aorta_gpu_timestamps_defer, .timestamps_deliver = aorta_gpu_timestamps_deliver,                \
     .frontier = aorta_gpu_frontier, .timestamp_room = aorta_gpu_timestamp_room,                                        \
     .tells_footprints = aorta_gpu_tells_footprints, .capture_footprint = aorta_gpu_capture_footprint,                  \
     .witnesses = aorta_gpu_witnesses, .witness = aorta_gpu_witness_kernel, .event_create = aorta_gpu_event_create,     \

@@ -2,10 +2,10 @@
  *
  * Files: vendor.c (what differs, as data), api.h and *.def (the vendors' functions), library.c (loading), driver.c
  * (opening, memory, the table), clock.c (device time on the host's clock), compile.c and cache.c (kernels from source),
- * launch.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c, capture.c
- * (graphs), aside.c, told.c, room.c and witness.c (timestamps that nothing waits for, that kernels tell themselves,
- * that wait for room, of others' kernels), node.c (what captures tell of their commands), kernels.c (the driver's own),
- * management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
+ * launch.c, held.c, prepared.c, stream.c, verdict.c (failures of host calls), note.c (what kernels note), event.c,
+ * capture.c (graphs), aside.c, told.c, room.c and witness.c (timestamps that nothing waits for, that kernels tell
+ * themselves, that wait for room, of others' kernels), node.c (what captures tell of their commands), kernels.c (the
+ * driver's own), management.c with nvml.c and rsmi.c (clocks, power, links), inventory.c.
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and behind its events, is skipped, as on the CPU. A host call fails while device
@@ -162,6 +162,9 @@ const struct gpu_function *aorta_gpu_function_of(struct gpu_device *device, cons
 /* The function is allowed this much dynamic shared memory. */
 aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
 aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
+/* The launch itself, on the vendor's stream. */
+aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
+                                  const struct aorta_gpu_grid *grid, void *args, struct gpu_times times);
 void aorta_gpu_functions_begin(struct gpu_functions *functions);
 void aorta_gpu_functions_end(struct gpu_device *device);
 /* Finds the function, compiling and loading it when need be. */
@@ -199,7 +202,7 @@ void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
 
 enum { GPU_STAMPS = 4 }; /* timestamps that one kernel writes */
 struct gpu_stamp_args {
-    void *clock;
+    void *clock;                /* NULL: slots[0] gets a reading of the timer, not a time */
     int64_t *slots[GPU_STAMPS]; /* NULL: none */
 };
 struct gpu_clock_set_args {
@@ -308,7 +311,10 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     bool stamps_aside;              /* nothing needs to wait for any of them */
-    int64_t *next_begins;           /* when the next command of a capture does; NULL: nobody asks */
+    int64_t *next_begins;           /* when the next command does; NULL: nobody asks */
+    struct gpu_held *held;          /* the last launch waits for what comes next; NULL: timestamps are not deferred */
+    struct gpu_told *told[2];       /* by kernels outside captures; NULL: none yet */
+    int telling;                    /* which of them is not delivered yet */
     const char *last;               /* last kernel launched, for messages; static */
     struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
 };
@@ -388,6 +394,7 @@ aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, cons
 /* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
  */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
+/* The launch held back and the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
 /* A stamp of when a captured stream comes to a command that cannot tell its beginning to *slot; NULL: nobody asks. */
 aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot);
@@ -425,20 +432,41 @@ bool aorta_gpu_read_kernel(const struct gpu_api *api, void *node, struct gpu_ker
 int aorta_gpu_find_frontier(const struct gpu_api *api, void *stream, struct aorta_frontier *frontier);
 bool aorta_gpu_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier);
 
-/* ---- told.c: in captures ---- */
+/* ---- told.c: of captures, and of streams whose timestamps are deferred ---- */
+
+enum { GPU_PARAMETERS_MOST = 4096 }; /* bytes of a kernel's parameters; kernels with more tell no ends */
 
 /* A cell for a reading that becomes *slot; NULL: there is no memory. And another slot of the same cell: false, no
  * memory. */
-unsigned long long *aorta_gpu_told_cell(struct gpu_capture *capture, int64_t *slot);
-bool aorta_gpu_told_also(struct gpu_capture *capture, unsigned long long *cell, int64_t *slot);
+unsigned long long *aorta_gpu_told_cell(struct gpu_stream *stream, int64_t *slot);
+bool aorta_gpu_told_also(struct gpu_stream *stream, unsigned long long *cell, int64_t *slot);
+/* Outside captures, where timestamps are deferred: the stamp leaves a reading that will become the times. */
+void aorta_gpu_told_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args);
 /* Lets a kernel that is about to be launched tell *slot when it has begun; false, and nothing done: it cannot. */
 bool aorta_gpu_told_begin(struct gpu_stream *stream, const struct gpu_function *function, int64_t *slot,
                           struct gpu_times *times);
 /* Lets the kernel queued last tell *slot when it has ended; false, and nothing done: it cannot. */
 bool aorta_gpu_told_end(struct gpu_stream *stream, int64_t *slot);
-/* Behind everything that was captured: what the kernels told becomes times. */
-aorta_status aorta_gpu_told_write(struct gpu_capture *capture, struct gpu_stream *origin);
+/* Behind all of them: what kernels told becomes times. Its memory stays. */
+aorta_status aorta_gpu_told_write(const struct gpu_told *told, struct gpu_stream *stream);
+aorta_status aorta_gpu_timestamps_deliver(struct aorta_stream *stream, struct aorta_stream *const *of, size_t count);
 void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told); /* NULL is fine */
+
+/* ---- held.c ---- */
+
+struct gpu_held {                  /* a launch that waits */
+    struct gpu_function *function; /* NULL: it has been made */
+    struct aorta_gpu_grid grid;
+    struct gpu_times times; /* what it was asked for, if it is the last command of its stream */
+    _Alignas(16) unsigned char args[GPU_PARAMETERS_MOST];
+};
+aorta_status aorta_gpu_timestamps_defer(struct aorta_stream *stream);
+/* Keeps the launch back, if that is how the stream is used and its kernel can tell its end; false: it is to be made. */
+bool aorta_gpu_hold(struct gpu_stream *stream, struct gpu_function *function, const struct aorta_gpu_grid *grid,
+                    const void *args, size_t bytes, struct gpu_times times);
+/* Makes the launch: behind a question for its end, which may be asked again, and before anything else is queued. */
+aorta_status aorta_gpu_launch_held(struct gpu_stream *stream);
+aorta_status aorta_gpu_release_held(struct gpu_stream *stream);
 
 /* ---- witness.c: in captures ---- */
 

@@ -26,16 +26,27 @@
     "struct stamp_args { const clock_page *clock; long long *slots[4]; };\n"                                           \
     "\n"                                                                                                               \
     "/* A reading from before the line is taken as if the line had begun earlier. */\n"                                \
-    "static __device__ long long time_at(const clock_page *clock, long long timer) {\n"                                \
-    "    const volatile line *l = &clock->lines[clock->current];\n"                                                    \
-    "    double ticks = (double)(timer - l->timer), slewed = ticks < l->slew_ticks ? ticks / l->slew_ticks : 1.0;\n"   \
+    "static __device__ long long time_on(const line &l, long long timer) {\n"                                          \
+    "    double ticks = (double)(timer - l.timer), slewed = ticks < l.slew_ticks ? ticks / l.slew_ticks : 1.0;\n"      \
     "    if (slewed < 0.0) slewed = 0.0;\n"                                                                            \
-    "    return l->host_ns + (long long)(ticks * l->ns_per_tick + slewed * l->slew_ns);\n"                             \
+    "    return l.host_ns + (long long)(ticks * l.ns_per_tick + slewed * l.slew_ns);\n"                                \
+    "}\n"                                                                                                              \
+    "\n"                                                                                                               \
+    "static __device__ line read_line(const volatile line &l) {\n"                                                     \
+    "    line read = {l.timer, l.host_ns, l.ns_per_tick, l.slew_ns, l.slew_ticks};\n"                                  \
+    "    return read;\n"                                                                                               \
+    "}\n"                                                                                                              \
+    "\n"                                                                                                               \
+    "/* Both lines are on their way while it is read which one holds. */\n"                                            \
+    "static __device__ long long time_at(const clock_page *clock, long long timer) {\n"                                \
+    "    const int current = clock->current;\n"                                                                        \
+    "    const line first = read_line(clock->lines[0]), second = read_line(clock->lines[1]);\n"                        \
+    "    return time_on(current ? second : first, timer);\n"                                                           \
     "}\n"                                                                                                              \
     "\n"                                                                                                               \
     "/* The timer is read first: what follows is not part of the time that is told. */\n"                              \
     "static __device__ void stamp(const stamp_args &a) {\n"                                                            \
-    "    long long now = device_timer(), time = time_at(a.clock, now);\n"                                              \
+    "    long long now = device_timer(), time = a.clock ? time_at(a.clock, now) : now;\n"                              \
     "    for (int i = 0; i < 4; i++) {\n"                                                                              \
     "        if (a.slots[i]) *a.slots[i] = time;\n"                                                                    \
     "    }\n"                                                                                                          \

@@ -200,8 +200,8 @@ aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, siz
                        function->parameter_bytes, bytes);
 }
 
-static aorta_status launch(struct gpu_device *device, void *stream, struct gpu_function *function,
-                           const struct aorta_gpu_grid *grid, void *args, struct gpu_times times) {
+aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
+                                  const struct aorta_gpu_grid *grid, void *args, struct gpu_times times) {
     uint32_t b[3], t[3];
     void *parameters[] = {args, &times};
     for (int i = 0; i < 3; i++) {
@@ -220,8 +220,8 @@ aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, cons
                                    uint32_t threads, void *args) {
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_function(device, entry, &function));
-    return launch(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}, .threads = {threads}}, args,
-                  (struct gpu_times){0});
+    return aorta_gpu_launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}, .threads = {threads}},
+                                args, (struct gpu_times){0});
 }
 
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
@@ -243,7 +243,8 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     if (begins && !aorta_gpu_told_begin(stream, function, begins, &times))
         AORTA_TRY(aorta_gpu_stream_write_next(stream, begins));
     stream->last = entry->name;
-    return launch(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args, times);
+    if (aorta_gpu_hold(stream, function, grid, args, bytes, times)) return NULL;
+    return aorta_gpu_launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args, times);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,

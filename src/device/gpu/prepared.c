@@ -61,9 +61,10 @@ static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, 
     return NULL;
 }
 
-/* Nothing has to be done before a launch on this stream: no capture to tell, no timestamp to write, no failure. */
+/* Nothing has to be done before a launch on this stream: no capture to tell, no timestamp to write, no launch held
+ * back, no failure. */
 static bool is_plain(const struct gpu_stream *stream) {
-    return !stream->branch && !stream->stamp_count && !stream->failure &&
+    return !stream->branch && !stream->stamp_count && !stream->held && !stream->failure &&
            !(stream->verdict && atomic_load_explicit(&stream->verdict->failed, memory_order_acquire));
 }
 

@@ -140,6 +140,7 @@ static aorta_status stamp(struct gpu_stream *stream, const struct aorta_footprin
     bool skip;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
+    aorta_gpu_told_stamp(stream, &args.stamp);
     AORTA_TRY(choose(device, footprint, &function));
     AORTA_TRY(aorta_gpu_allow_shared(device, function, footprint->shared_bytes));
     stream->last = function->entry->name;

@@ -28,17 +28,23 @@ static bool has_failed(struct gpu_stream *stream) {
 aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot) {
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page, .slots = {slot}};
     stream->next_begins = NULL;
-    return slot ? aorta_gpu_aside_stamp(stream, &args) : NULL;
+    if (!slot) return NULL;
+    if (stream->branch) return aorta_gpu_aside_stamp(stream, &args);
+    AORTA_TRY(aorta_gpu_release_held(stream));
+    aorta_gpu_told_stamp(stream, &args);
+    return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
 }
 
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
+    AORTA_TRY(aorta_gpu_release_held(stream));
     if (!stream->stamp_count) return NULL;
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
     for (uint32_t i = 0; i < stream->stamp_count; i++) args.slots[i] = stream->stamps[i];
+    const bool aside = stream->stamps_aside;
     stream->stamp_count = 0;
-    const bool aside = stream->stamps_aside && stream->branch;
     stream->stamps_aside = false;
-    if (aside) return aorta_gpu_aside_stamp(stream, &args);
+    if (aside && stream->branch) return aorta_gpu_aside_stamp(stream, &args);
+    if (aside) aorta_gpu_told_stamp(stream, &args);
     return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
 }
 
@@ -48,7 +54,8 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
     if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
-    if (!stream->stamp_count && !stream->next_begins) return NULL;
+    if (!stream->stamp_count && !stream->next_begins && !stream->held) return NULL;
+    AORTA_TRY(aorta_annotate(aorta_gpu_release_held(stream), "stream %s", stream->base.name));
     aorta_status status = aorta_gpu_stream_write_next(stream, stream->next_begins);
     if (!status) status = aorta_gpu_stream_write_stamps(stream);
     return aorta_annotate(status, "stream %s: timestamp", stream->base.name);
@@ -105,6 +112,8 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
     }
     aorta_gpu_verdict_release(stream->verdict);
     aorta_status_free(stream->failure);
+    for (int i = 0; i < 2; i++) aorta_gpu_told_free(device_of(stream), stream->told[i]);
+    free(stream->held);
     free(stream);
 }
 
@@ -198,7 +207,7 @@ static aorta_status ask_for_stamp(struct gpu_stream *stream, int64_t *slot, bool
         aorta_status status;
         if (!begin(stream, &status)) return status;
     }
-    stream->stamps_aside = aside && stream->branch;
+    stream->stamps_aside = aside;
     stream->stamps[stream->stamp_count++] = slot;
     if (!stream->branch) {
         aorta_status status;
@@ -220,17 +229,24 @@ static aorta_status forget_next(struct gpu_stream *stream) {
     return aorta_gpu_stream_keep(stream, aorta_gpu_stream_write_next(stream, stream->next_begins));
 }
 
+/* The kernel knows by now what it is asked for, and the host may come late with the next command. */
+static aorta_status launch_told(struct gpu_stream *stream) {
+    if (stream->branch || has_failed(stream)) return NULL;
+    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    return aorta_gpu_stream_keep(stream, aorta_gpu_launch_held(stream));
+}
+
 /* Never with a plain one in a kernel: those of a stream's branch stay in their order. */
 aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     AORTA_TRY(forget_next(stream));
-    if (stream->branch && !stream->stamp_count && aorta_gpu_told_end(stream, slot)) return NULL;
+    if (!stream->stamp_count && aorta_gpu_told_end(stream, slot)) return launch_told(stream);
     return ask_for_stamp(stream, slot, true);
 }
 
 aorta_status aorta_gpu_timestamp_next(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
-    if (!stream->branch) return ask_for_stamp(stream, slot, true);
+    if (!stream->branch && !stream->held) return ask_for_stamp(stream, slot, true);
     AORTA_TRY(forget_next(stream));
     stream->next_begins = slot;
     return NULL;

@@ -1,5 +1,6 @@
 /* Readings of the device's timer that kernels of a capture leave in device memory, in a cell each; one kernel at the
- * end of the graph turns all of them into times. What waits for a timestamp's kernel then waits for a store, not for
+ * end of the graph turns all of them into times. Outside captures the same is done where timestamps are deferred
+ * (held.c), by a kernel when they are delivered. What waits for a timestamp's kernel then waits for a store, not for
  * the host's memory.
  *
  * Kernels of our own tell their times themselves (src/ops/kernels/times.h): no kernel of a timestamp's has to find room
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELLS = 1024, PARAMETERS_MOST = 4096, FIRST_ROWS = 64 };
+enum { CELLS = 1024, FIRST_ROWS = 64 };
 
 struct cells {
     struct cells *next;
@@ -19,7 +20,7 @@ struct cells {
 };
 
 struct gpu_told {
-    struct cells *cells;       /* owned; the last ones made come first */
+    struct cells *cells;       /* owned; the last ones made come first, and are full last */
     struct gpu_told_row *rows; /* owned */
     size_t count, room;
 };
@@ -63,86 +64,150 @@ static bool reserve_row(struct gpu_told *told) {
     return true;
 }
 
-/* NULL: there is no memory. */
-static struct gpu_told *told_of(struct gpu_capture *capture) {
-    if (!capture->told) capture->told = calloc(1, sizeof *capture->told);
-    return capture->told;
+/* The capture's or the stream's own; NULL: there is no memory. */
+static struct gpu_told *told_of(struct gpu_stream *stream) {
+    struct gpu_told **told = stream->branch ? &stream->branch->capture->told : &stream->told[stream->telling];
+    if (!*told) *told = calloc(1, sizeof **told);
+    return *told;
 }
 
-/* A cell that is nobody's yet, and stays so until it is used; NULL: there is no memory. */
-static unsigned long long *next_cell(struct gpu_capture *capture) {
-    struct gpu_told *told = told_of(capture);
+/* Nobody's yet; NULL: there is no memory. */
+static unsigned long long *take_cell(struct gpu_stream *stream) {
+    struct gpu_told *told = told_of(stream);
     if (!told) return NULL;
-    const bool full = !told->cells || told->cells->used == CELLS;
-    if (full && !add_cells(gpu_device(capture->state.device), told)) return NULL;
-    return told->cells->memory + told->cells->used;
+    struct cells *cells = told->cells;
+    while (cells && cells->used == CELLS) cells = cells->next;
+    if (!cells && !add_cells(device_of(stream), told)) return NULL;
+    if (!cells) cells = told->cells;
+    return cells->memory + cells->used++;
 }
 
-unsigned long long *aorta_gpu_told_cell(struct gpu_capture *capture, int64_t *slot) {
-    unsigned long long *cell = next_cell(capture);
-    if (!cell || !aorta_gpu_told_also(capture, cell, slot)) return NULL;
-    capture->told->cells->used++;
-    return cell;
+unsigned long long *aorta_gpu_told_cell(struct gpu_stream *stream, int64_t *slot) {
+    unsigned long long *cell = take_cell(stream);
+    return cell && aorta_gpu_told_also(stream, cell, slot) ? cell : NULL;
 }
 
-bool aorta_gpu_told_also(struct gpu_capture *capture, unsigned long long *cell, int64_t *slot) {
-    struct gpu_told *told = capture->told;
-    if (!reserve_row(told)) return false;
+bool aorta_gpu_told_also(struct gpu_stream *stream, unsigned long long *cell, int64_t *slot) {
+    struct gpu_told *told = told_of(stream);
+    if (!told || !reserve_row(told)) return false;
     told->rows[told->count++] = (struct gpu_told_row){slot, cell};
     return true;
 }
 
-/* Where kernels cannot be asked for their ends they are not asked for their beginnings. */
+void aorta_gpu_told_stamp(struct gpu_stream *stream, struct gpu_stamp_args *args) {
+    unsigned long long *cell = stream->held && !stream->branch ? aorta_gpu_told_cell(stream, args->slots[0]) : NULL;
+    if (!cell) return;
+    *args = (struct gpu_stamp_args){.slots = {(int64_t *)cell}};
+}
+
+/* ---- asking ---- */
+
+/* In a capture; where kernels cannot be asked for their ends they are not asked for their beginnings. */
 static bool can_ask(const struct gpu_api *api) {
     return api->cuda_capture_info && api->cuda_graph_node_type && api->cuda_graph_kernel && api->cuda_graph_kernel_set;
 }
 
 bool aorta_gpu_told_begin(struct gpu_stream *stream, const struct gpu_function *function, int64_t *slot,
                           struct gpu_times *times) {
-    if (!function->tells_times || !can_ask(api_of(stream))) return false;
-    times->begun = aorta_gpu_told_cell(stream->branch->capture, slot);
+    if (!function->tells_times || !(stream->branch ? can_ask(api_of(stream)) : stream->held != NULL)) return false;
+    times->begun = aorta_gpu_told_cell(stream, slot);
     return times->begun != NULL;
 }
 
 /* Where the kernel tells its end, which is asked of it unless it is already; NULL: it cannot be. */
-static unsigned long long *ask_end(const struct gpu_stream *stream, void *node) {
+static unsigned long long *ask_node(struct gpu_stream *stream, void *node) {
     const struct gpu_api *api = api_of(stream);
     struct gpu_kernel_node kernel;
     if (!aorta_gpu_read_kernel(api, node, &kernel) || !kernel.parameters) return NULL;
     const struct gpu_function *function = aorta_gpu_function_of(device_of(stream), kernel.function);
-    if (!function || !function->tells_times || function->parameter_bytes > PARAMETERS_MOST) return NULL;
+    if (!function || !function->tells_times || function->parameter_bytes > GPU_PARAMETERS_MOST) return NULL;
     struct gpu_times times = *(const struct gpu_times *)kernel.parameters[1];
     if (times.ended) return times.ended;
-    times.ended = next_cell(stream->branch->capture);
+    times.ended = take_cell(stream);
     if (!times.ended) return NULL;
     /* The node's own memory is about to be written. */
-    _Alignas(16) unsigned char args[PARAMETERS_MOST];
+    _Alignas(16) unsigned char args[GPU_PARAMETERS_MOST];
     memcpy(args, kernel.parameters[0], function->parameter_bytes);
     void *parameters[] = {args, &times};
     kernel.parameters = parameters;
-    if (api->cuda_graph_kernel_set(node, &kernel)) return NULL;
-    stream->branch->capture->told->cells->used++;
-    return times.ended;
+    return api->cuda_graph_kernel_set(node, &kernel) ? NULL : times.ended;
+}
+
+static unsigned long long *ask_captured(struct gpu_stream *stream) {
+    struct aorta_frontier last;
+    if (!can_ask(api_of(stream))) return NULL;
+    aorta_status_free(aorta_gpu_make_current(stream->base.device)); /* a lost device: the question fails */
+    if (aorta_gpu_find_frontier(api_of(stream), stream->handle, &last) || last.count != 1) return NULL;
+    return ask_node(stream, last.commands[0]);
+}
+
+/* Of the launch held back. */
+static unsigned long long *ask_held(struct gpu_stream *stream) {
+    struct gpu_held *held = stream->held;
+    if (held && held->function && !held->times.ended) held->times.ended = take_cell(stream);
+    return held ? held->times.ended : NULL;
 }
 
 bool aorta_gpu_told_end(struct gpu_stream *stream, int64_t *slot) {
-    struct aorta_frontier last;
-    if (!can_ask(api_of(stream))) return false;
-    aorta_status_free(aorta_gpu_make_current(stream->base.device)); /* a lost device: the question fails */
-    if (aorta_gpu_find_frontier(api_of(stream), stream->handle, &last) || last.count != 1) return false;
-    unsigned long long *cell = ask_end(stream, last.commands[0]);
-    return cell && aorta_gpu_told_also(stream->branch->capture, cell, slot);
+    unsigned long long *cell = stream->branch ? ask_captured(stream) : ask_held(stream);
+    return cell && aorta_gpu_told_also(stream, cell, slot);
 }
 
-aorta_status aorta_gpu_told_write(struct gpu_capture *capture, struct gpu_stream *origin) {
-    const struct gpu_told *told = capture->told;
-    if (!told) return NULL;
-    struct gpu_device *device = device_of(origin);
-    for (size_t first = 0; first < told->count; first += GPU_TOLD) {
-        const size_t left = told->count - first, count = left < GPU_TOLD ? left : GPU_TOLD;
-        struct gpu_told_args args = {.clock = device->clock.page, .count = (int64_t)count};
-        memcpy(args.rows, told->rows + first, count * sizeof *args.rows);
-        AORTA_TRY(aorta_gpu_launch_wide(device, origin->handle, &aorta_gpu_told, GPU_TOLD, &args));
+/* ---- what was told ---- */
+
+/* Its cells are free again. */
+static void forget(struct gpu_told *told) {
+    if (told) told->count = 0;
+    for (struct cells *cells = told ? told->cells : NULL; cells; cells = cells->next) cells->used = 0;
+}
+
+/* All rows by as few kernels as can be. */
+struct delivery {
+    struct gpu_stream *stream;
+    struct gpu_told_args args;
+};
+
+static aorta_status send(struct delivery *delivery) {
+    struct gpu_device *device = device_of(delivery->stream);
+    if (!delivery->args.count) return NULL;
+    aorta_status status =
+        aorta_gpu_launch_wide(device, delivery->stream->handle, &aorta_gpu_told, GPU_TOLD, &delivery->args);
+    delivery->args.count = 0;
+    return status;
+}
+
+static aorta_status add(struct delivery *delivery, const struct gpu_told *told) {
+    struct gpu_told_args *args = &delivery->args;
+    for (size_t i = 0; told && i < told->count; i++) {
+        if (args->count == GPU_TOLD) AORTA_TRY(send(delivery));
+        args->rows[args->count++] = told->rows[i];
     }
     return NULL;
+}
+
+aorta_status aorta_gpu_told_write(const struct gpu_told *told, struct gpu_stream *stream) {
+    struct delivery delivery = {.stream = stream, .args.clock = device_of(stream)->clock.page};
+    AORTA_TRY(add(&delivery, told));
+    return send(&delivery);
+}
+
+/* The cells delivered before this time are asked for next: who reads these is on its way still. */
+static aorta_status deliver(struct gpu_stream *stream, struct aorta_stream *const *of, size_t count) {
+    struct delivery delivery = {.stream = stream, .args.clock = device_of(stream)->clock.page};
+    for (size_t i = 0; i < count; i++) {
+        struct gpu_stream *from = of[i] ? gpu_stream(of[i]) : NULL;
+        if (!from) continue;
+        AORTA_TRY(add(&delivery, from->told[from->telling]));
+        from->telling = 1 - from->telling;
+        forget(from->told[from->telling]);
+    }
+    return send(&delivery);
+}
+
+aorta_status aorta_gpu_timestamps_deliver(struct aorta_stream *base, struct aorta_stream *const *of, size_t count) {
+    struct gpu_stream *stream = gpu_stream(base);
+    bool skip;
+    aorta_status status = aorta_gpu_stream_enter(stream, &skip);
+    if (!status && !skip) status = deliver(stream, of, count);
+    return aorta_gpu_stream_keep(stream, aorta_annotate(status, "stream %s: timestamps", base->name));
 }

@@ -32,12 +32,11 @@ static aorta_status check_captured(const struct gpu_stream *stream) {
 }
 
 static aorta_status watch(struct gpu_stream *stream, int64_t *begin, int64_t *end) {
-    struct gpu_capture *capture = stream->branch->capture;
     struct aorta_frontier last;
     AORTA_TRY(aorta_gpu_make_current(stream->base.device));
     AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
     AORTA_TRY(find_last(stream, &last));
-    struct gpu_times readings = {aorta_gpu_told_cell(capture, begin), aorta_gpu_told_cell(capture, end)};
+    struct gpu_times readings = {aorta_gpu_told_cell(stream, begin), aorta_gpu_told_cell(stream, end)};
     if (!readings.begun || !readings.ended)
         return AORTA_ERROR(AORTA_MEMORY, "stream %s: no memory for the times of a kernel", stream->base.name);
     return aorta_gpu_aside_note(stream, &aorta_gpu_witness, &last, readings);

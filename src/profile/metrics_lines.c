@@ -1,6 +1,6 @@
-/* Views and lines are made on a thread of their own: a step of a thousand kernels takes it milliseconds, which the
- * thread that launches the next step must not spend. */
-#include "profile/kernel_lines.h"
+/* Views and lines are made on a thread of their own: a step of a thousand kernels takes it milliseconds and the line of
+ * one that was only recorded some tenths of one, which the thread that launches the next step must not spend. */
+#include "profile/metrics_lines.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "profile/kernels.h"
@@ -19,14 +19,14 @@ struct line {
     struct aorta_step_metrics metrics; /* its pointers are set when it is written */
     struct aorta_memory_info memory;
     struct aorta_profile profile;
-    struct aorta_overlap overlap;
-    bool traced; /* else nothing is awaited */
+    int64_t previous_end_ns;
+    bool recorded, traced; /* else there is no profile; else nothing is awaited */
 };
 
-struct aorta_kernel_lines {
-    struct aorta_tracer *tracer;
+struct aorta_metrics_lines {
+    struct aorta_tracer *tracer; /* NULL: no step is traced */
     struct aorta_metrics_writer *writer;
-    struct aorta_kernel_lines_reader reader; /* step NULL: nobody else */
+    struct aorta_metrics_lines_reader reader; /* step NULL: nobody else */
     pthread_t thread;
     /* Of the kernel view before; the thread's. */
     int64_t last_end_ns; /* INT64_MIN: none */
@@ -34,7 +34,7 @@ struct aorta_kernel_lines {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct line lines[AORTA_KERNEL_LINES]; /* a ring; the first is the thread's while it works on it */
+    struct line lines[AORTA_METRICS_LINES]; /* a ring; the first is the thread's while it works on it */
     int first, count;
     int64_t added;       /* lines in all */
     bool finish, ending; /* all are to be written; the thread is to end */
@@ -57,7 +57,7 @@ static void free_view(struct view *view) {
     free(view->records);
 }
 
-static aorta_status make_view(struct aorta_kernel_lines *lines, const struct line *line, struct view *view) {
+static aorta_status make_view(struct aorta_metrics_lines *lines, const struct line *line, struct view *view) {
     /* The window in the library's time: by the view before, since this one's offset is not known yet. */
     int64_t offset_ns = lines->clock_offset_ns;
     struct aorta_profile *kernels = &view->kernels;
@@ -70,33 +70,42 @@ static aorta_status make_view(struct aorta_kernel_lines *lines, const struct lin
     return NULL;
 }
 
-static aorta_status write_line(struct aorta_kernel_lines *lines, const struct line *line) {
+/* `overlap`: of the ranges; NULL: there are none. */
+static aorta_status write_views(struct aorta_metrics_lines *lines, const struct line *line,
+                                const struct aorta_overlap *overlap) {
     struct view view = {0};
     struct aorta_step_metrics metrics = line->metrics;
     metrics.memory = line->metrics.memory ? &line->memory : NULL;
-    metrics.profile = &line->profile;
-    metrics.overlap = &line->overlap;
+    metrics.profile = overlap ? &line->profile : NULL;
+    metrics.overlap = overlap;
     metrics.kernel_profile = line->traced ? &view.kernels : NULL;
     metrics.kernel_overlap = line->traced ? &view.overlap : NULL;
     aorta_status status = line->traced ? make_view(lines, line, &view) : NULL;
     if (!line->traced) lines->last_end_ns = INT64_MIN; /* what ended last is not known */
     if (!status) status = aorta_metrics_write(lines->writer, &metrics);
-    if (!status && lines->reader.step)
+    if (!status && overlap && lines->reader.step)
         status = lines->reader.step(lines->reader.user, &metrics, view.records, view.count);
     free_view(&view);
     return status;
 }
 
-static void drop_first(struct aorta_kernel_lines *lines) {
-    struct line *line = &lines->lines[lines->first];
-    aorta_overlap_free(&line->overlap);
-    aorta_profile_free(&line->profile);
-    lines->first = (lines->first + 1) % AORTA_KERNEL_LINES;
+static aorta_status write_line(struct aorta_metrics_lines *lines, const struct line *line) {
+    struct aorta_overlap overlap;
+    if (!line->recorded) return write_views(lines, line, NULL);
+    AORTA_TRY(aorta_overlap_compute(&line->profile, line->previous_end_ns, &overlap));
+    aorta_status status = write_views(lines, line, &overlap);
+    aorta_overlap_free(&overlap);
+    return status;
+}
+
+static void drop_first(struct aorta_metrics_lines *lines) {
+    aorta_profile_free(&lines->lines[lines->first].profile);
+    lines->first = (lines->first + 1) % AORTA_METRICS_LINES;
     lines->count--;
 }
 
 /* With the lock held, which is let go meanwhile. *written: the first line is; else its records have not come. */
-static aorta_status try_first(struct aorta_kernel_lines *lines, bool at_once, bool *written) {
+static aorta_status try_first(struct aorta_metrics_lines *lines, bool at_once, bool *written) {
     const struct line *line = &lines->lines[lines->first];
     aorta_status status = NULL;
     bool finish = lines->finish && line->traced;
@@ -118,15 +127,15 @@ struct look {
 #define LONG_AGO (INT64_MIN / 2)
 
 /* When the first line is to be looked at. INT64_MAX: not before something changes. */
-static int64_t due_ns(const struct aorta_kernel_lines *lines, const struct look *last) {
+static int64_t due_ns(const struct aorta_metrics_lines *lines, const struct look *last) {
     if (!lines->count || lines->status) return INT64_MAX;
-    bool full = lines->count == AORTA_KERNEL_LINES;
+    bool full = lines->count == AORTA_METRICS_LINES;
     if (full || lines->finish || !lines->lines[lines->first].traced) return INT64_MIN;
     if (lines->added == last->added) return INT64_MAX;
     return lines->added - last->added >= LOOK_STEPS ? INT64_MIN : last->time_ns + LOOK_NS;
 }
 
-static void wait_until(struct aorta_kernel_lines *lines, int64_t time_ns) {
+static void wait_until(struct aorta_metrics_lines *lines, int64_t time_ns) {
     const struct timespec until = {time_ns / 1000000000, time_ns % 1000000000};
     if (time_ns == INT64_MAX)
         pthread_cond_wait(&lines->changed, &lines->lock);
@@ -135,7 +144,7 @@ static void wait_until(struct aorta_kernel_lines *lines, int64_t time_ns) {
 }
 
 static void *run(void *argument) {
-    struct aorta_kernel_lines *lines = argument;
+    struct aorta_metrics_lines *lines = argument;
     struct look last = {.time_ns = LONG_AGO};
     pthread_mutex_lock(&lines->lock);
     while (!lines->ending) {
@@ -146,7 +155,7 @@ static void *run(void *argument) {
         }
         bool written = false;
         int64_t added = lines->added;
-        lines->status = try_first(lines, lines->count == AORTA_KERNEL_LINES || lines->finish, &written);
+        lines->status = try_first(lines, lines->count == AORTA_METRICS_LINES || lines->finish, &written);
         if (written) {
             drop_first(lines);
             last.time_ns = LONG_AGO; /* the next one's records may have come with these */
@@ -161,11 +170,11 @@ static void *run(void *argument) {
 
 /* ---- the caller's side ---- */
 
-aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
-                                     struct aorta_kernel_lines **lines) {
+aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
+                                      struct aorta_metrics_lines **lines) {
     *lines = NULL;
-    struct aorta_kernel_lines *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lines of traced steps");
+    struct aorta_metrics_lines *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the metrics lines");
     made->tracer = tracer;
     made->writer = writer;
     made->last_end_ns = INT64_MIN;
@@ -180,19 +189,19 @@ aorta_status aorta_kernel_lines_open(struct aorta_tracer *tracer, struct aorta_m
         pthread_cond_destroy(&made->changed);
         pthread_mutex_destroy(&made->lock);
         free(made);
-        return AORTA_ERROR(AORTA_MEMORY, "no thread for the lines of traced steps: %s", strerror(error));
+        return AORTA_ERROR(AORTA_MEMORY, "no thread for the metrics lines: %s", strerror(error));
     }
     *lines = made;
     return NULL;
 }
 
-void aorta_kernel_lines_show(struct aorta_kernel_lines *lines, struct aorta_kernel_lines_reader reader) {
+void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader) {
     pthread_mutex_lock(&lines->lock);
     lines->reader = reader;
     pthread_mutex_unlock(&lines->lock);
 }
 
-void aorta_kernel_lines_close(struct aorta_kernel_lines *lines) {
+void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
     if (!lines) return;
     pthread_mutex_lock(&lines->lock);
     lines->ending = true;
@@ -207,28 +216,32 @@ void aorta_kernel_lines_close(struct aorta_kernel_lines *lines) {
 }
 
 /* The thread's failure, told once; with the lock held. What waits after it is dropped. */
-static aorta_status failure_of(struct aorta_kernel_lines *lines) {
+static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     aorta_status status = lines->status;
     while (status && lines->count) drop_first(lines);
     lines->status = NULL;
     return status;
 }
 
-aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, bool traced,
-                                    const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
-                                    struct aorta_overlap *overlap) {
+aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool traced,
+                                     const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
+                                     int64_t previous_end_ns) {
     pthread_mutex_lock(&lines->lock);
-    while (lines->count == AORTA_KERNEL_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
+    while (lines->count == AORTA_METRICS_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
     aorta_status status = failure_of(lines);
     if (status) {
-        aorta_profile_free(profile);
-        aorta_overlap_free(overlap);
+        if (profile) aorta_profile_free(profile);
     } else {
-        struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_KERNEL_LINES];
-        *line = (struct line){.metrics = *metrics, .profile = *profile, .overlap = *overlap, .traced = traced};
+        struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_METRICS_LINES];
+        *line = (struct line){.metrics = *metrics,
+                              .previous_end_ns = previous_end_ns,
+                              .recorded = profile != NULL,
+                              .traced = traced && profile};
         if (metrics->memory) line->memory = *metrics->memory;
-        memset(profile, 0, sizeof *profile);
-        memset(overlap, 0, sizeof *overlap);
+        if (profile) {
+            line->profile = *profile;
+            memset(profile, 0, sizeof *profile);
+        }
         lines->count++;
         lines->added++;
         pthread_cond_broadcast(&lines->changed);
@@ -237,7 +250,7 @@ aorta_status aorta_kernel_lines_add(struct aorta_kernel_lines *lines, bool trace
     return status;
 }
 
-aorta_status aorta_kernel_lines_finish(struct aorta_kernel_lines *lines) {
+aorta_status aorta_metrics_lines_finish(struct aorta_metrics_lines *lines) {
     pthread_mutex_lock(&lines->lock);
     lines->finish = true;
     pthread_cond_broadcast(&lines->changed);

@@ -1,7 +1,7 @@
 /* Lines of traced steps on a tracer whose library delivers late. */
 #include "base/files.h"
 #include "check.h"
-#include "profile/kernel_lines.h"
+#include "profile/metrics_lines.h"
 #include "profile/tracer_backend.h"
 #include "sample.h"
 
@@ -68,7 +68,7 @@ struct run {
     char directory[32], path[64];
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
-    struct aorta_kernel_lines *lines;
+    struct aorta_metrics_lines *lines;
 };
 
 static void run_begin(struct run *run) {
@@ -77,11 +77,11 @@ static void run_begin(struct run *run) {
     snprintf(run->path, sizeof run->path, "%s/rank_00_metrics.jsonl", run->directory);
     check_ok(aorta_tracer_open_backend(&backend, &run->tracer));
     check_ok(aorta_metrics_open(run->directory, 0, &run->writer));
-    check_ok(aorta_kernel_lines_open(run->tracer, run->writer, &run->lines));
+    check_ok(aorta_metrics_lines_open(run->tracer, run->writer, &run->lines));
 }
 
 static void run_end(struct run *run) {
-    aorta_kernel_lines_close(run->lines);
+    aorta_metrics_lines_close(run->lines);
     check_ok(aorta_metrics_close(run->writer));
     aorta_tracer_close(run->tracer);
     assert_int_equal(unlink(run->path), 0);
@@ -131,9 +131,9 @@ static aorta_status finish_any_step(struct run *run, int step, bool traced) {
     sample_compute(&sample, t, t + 500, t - 50)->info.tag = "mlp";
     sample_done(&sample, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
-    aorta_status status = aorta_kernel_lines_add(run->lines, traced, &metrics, &sample.profile, &sample.overlap);
-    assert_null(sample.profile.ranges); /* taken over, also on failure */
-    assert_null(sample.overlap.segments);
+    aorta_overlap_free(&sample.overlap);
+    aorta_status status = aorta_metrics_lines_add(run->lines, traced, &metrics, &sample.profile, INT64_MIN);
+    assert_null(sample.profile.ranges);   /* taken over, also on failure */
     memset(&memory, 0xff, sizeof memory); /* copied */
     return status;
 }
@@ -156,7 +156,7 @@ static void untraced_steps_wait_for_nothing(void **state) {
     usleep(20000);
     assert_int_equal(lines_written(&run), 1);
     release(1);
-    check_ok(aorta_kernel_lines_finish(run.lines));
+    check_ok(aorta_metrics_lines_finish(run.lines));
     assert_int_equal(lines_written(&run), 3);
     char *text;
     size_t length;
@@ -187,8 +187,8 @@ static void waits_for_records(void **state) {
     for (int i = 0; i < 5000 && fetches() == before; i++) usleep(1000);
     usleep(20000);
     assert_int_equal(lines_written(&run), 2);
-    check_ok(aorta_kernel_lines_finish(run.lines));
-    check_ok(aorta_kernel_lines_finish(run.lines));
+    check_ok(aorta_metrics_lines_finish(run.lines));
+    check_ok(aorta_metrics_lines_finish(run.lines));
     assert_int_equal(lines_written(&run), 4);
     char *text;
     size_t length;
@@ -211,7 +211,7 @@ static void waits_for_records(void **state) {
 /* Short steps: the library is asked for many of them at once. */
 static void asks_seldom(void **state) {
     (void)state;
-    enum { STEPS = AORTA_KERNEL_LINES - 4 };
+    enum { STEPS = AORTA_METRICS_LINES - 4 };
     struct run run;
     run_begin(&run);
     for (int step = 0; step < STEPS; step++) launch(step);
@@ -221,7 +221,7 @@ static void asks_seldom(void **state) {
     }
     wait_for_lines(&run, STEPS - 2);
     if (fetches() > STEPS / 3) fail_msg("%d fetches in %d steps", fetches(), STEPS);
-    check_ok(aorta_kernel_lines_finish(run.lines));
+    check_ok(aorta_metrics_lines_finish(run.lines));
     assert_int_equal(lines_written(&run), STEPS);
     run_end(&run);
 }
@@ -231,10 +231,10 @@ static void bounded(void **state) {
     (void)state;
     struct run run;
     run_begin(&run);
-    for (int step = 0; step < AORTA_KERNEL_LINES + 10; step++) check_ok(finish_step(&run, step));
+    for (int step = 0; step < AORTA_METRICS_LINES + 10; step++) check_ok(finish_step(&run, step));
     wait_for_lines(&run, 11);
-    check_ok(aorta_kernel_lines_finish(run.lines));
-    assert_int_equal(lines_written(&run), AORTA_KERNEL_LINES + 10);
+    check_ok(aorta_metrics_lines_finish(run.lines));
+    assert_int_equal(lines_written(&run), AORTA_METRICS_LINES + 10);
     run_end(&run);
 }
 
@@ -244,15 +244,15 @@ static void failures(void **state) {
     run_begin(&run);
     library.fails = true; /* nothing runs yet */
     check_ok(finish_step(&run, 0));
-    check_fails(aorta_kernel_lines_finish(run.lines), AORTA_DEVICE, "fell over");
-    check_ok(aorta_kernel_lines_finish(run.lines)); /* told once */
+    check_fails(aorta_metrics_lines_finish(run.lines), AORTA_DEVICE, "fell over");
+    check_ok(aorta_metrics_lines_finish(run.lines)); /* told once */
     check_ok(finish_step(&run, 1));
     aorta_status status = NULL;
     for (int step = 2; step < 5000 && !status; step++, usleep(1000)) status = finish_step(&run, step);
     check_fails(status, AORTA_DEVICE, "fell over"); /* also told by the next line */
     check_ok(finish_step(&run, 5000));
     run_end(&run); /* what was held back is released */
-    aorta_kernel_lines_close(NULL);
+    aorta_metrics_lines_close(NULL);
 }
 
 int main(void) {
