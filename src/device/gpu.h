@@ -31,6 +31,9 @@ struct aorta_gpu_grid {
  * without blocks[0] queues nothing. */
 AORTA_MUST_USE aorta_status aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
                                              struct aorta_gpu_grid grid, const void *args, size_t bytes);
+/* Behind a kernel that another one waits for on the device: its launch does not wait for what comes next on the stream
+ * (aorta_timestamps_defer). */
+AORTA_MUST_USE aorta_status aorta_gpu_flush(struct aorta_stream *stream);
 /* Compiles and loads an entry ahead of its first launch: that takes up to a second, and may wait for work on the
  * device.
  */

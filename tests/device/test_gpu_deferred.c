@@ -188,6 +188,9 @@ static aorta_status do_ask_idle(struct item *item) {
     aorta_stream_idle(item->rig->a);
     return NULL;
 }
+static aorta_status do_flush(struct item *item) {
+    return aorta_gpu_flush(item->rig->a);
+}
 static aorta_status do_destroy(struct item *item) {
     aorta_stream_destroy(item->rig->a);
     item->rig->a = NULL;
@@ -212,6 +215,7 @@ static void test_everything_lets_a_launch_go(void **state) {
         {"a capture", do_capture},
         {"its handle", do_ask_handle},
         {"whether it is idle", do_ask_idle},
+        {"a flush", do_flush},
         {"its end", do_destroy},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -95,6 +95,44 @@ static void is_stamped_in_graphs(void **state) {
     aorta_pinned_free(rig->device, stamps);
 }
 
+/* The same outside captures, where times are delivered behind each step, on a stream beside the next one. */
+static void is_stamped_when_deferred(void **state) {
+    enum { STEPS = 6, OF_STEP = 9 };
+    struct rig *rig = *state;
+    int64_t *stamps = make_stamps(rig, STEPS * OF_STEP);
+    struct aorta_stream *stream, *report;
+    struct aorta_event *reached;
+    check_ok(aorta_stream_create(rig->device, "deferred", AORTA_PRIORITY_NORMAL, &stream));
+    check_ok(aorta_stream_create(rig->device, "report", AORTA_PRIORITY_NORMAL, &report));
+    check_ok(aorta_event_create_untimed(rig->device, &reached));
+    check_ok(aorta_timestamps_defer(stream));
+    const int64_t tick = aorta_device_get_info(rig->device)->timestamp_tick, error = 1000 + 2 * tick;
+    const int64_t before = aorta_device_now_ns(rig->device);
+    for (int step = 0; step < STEPS; step++) {
+        int64_t *s = &stamps[step * OF_STEP];
+        check_ok(aorta_timestamp_next(stream, &s[0]));
+        check_ok(aorta_spin(stream, 300000, &s[1]));
+        check_ok(aorta_timestamp_aside(stream, &s[3]));
+        check_ok(aorta_host_call(stream, nothing, NULL));
+        check_ok(aorta_timestamp_next(stream, &s[4]));
+        check_ok(aorta_spin(stream, 300000, &s[5]));
+        check_ok(aorta_spin(stream, 100000, &s[7]));
+        check_ok(aorta_event_record(reached, stream));
+        check_ok(aorta_stream_wait(report, reached));
+        check_ok(aorta_timestamps_deliver(report, &stream, 1));
+        if (step % 2) check_ok(aorta_stream_synchronize(report));
+    }
+    const int64_t after = aorta_device_now_ns(rig->device), clock = aorta_device_clock_error_ns(rig->device);
+    for (int i = 1; i < STEPS * OF_STEP; i++)
+        if (stamps[i] < stamps[i - 1] - error)
+            fail_msg("stamp %d is %lld ns before stamp %d", i, (long long)(stamps[i - 1] - stamps[i]), i - 1);
+    assert_true(stamps[0] >= before - clock && stamps[STEPS * OF_STEP - 1] <= after + clock);
+    aorta_event_destroy(reached);
+    aorta_stream_destroy(report);
+    aorta_stream_destroy(stream);
+    aorta_pinned_free(rig->device, stamps);
+}
+
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     check_fails(aorta_spin(rig->stream, -1, NULL), AORTA_INTERNAL, "spin: duration_ns");
@@ -102,8 +140,9 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        rig_test(lasts_as_long_as_told), rig_test(is_ordered),      rig_test(streams_spin_side_by_side),
-        rig_test(is_stamped_in_graphs),  rig_test(wrong_arguments),
+        rig_test(lasts_as_long_as_told),     rig_test(is_ordered),
+        rig_test(streams_spin_side_by_side), rig_test(is_stamped_in_graphs),
+        rig_test(is_stamped_when_deferred),  rig_test(wrong_arguments),
     };
     return rig_run_tests("spinning", tests);
 }

@@ -1,6 +1,7 @@
 /* Launches held back, outside captures: whether a kernel has to tell its end is known only when the timestamp behind it
  * is asked for, and by then it would have been launched. So where timestamps are deferred a stream keeps its last
- * launch until something else is asked of it. */
+ * launch until something else is asked of it. Who waits for such a kernel through an event or on the host asks for
+ * something; who waits on the device does not, and the kernel it waits for needs aorta_gpu_flush behind it. */
 #include "device/gpu/driver.h"
 
 #include <stdlib.h>
@@ -10,6 +11,12 @@ aorta_status aorta_gpu_timestamps_defer(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
     if (!stream->held) stream->held = calloc(1, sizeof *stream->held);
     return stream->held ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for the launches of stream %s", base->name);
+}
+
+aorta_status aorta_gpu_flush(struct aorta_stream *base) {
+    struct gpu_stream *stream = gpu_stream(base);
+    bool skip;
+    return stream->held && !stream->branch ? aorta_gpu_stream_enter(stream, &skip) : NULL;
 }
 
 bool aorta_gpu_hold(struct gpu_stream *stream, struct gpu_function *function, const struct aorta_gpu_grid *grid,
