@@ -16,8 +16,6 @@ import tempfile
 # Shares of the kernels' figure: fewest, most.
 ALLOWED = {"compute": (-0.03, 0.12), "comm": (-0.06, 0.06), "overlap": (-0.06, 0.10)}
 ALONE = {"compute": (-0.03, 0.12), "comm": (-0.06, 0.25), "overlap": (-0.06, 0.35)}  # collectives are copies there
-
-
 WARM_UP = 20  # steps: the first are not captured, and find the library's fastest ways
 
 

@@ -169,7 +169,7 @@ static void a_graph_has_no_late_launches(void **state) {
     end(run, &verdict);
 }
 
-/* Three steps of one rank, each two operations; of a graph: launched at once. */
+/* Three steps of one rank, each four operations; of a graph: launched at once. */
 static struct run *run_of_compute(bool on_gpu, enum aorta_profile_source source, bool graph) {
     struct run *run = new_run();
     for (int step = 0; step < 3; step++) {
