@@ -236,7 +236,7 @@ aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool tra
         *line = (struct line){.metrics = *metrics,
                               .previous_end_ns = previous_end_ns,
                               .recorded = profile != NULL,
-                              .traced = traced && profile};
+                              .traced = traced && profile && lines->tracer};
         if (metrics->memory) line->memory = *metrics->memory;
         if (profile) {
             line->profile = *profile;

@@ -1,4 +1,4 @@
-/* Lines of traced steps on a tracer whose library delivers late. */
+/* Lines of metrics, those of traced steps on a tracer whose library delivers late. */
 #include "base/files.h"
 #include "check.h"
 #include "profile/metrics_lines.h"
@@ -168,6 +168,54 @@ static void untraced_steps_wait_for_nothing(void **state) {
     run_end(&run);
 }
 
+static aorta_status finish_unrecorded(struct aorta_metrics_lines *lines, int step) {
+    const struct aorta_step_metrics metrics = {
+        .world_size = 1, .global_step = step, .loss_scale = NAN, .unrecorded = "left out"};
+    return aorta_metrics_lines_add(lines, true, &metrics, NULL, INT64_MIN);
+}
+
+/* In the order of the steps, with what there is of each. */
+static void lines_of_all_steps(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    launch(0);
+    check_ok(finish_step(&run, 0));
+    check_ok(finish_unrecorded(run.lines, 1)); /* its records are not waited for */
+    check_ok(finish_any_step(&run, 2, false));
+    check_ok(aorta_metrics_lines_finish(run.lines));
+    char *text, expected[32];
+    size_t length;
+    check_ok(aorta_file_read(run.path, &text, &length));
+    int step = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), step++) {
+        snprintf(expected, sizeof expected, "\"global_step\": %d,", step);
+        assert_non_null(strstr(line, expected));
+        assert_int_equal(strstr(line, "\"profile\": \"left out\"") != NULL, step == 1);
+        assert_int_equal(strstr(line, "\"profile\": null") != NULL, step == 1);
+        assert_int_equal(strstr(line, "\"compute_ms\"") != NULL, step != 1);
+    }
+    assert_int_equal(step, 3);
+    free(text);
+    run_end(&run);
+}
+
+/* Nothing is traced, whatever the steps say of themselves. */
+static void without_a_tracer(void **state) {
+    (void)state;
+    struct run run;
+    run_begin(&run);
+    struct aorta_metrics_lines *traced = run.lines;
+    check_ok(aorta_metrics_lines_open(NULL, run.writer, &run.lines));
+    check_ok(finish_unrecorded(run.lines, 0));
+    check_ok(finish_any_step(&run, 1, true));
+    wait_for_lines(&run, 2);
+    aorta_metrics_lines_close(run.lines);
+    run.lines = traced;
+    assert_int_equal(fetches(), 0);
+    run_end(&run);
+}
+
 static void waits_for_records(void **state) {
     (void)state;
     struct run run;
@@ -258,6 +306,8 @@ static void failures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(untraced_steps_wait_for_nothing),
+        cmocka_unit_test(lines_of_all_steps),
+        cmocka_unit_test(without_a_tracer),
         cmocka_unit_test(waits_for_records),
         cmocka_unit_test(asks_seldom),
         cmocka_unit_test(bounded),
