@@ -159,10 +159,10 @@ AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, i
 /* The same again; where the command that is queued next on `stream` can tell when it begins, that time: kernels of this
  * program can, on NVIDIA GPUs in captures and on streams whose timestamps are deferred. */
 AORTA_MUST_USE aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot);
-/* From now on timestamps aside and next that are asked for on `stream` outside captures may be told by the kernels that
- * are there anyway, as in captures. These reach their slots when they are delivered; and a kernel is launched only when
- * the host queues or asks for something else on the stream. Without effect where kernels cannot tell (the CPU, HIP).
- */
+/* From now on timestamps aside, next and of room that are asked for on `stream` outside captures reach their slots when
+ * they are delivered, and are told by the kernels that are there anyway, as in captures. For that a kernel is launched
+ * only when the host queues or asks for something else on the stream (see aorta_gpu_flush). On HIP, where kernels
+ * cannot tell, they are only delivered; on the CPU device all is as without it. */
 AORTA_MUST_USE aorta_status aorta_timestamps_defer(struct aorta_stream *stream);
 bool aorta_device_defers_timestamps(const struct aorta_device *device); /* GPUs */
 /* Queues on `stream`, which has to come behind all that was asked for on the streams `of`, what brings these timestamps
