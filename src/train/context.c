@@ -264,7 +264,6 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
     bool known = aorta_rooms_find(context->rooms, stream, c, &room);
     AORTA_TRY(aorta_range_begin_room(context->recorder, stream, &info, &room, &range));
     AORTA_TRY(aorta_train_call(c, stream));
-    if (c->done) AORTA_TRY(aorta_event_record(c->done, stream));
     AORTA_TRY(aorta_range_end(context->recorder, stream, range));
     return known ? NULL : aorta_rooms_learn(context->rooms, stream, c);
 }

@@ -73,7 +73,6 @@ struct aorta_train_collective {
     const struct aorta_comm_piece *pieces; /* all-gather, reduce-scatter: these instead of one buffer; NULL: one */
     int piece_count;
     enum aorta_dtype dtype;
-    struct aorta_event *done; /* recorded behind it: who waits does not wait for its timestamp, too; NULL: none */
 };
 /* The larger buffer of one rank, as nccl-tests count. */
 int64_t aorta_train_bytes(const struct aorta_train_collective *collective);

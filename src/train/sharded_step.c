@@ -36,11 +36,11 @@ static aorta_status run_gather(struct sharded *s, const struct gather *gather, v
         .pieces = pieces,
         .piece_count = aorta_sharded_gather_pieces(s, gather->unit, slot, pieces),
         .dtype = c->dtype,
-        .done = gather->gathered,
     };
     if (!overlapping(s))
         AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_ALL_GATHER), compute(s), s->now));
-    return aorta_train_collect(c, &collective);
+    AORTA_TRY(aorta_train_collect(c, &collective));
+    return aorta_event_record(gather->gathered, aorta_train_stream(c, AORTA_FLOW_ALL_GATHER));
 }
 
 /* What the options make gather `number` wait for beyond its slot: nothing where it is prefetched freely. */
