@@ -25,6 +25,17 @@ def lines_of(path):
         return []
 
 
+def descends(process, ancestor):
+    """Another run on this machine may have ranks, too."""
+    while process > 1 and process != ancestor:
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                process = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return process == ancestor
+
+
 def rank_process(launcher, rank):
     """The process of a rank below the launcher, by its environment."""
     for entry in filter(str.isdigit, os.listdir("/proc")):
@@ -36,7 +47,7 @@ def rank_process(launcher, rank):
         except OSError:
             continue
         mine = int(entry) != launcher and f"RANK={rank}".encode() in environment
-        if mine and len(command) > 1 and command[1] == b"train":
+        if mine and len(command) > 1 and command[1] == b"train" and descends(int(entry), launcher):
             return int(entry)
     return None
 
