@@ -27,6 +27,13 @@ aorta_status aorta_cli_trace_compare(int argc, char **argv);
 aorta_status aorta_cli_trace_run(int argc, char **argv);
 aorta_status aorta_cli_help(int argc, char **argv);
 
+/* ---- the standard output (print.c) ---- */
+
+/* A page, whole and at once; NULL is fine. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
+/* What was printed has really gone out: a full disk behind `aorta info --json > file` is AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
+
 /* A command that consists of commands (group.c): `aorta` itself, `aorta trace`. */
 struct aorta_command_group {
     const char *name;                     /* as typed: "aorta trace" */

@@ -1,7 +1,6 @@
 /* The list of commands, and the choice among them. */
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,19 +38,13 @@ static aorta_status dispatch(int argc, char **argv) {
     return NULL;
 }
 
-/* What was printed has really gone out: a full disk behind `aorta info --json > file` is a failure. */
-static aorta_status finish_output(void) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return NULL;
-    return AORTA_ERROR(AORTA_IO, "cannot write to the standard output: %s", strerror(errno));
-}
-
 int aorta_cli_run(int argc, char **argv) {
     if (argc < 2) {
         aorta_cli_print_usage(stderr);
         return aorta_code_exit(AORTA_USAGE);
     }
     aorta_status status = dispatch(argc, argv);
-    status = aorta_status_join(status, finish_output());
+    status = aorta_status_join(status, aorta_cli_finish_output());
     if (!status) return 0;
     fprintf(stderr, "aorta: %s\n", aorta_status_message(status));
     int exit_code = aorta_code_exit(aorta_status_code(status));

@@ -32,7 +32,7 @@ static aorta_status print_configuration(bool markdown) {
         aorta_options_help(&aorta_train_option_table, &text);
     }
     aorta_status status = aorta_text_check(&text);
-    if (!status) fputs(text.data, stdout);
+    if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
     return status;
 }

@@ -155,7 +155,7 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_map_json(map, copies, device, &json);
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
-    if (!status) fputs(arguments->json ? object.data : words.data, stdout);
+    if (!status) status = aorta_cli_print(arguments->json ? object.data : words.data);
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
     if (!status && arguments->plot) status = draw(map, device, arguments->plot);
     aorta_text_free(&words);

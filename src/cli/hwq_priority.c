@@ -111,8 +111,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
-    if (!values->quiet && session->ranks.rank == 0 && session->table && session->table->data)
-        fputs(session->table->data, stdout);
+    if (!values->quiet && session->ranks.rank == 0 && session->table) AORTA_TRY(aorta_cli_print(session->table->data));
     if (!values->quiet && session->ranks.rank == 0)
         printf("%zu of %zu workloads %s well\n", tally.ran - tally.failed, tally.ran, past);
     if (!tally.failed) return NULL;

@@ -157,7 +157,7 @@ aorta_status aorta_hwq_profile_show(const struct aorta_hwq_profile *profile, con
                                     const struct hwq_profile_files *files) {
     struct output output = {.as_json = profile->json};
     aorta_status status = show_all(profile, traces, files, &output);
-    if (!status) fputs(output.text.data, stdout);
+    if (!status) status = aorta_cli_print(output.text.data);
     aorta_text_free(&output.text);
     return aorta_status_join(status, output.verdict);
 }

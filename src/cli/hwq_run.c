@@ -72,7 +72,7 @@ aorta_status aorta_cli_hwq_list(int argc, char **argv) {
     else
         list_table(&text);
     aorta_status status = aorta_text_check(&text);
-    if (!status) fputs(text.data, stdout);
+    if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
     return status;
 }
@@ -107,7 +107,7 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
     AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
     aorta_hwq_sweep_text(results, count, &scaling, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status && !values->quiet) fputs(text.data, stdout);
+    if (!status && !values->quiet) status = aorta_cli_print(text.data);
     if (!status && values->output) status = write_sweep(values->output, results, count, &scaling);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);

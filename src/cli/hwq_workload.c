@@ -335,7 +335,7 @@ static aorta_status print_run(const struct aorta_hwq_run *run, const struct aort
     struct aorta_text text = {0};
     aorta_hwq_run_text(run, result, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status) fputs(text.data, stdout);
+    if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
     return status;
 }

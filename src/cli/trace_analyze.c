@@ -100,7 +100,7 @@ static aorta_status print(const struct aorta_trace_analysis *analysis, const str
         status = aorta_trace_analysis_html(analysis, &page);
         if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
     }
-    if (!status) fputs(text.data, stdout);
+    if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
     aorta_text_free(&page);
     return status;

@@ -83,7 +83,7 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
         aorta_trace_comparison_text(&comparison, threshold, &text);
     }
     aorta_status status = aorta_text_check(&text);
-    if (!status) fputs(text.data, stdout);
+    if (!status) status = aorta_cli_print(text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status =

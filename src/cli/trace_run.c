@@ -261,7 +261,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
     if (!status) status = judge(outcome, steps, &text, &json);
-    if (!status && arguments->json) fputs(json.data, stdout);
+    if (!status && arguments->json) status = aorta_cli_print(json.data);
     if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     if (!status && arguments->output) {
         char *path = aorta_path_join(arguments->output, "analysis.json");

@@ -107,7 +107,7 @@ static aorta_status report(const struct aorta_train_options *o, const struct aor
     aorta_status status =
         aorta_report_after_run(o->training.output_dir, NULL, aorta_terminal_width(stdout), log, &text);
     if (!status) status = aorta_text_check(&text);
-    if (!status) fputs(text.data ? text.data : "", stdout);
+    if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
     return status;
 }

@@ -4,6 +4,8 @@
 #include "check.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* What was printed to a stream in memory. */
 struct printed {
@@ -82,6 +84,29 @@ static void test_progress_in_a_file(void **state) {
     check_printed(&printed, "train 20/40 steps, 2 steps/s, ETA 0:10, loss 0.693\ntrain 40/40 steps, 2 steps/s\n");
 }
 
+/* A line is one write: ranks write to one place. Each write is a message here. */
+static void test_progress_lines_are_whole(void **state) {
+    int ends[2];
+    char line[256];
+    struct aorta_progress progress;
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    FILE *stream = fdopen(ends[1], "w");
+    assert_non_null(stream);
+    setvbuf(stream, NULL, _IONBF, 0); /* as the standard error output is */
+    aorta_progress_begin(&progress, stream, "train", "steps", 40);
+    aorta_progress_update(&progress, 40, NULL);
+    progress.terminal = true;
+    aorta_progress_end(&progress);
+    fclose(stream);
+    ssize_t length = recv(ends[0], line, sizeof line - 1, 0);
+    assert_true(length > 0 && line[length - 1] == '\n');
+    line[length] = '\0';
+    assert_non_null(strstr(line, "40/40 steps"));
+    assert_int_equal(recv(ends[0], line, sizeof line, 0), 0);
+    close(ends[0]);
+}
+
 static void test_progress_on_a_terminal(void **state) {
     (void)state;
     struct printed printed;
@@ -113,6 +138,7 @@ int main(void) {
         cmocka_unit_test(test_long_message_is_cut),
         cmocka_unit_test(test_level_names),
         cmocka_unit_test(test_progress_in_a_file),
+        cmocka_unit_test(test_progress_lines_are_whole),
         cmocka_unit_test(test_progress_on_a_terminal),
         cmocka_unit_test(test_progress_without_a_total),
     };

@@ -2,7 +2,9 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Runs the program with these words; both outputs together. */
 static int run(const char *words, char output[], size_t capacity) {
@@ -139,9 +141,34 @@ static void test_info_names_what_is_missing(void **state) {
     json_decref(root);
 }
 
+/* A page is one write, so that those of several ranks are whole: each write is a message here. */
+static void test_pages_are_whole(void **state) {
+    static const char *const words[] = {"hwq list --json", "help config", "hwq list"};
+    enum { CAPACITY = 1 << 20, STDIO_BUFFER = 4096, OUTPUT = 9 };
+    char *page = malloc(CAPACITY), command[1024];
+    (void)state;
+    assert_non_null(page);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+        assert_int_equal(dup2(ends[1], OUTPUT), OUTPUT);
+        snprintf(command, sizeof command, "%s %s >&%d", AORTA_PROGRAM, words[i], OUTPUT);
+        assert_int_equal(system(command), 0);
+        close(OUTPUT);
+        close(ends[1]);
+        ssize_t length = recv(ends[0], page, CAPACITY, 0);
+        if (i < 2) assert_true(length > STDIO_BUFFER);
+        assert_true(length > 0 && page[length - 1] == '\n');
+        assert_int_equal(recv(ends[0], page, CAPACITY, 0), 0); /* nothing more */
+        close(ends[0]);
+    }
+    free(page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_pages_are_whole),
         cmocka_unit_test(test_info_as_json),
         cmocka_unit_test(test_info_lists_gpus),
         cmocka_unit_test(test_info_names_what_is_missing),
