@@ -59,14 +59,20 @@ aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) 
     return NULL;
 }
 
-aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length) {
-    for (size_t done = 0; done < length;) {
-        ssize_t written = write(writer->file, bytes + done, length - done);
+int aorta_write_all(int file, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(file, bytes, length);
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(errno));
-        done += (size_t)written;
+        if (written < 0) return errno;
+        bytes += written;
+        length -= (size_t)written;
     }
-    return NULL;
+    return 0;
+}
+
+aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length) {
+    int error = aorta_write_all(writer->file, bytes, length);
+    return error ? AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(error)) : NULL;
 }
 
 static aorta_status finish(struct aorta_file_writer *writer) {

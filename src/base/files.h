@@ -17,6 +17,9 @@ AORTA_MUST_USE aorta_status aorta_file_append(struct aorta_file_writer *writer, 
 AORTA_MUST_USE aorta_status aorta_file_commit(struct aorta_file_writer *writer);
 void aorta_file_discard(struct aorta_file_writer *writer); /* NULL is fine */
 
+/* All bytes to an open file: 0, or errno. */
+AORTA_MUST_USE int aorta_write_all(int file, const char *bytes, size_t length);
+
 /* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read. */
 AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
 

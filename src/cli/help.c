@@ -31,10 +31,7 @@ static aorta_status print_configuration(bool markdown) {
     } else {
         aorta_options_help(&aorta_train_option_table, &text);
     }
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 static aorta_status help_on_command(char *name) {

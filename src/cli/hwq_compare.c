@@ -91,10 +91,7 @@ static aorta_status print(const struct aorta_hwq_comparison *comparison, bool as
     else
         aorta_hwq_comparison_text(comparison, &text);
     if (as_json) aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 static aorta_status judge(const struct aorta_hwq_comparison *comparison) {

@@ -71,10 +71,7 @@ aorta_status aorta_cli_hwq_list(int argc, char **argv) {
         list_json(&text);
     else
         list_table(&text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 /* ---- run and sweep ---- */

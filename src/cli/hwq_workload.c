@@ -334,10 +334,7 @@ static void tell(void *user, int64_t done) {
 static aorta_status print_run(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     struct aorta_text text = {0};
     aorta_hwq_run_text(run, result, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,

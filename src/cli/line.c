@@ -173,10 +173,7 @@ static aorta_status check_required(const struct reader *reader) {
 static aorta_status print_help(const struct aorta_cli_syntax *syntax) {
     struct aorta_text text = {0};
     aorta_cli_help_text(syntax, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 static aorta_status add_operand(struct reader *reader, char *word) {

@@ -124,10 +124,7 @@ static aorta_status print(const struct aorta_sdma *result, bool as_json) {
     else
         aorta_sdma_text(result, &text);
     if (as_json) aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
+    return aorta_cli_print_text(&text);
 }
 
 static aorta_status measure(const struct sdma_arguments *arguments, struct aorta_device *device,

@@ -38,23 +38,12 @@ aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_me
     return NULL;
 }
 
-static int write_all(int file, const char *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(file, bytes, length);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return errno;
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return 0;
-}
-
 aorta_status aorta_metrics_write(struct aorta_metrics_writer *writer, const struct aorta_step_metrics *metrics) {
     aorta_text_clear(&writer->line);
     AORTA_TRY(aorta_metrics_format(metrics, &writer->line));
     aorta_text_puts(&writer->line, "\n");
     AORTA_TRY(aorta_text_check(&writer->line));
-    int error = write_all(writer->file, writer->line.data, writer->line.length);
+    int error = aorta_write_all(writer->file, writer->line.data, writer->line.length);
     if (!error) {
         writer->length += (off_t)writer->line.length;
         return NULL;
