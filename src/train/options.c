@@ -244,9 +244,8 @@ static const struct aorta_option table_rows[] = {
      .choices = collective_starts,
      .help = "where the range of a collective begins on NVIDIA GPUs: kernel: with its kernel, in a captured step "
              "(Hopper and later, CUDA 12.3 and later; elsewhere as room; in steps that are not captured as before); "
-             "stream: "
-             "when its stream comes to it; room: when the device has room for its kernel (a timestamp as large waits "
-             "beside it); before: the same, and the collective waits for the timestamp"},
+             "stream: when its stream comes to it; room: when the device has room for its kernel (a timestamp as large "
+             "waits beside it); before: the same, and the collective waits for the timestamp"},
     {"profiling.stamps_inline", AORTA_OPTION_BOOL, AT(profiling.stamps_inline), "false",
      .help = "true: in a captured step on a GPU, operations wait for the timestamps between them, about 2 us each; "
              "false: these are written beside them"},

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- the fake ---- */
@@ -110,15 +109,6 @@ aorta_status no_failure(void *user) {
 }
 
 /* ---- kernels that can tell ---- */
-
-static aorta_status run_nap(const void *args) {
-    const int64_t *ns = args;
-    nanosleep(&(struct timespec){0, *ns}, NULL);
-    return NULL;
-}
-
-extern const struct fake_kernel fake_kernel_nap;
-const struct fake_kernel fake_kernel_nap = {run_nap, sizeof(int64_t)};
 
 /* The fake takes it from the text that they can. */
 static const struct aorta_gpu_source telling = {"telling.cu", "nap(int64_t) add(struct add_args) tell_end(times)"};

@@ -80,6 +80,13 @@ static aorta_status run_stamp_reading(const void *args) {
     return NULL;
 }
 
+/* For programs that need a kernel of known length, and none of their own. */
+static aorta_status run_nap(const void *args) {
+    const int64_t *ns = args;
+    nanosleep(&(struct timespec){0, *ns}, NULL);
+    return NULL;
+}
+
 /* Of the operations' kernels the one that programs without kernels of their own are tested with. */
 static aorta_status run_spin(const void *args) {
     const struct aorta_spin_args *a = args;
@@ -174,6 +181,7 @@ static const struct {
     ROOM_STAMP(128),
     ROOM_STAMP(168),
     ROOM_STAMP(255),
+    {"nap", {run_nap, sizeof(int64_t)}},
     {"spin", {run_spin, sizeof(struct aorta_spin_args)}},
 };
 

@@ -7,19 +7,9 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- kernels: one that tells its times, one that does not ---- */
-
-static aorta_status run_nap(const void *args) {
-    const int64_t *ns = args;
-    nanosleep(&(struct timespec){0, *ns}, NULL);
-    return NULL;
-}
-
-extern const struct fake_kernel fake_kernel_nap;
-const struct fake_kernel fake_kernel_nap = {run_nap, sizeof(int64_t)};
 
 static const struct aorta_gpu_source telling = {"telling.cu", "nap(int64_t) tell_end(times)"};
 static const struct aorta_gpu_source silent = {"silent.cu", "nap(int64_t)"};
