@@ -396,7 +396,7 @@ aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, cons
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
 /* The launch held back and the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
-/* A stamp of when the stream comes to a command that cannot tell its beginning to *slot; NULL: nobody asks. */
+/* A stamp of when a captured stream comes to a command that cannot tell its beginning to *slot; NULL: nobody asks. */
 aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot);
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
 

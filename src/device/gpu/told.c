@@ -38,27 +38,20 @@ void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told) {
     free(told);
 }
 
-/* Zeros, before a kernel can read them. False: it failed. */
-static bool clear_cells(struct gpu_device *device, void *memory) {
-    const struct gpu_api *api = &device->driver.api;
-    return !api->fill(memory, 0, CELLS * sizeof(unsigned long long), device->clock.stream) &&
-           !api->stream_synchronize(device->clock.stream);
-}
-
-/* NULL: there is no memory. */
-static struct cells *add_cells(struct gpu_device *device, struct gpu_told *told) {
+/* Zeros, before anybody can replay the capture. False: there is no memory. */
+static bool add_cells(struct gpu_device *device, struct gpu_told *told) {
     const struct gpu_api *api = &device->driver.api;
     struct cells *cells = calloc(1, sizeof *cells);
-    void *memory = NULL;
-    const bool got = cells && !api->memory_alloc(&memory, CELLS * sizeof *cells->memory);
-    if (!got || !clear_cells(device, memory)) {
-        if (got) api->memory_free(memory);
+    void *memory;
+    if (!cells || api->memory_alloc(&memory, CELLS * sizeof *cells->memory)) {
         free(cells);
-        return NULL;
+        return false;
     }
-    *cells = (struct cells){.next = told->cells, .memory = memory};
+    cells->memory = memory;
+    cells->next = told->cells;
     told->cells = cells;
-    return cells;
+    return !api->fill(memory, 0, CELLS * sizeof *cells->memory, device->clock.stream) &&
+           !api->stream_synchronize(device->clock.stream);
 }
 
 static bool reserve_row(struct gpu_told *told) {
@@ -84,8 +77,9 @@ static unsigned long long *take_cell(struct gpu_stream *stream) {
     if (!told) return NULL;
     struct cells *cells = told->cells;
     while (cells && cells->used == CELLS) cells = cells->next;
-    if (!cells) cells = add_cells(device_of(stream), told);
-    return cells ? cells->memory + cells->used++ : NULL;
+    if (!cells && !add_cells(device_of(stream), told)) return NULL;
+    if (!cells) cells = told->cells;
+    return cells->memory + cells->used++;
 }
 
 unsigned long long *aorta_gpu_told_cell(struct gpu_stream *stream, int64_t *slot) {
