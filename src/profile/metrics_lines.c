@@ -223,9 +223,21 @@ static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     return status;
 }
 
+/* Nothing is awaited: by the caller, so that the line is whole whatever ends the program next. */
+static aorta_status write_at_once(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
+                                  struct aorta_profile *profile, int64_t previous_end_ns) {
+    struct line line = {.metrics = *metrics, .previous_end_ns = previous_end_ns, .recorded = profile != NULL};
+    if (metrics->memory) line.memory = *metrics->memory;
+    if (profile) line.profile = *profile;
+    aorta_status status = write_line(lines, &line);
+    if (profile) aorta_profile_free(profile);
+    return status;
+}
+
 aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool traced,
                                      const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
                                      int64_t previous_end_ns) {
+    if (!lines->tracer) return write_at_once(lines, metrics, profile, previous_end_ns);
     pthread_mutex_lock(&lines->lock);
     while (lines->count == AORTA_METRICS_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
     aorta_status status = failure_of(lines);
@@ -236,7 +248,7 @@ aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool tra
         *line = (struct line){.metrics = *metrics,
                               .previous_end_ns = previous_end_ns,
                               .recorded = profile != NULL,
-                              .traced = traced && profile && lines->tracer};
+                              .traced = traced && profile};
         if (metrics->memory) line->memory = *metrics->memory;
         if (profile) {
             line->profile = *profile;

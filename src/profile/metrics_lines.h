@@ -20,7 +20,7 @@ struct aorta_metrics_lines_reader {
 struct aorta_metrics_lines;
 
 /* Borrows both; the writer belongs to the thread until finish or close has returned. Without a tracer (NULL) no step is
- * traced. */
+ * traced, and the caller of `add` writes. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
                                                      struct aorta_metrics_lines **lines);
 /* Before the first step is added. */
