@@ -16,43 +16,50 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *columns, int count, int ranks, bool flat) {
-    struct aorta_layout layout = {.ranks = ranks, .flat = flat || ranks == 1, .count = count};
-    for (int i = 0; i < count; i++) {
-        int64_t chunk_rows = ceil_divide(rows[i], ranks);
-        layout.parameters[i] =
-            (struct aorta_layout_parameter){rows[i], columns[i], layout.full, chunk_rows, layout.shard};
-        int64_t chunk = chunk_rows * columns[i];
-        layout.full += align(layout.flat ? rows[i] * columns[i] : chunk * ranks);
-        layout.shard += align(chunk);
+/* A rank's share of it is `count` elements. */
+static int add_piece(struct aorta_layout *layout, int64_t count, int64_t elements) {
+    layout->pieces[layout->piece_count] =
+        (struct aorta_layout_piece){layout->shard, layout->full, count, elements == count * layout->ranks};
+    layout->full += align(count * layout->ranks);
+    layout->shard += align(count);
+    return layout->piece_count++;
+}
+
+static void add_rows(struct aorta_layout *layout, int parameter) {
+    struct aorta_layout_parameter *p = &layout->parameters[parameter];
+    p->full_offset = layout->full;
+    p->piece = add_piece(layout, ceil_divide(p->rows, layout->ranks) * p->columns, p->rows * p->columns);
+}
+
+static void add_all(struct aorta_layout *layout) {
+    int64_t end = 0, elements = 0;
+    for (int i = 0; i < layout->count; i++) {
+        struct aorta_layout_parameter *p = &layout->parameters[i];
+        p->full_offset = end;
+        elements += p->rows * p->columns;
+        end += align(p->rows * p->columns);
     }
-    if (!layout.flat) return layout;
-    layout.shard = align(ceil_divide(layout.full, ranks));
-    layout.full = layout.shard * ranks;
+    add_piece(layout, align(ceil_divide(end, layout->ranks)), elements);
+}
+
+struct aorta_layout aorta_layout_make(const int64_t *rows, const int64_t *columns, int count, int ranks, bool flat) {
+    struct aorta_layout layout = {.ranks = ranks, .count = count};
+    const bool by_rows = !flat && ranks > 1;
+    for (int i = 0; i < count; i++) {
+        layout.parameters[i] = (struct aorta_layout_parameter){.rows = rows[i], .columns = columns[i]};
+        if (by_rows) add_rows(&layout, i);
+    }
+    if (!by_rows) add_all(&layout);
     return layout;
 }
 
-int aorta_layout_piece_count(const struct aorta_layout *layout) {
-    return layout->flat ? 1 : layout->count;
-}
-
-struct aorta_layout_piece aorta_layout_piece(const struct aorta_layout *layout, int piece) {
-    if (layout->flat) return (struct aorta_layout_piece){0, 0, layout->shard};
-    const struct aorta_layout_parameter *p = &layout->parameters[piece];
-    return (struct aorta_layout_piece){p->shard_offset, p->full_offset, p->chunk_rows * p->columns};
-}
-
+/* A chunk of rows may reach beyond the parameter, an even share beyond it on either side. */
 bool aorta_layout_run_of(const struct aorta_layout *layout, int parameter, int rank, struct aorta_layout_run *run) {
     const struct aorta_layout_parameter *p = &layout->parameters[parameter];
-    if (layout->flat) {
-        int64_t shard_first = rank * layout->shard, shard_end = shard_first + layout->shard;
-        int64_t first = larger(p->full_offset, shard_first);
-        int64_t end = smaller(p->full_offset + p->rows * p->columns, shard_end);
-        *run = (struct aorta_layout_run){first - shard_first, first, end - first};
-    } else {
-        int64_t first = smaller(rank * p->chunk_rows, p->rows), end = smaller(first + p->chunk_rows, p->rows);
-        *run =
-            (struct aorta_layout_run){p->shard_offset, p->full_offset + first * p->columns, (end - first) * p->columns};
-    }
+    const struct aorta_layout_piece *piece = &layout->pieces[p->piece];
+    const int64_t share = piece->full_offset + rank * piece->count;
+    const int64_t first = larger(p->full_offset, share);
+    const int64_t end = smaller(p->full_offset + p->rows * p->columns, share + piece->count);
+    *run = (struct aorta_layout_run){piece->shard_offset + (first - share), first, end - first};
     return run->count > 0;
 }

@@ -123,13 +123,12 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
 /* The pieces that gather shards of elements of `size` bytes; returns their number. */
 static int lay_out(const struct aorta_layout *layout, const void *shard, void *full, size_t size,
                    struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
-    int count = aorta_layout_piece_count(layout);
-    for (int i = 0; i < count; i++) {
-        const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
-        pieces[i] = (struct aorta_comm_piece){(const char *)shard + (size_t)piece.shard_offset * size,
-                                              (char *)full + (size_t)piece.full_offset * size, (size_t)piece.count};
+    for (int i = 0; i < layout->piece_count; i++) {
+        const struct aorta_layout_piece *piece = &layout->pieces[i];
+        pieces[i] = (struct aorta_comm_piece){(const char *)shard + (size_t)piece->shard_offset * size,
+                                              (char *)full + (size_t)piece->full_offset * size, (size_t)piece->count};
     }
-    return count;
+    return layout->piece_count;
 }
 
 int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,

@@ -42,12 +42,12 @@ struct sharded {
      * micro-batches of the next. Else it is gathered for each. */
     bool root_ahead;
 
-    /* Of the root unit, by slot: gradients made in this micro-batch, and those whose reduction is queued. */
+    /* Of the root unit in this micro-batch: gradients made, by slot, and pieces whose reduction is queued. */
     bool root_made[AORTA_LAYOUT_MAX_PARAMETERS], root_reduced[AORTA_LAYOUT_MAX_PARAMETERS];
     int root_largest; /* its largest parameter */
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
-    float *root_gradients[AORTA_LAYOUT_MAX_PARAMETERS]; /* by slot; flat: one after the other, as the layout says */
+    float *root_gradients[AORTA_LAYOUT_MAX_PARAMETERS]; /* by piece */
     struct aorta_event *layer_gradients_free[2];        /* on the reduce-scatter stream */
     bool layer_gradients_used[2];                       /* in this step */
     /* A reduced shard before it is added to those of earlier micro-batches, and NULL without. */

@@ -47,10 +47,6 @@ static bool shares(const struct sharded *s) {
 
 /* ---- padding ---- */
 
-static bool parameter_is_whole(const struct aorta_layout *layout, int slot) {
-    return layout->parameters[slot].rows % layout->ranks == 0;
-}
-
 /* No padding in full memory. */
 static bool full_is_whole(const struct aorta_layout *layout) {
     int64_t elements = 0;
@@ -61,7 +57,7 @@ static bool full_is_whole(const struct aorta_layout *layout) {
 /* A reduction writes all of the shard. */
 static bool shard_is_whole(const struct aorta_layout *layout) {
     int64_t elements = 0;
-    for (int i = 0; i < aorta_layout_piece_count(layout); i++) elements += aorta_layout_piece(layout, i).count;
+    for (int i = 0; i < layout->piece_count; i++) elements += layout->pieces[i].count;
     return elements == layout->shard;
 }
 
@@ -76,26 +72,34 @@ static int slots_needed(const struct sharded *s) {
     return 2;
 }
 
-/* Gradients of the root unit that are made when no layer's weights are needed any more. */
-static bool made_behind_layers(const struct sharded *s, const struct aorta_parameter *p) {
-    const struct aorta_layout *root = &s->layouts[s->layers];
-    return shares(s) && p->before_layers && !root->flat && parameter_is_whole(root, p->slot);
-}
-
 static const struct aorta_parameter *root_parameter(const struct sharded *s, int slot) {
     const struct aorta_model *model = s->context->model;
     return aorta_model_parameter(model, aorta_model_parameter_index(model, s->layers, slot));
 }
 
-static size_t gradient_bytes(const struct sharded *s, int slot) {
+/* How many parameters of a piece of the root unit are in front of the layers, or behind them. */
+static int parameters_at(const struct sharded *s, int piece, bool before_layers) {
     const struct aorta_layout *root = &s->layouts[s->layers];
-    return (size_t)(aorta_layout_piece(root, slot).count * root->ranks) * sizeof(float);
+    int count = 0;
+    for (int i = 0; i < root->count; i++)
+        count += root->parameters[i].piece == piece && root_parameter(s, i)->before_layers == before_layers;
+    return count;
+}
+
+/* The piece's gradients are made when no layer's weights are needed any more. */
+static bool made_behind_layers(const struct sharded *s, int piece) {
+    return shares(s) && s->layouts[s->layers].pieces[piece].whole && !parameters_at(s, piece, false);
+}
+
+static size_t gradient_bytes(const struct sharded *s, int piece) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    return (size_t)(root->pieces[piece].count * root->ranks) * sizeof(float);
 }
 
 static size_t bytes_behind_layers(const struct sharded *s) {
     size_t bytes = 0;
-    for (int i = 0; i < s->layouts[s->layers].count; i++)
-        if (made_behind_layers(s, root_parameter(s, i))) bytes += aorta_place_round(gradient_bytes(s, i));
+    for (int i = 0; i < s->layouts[s->layers].piece_count; i++)
+        if (made_behind_layers(s, i)) bytes += aorta_place_round(gradient_bytes(s, i));
     return bytes;
 }
 
@@ -139,17 +143,16 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
 
 /* ---- gradients ---- */
 
-/* The largest part of the root unit's shard that its reduction writes in one piece behind those of the layers: flat all
- * of it, else of a parameter in front of the layers. The others' may be reduced before (gradient_ready). */
+/* The largest piece of the root unit's shard that is reduced behind the layers, as a parameter in front of them is part
+ * of it. The others may be reduced before (gradient_ready). */
 static struct aorta_place root_shard(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
     float *shard = s->gradients + s->bases[s->layers];
     struct aorta_place found = {0};
-    for (int i = 0; i < aorta_layout_piece_count(root); i++) {
-        const struct aorta_layout_piece piece = aorta_layout_piece(root, i);
-        const size_t bytes = (size_t)piece.count * sizeof *shard;
-        if ((!root->flat && !root_parameter(s, i)->before_layers) || bytes <= found.bytes) continue;
-        found = (struct aorta_place){shard + piece.shard_offset, bytes};
+    for (int i = 0; i < root->piece_count; i++) {
+        const size_t bytes = (size_t)root->pieces[i].count * sizeof *shard;
+        if (!parameters_at(s, i, true) || bytes <= found.bytes) continue;
+        found = (struct aorta_place){shard + root->pieces[i].shard_offset, bytes};
     }
     return found;
 }
@@ -184,19 +187,11 @@ static aorta_status take_layer_gradients(struct sharded *s, struct places *place
     return NULL;
 }
 
-static aorta_status take_root_gradients_flat(struct sharded *s) {
-    const struct aorta_layout *root = &s->layouts[s->layers];
-    AORTA_TRY(take_zeros(s, "gradients of the root unit", root->full, &s->root_gradients[0]));
-    for (int i = 1; i < root->count; i++) s->root_gradients[i] = s->root_gradients[0] + root->parameters[i].full_offset;
-    return NULL;
-}
-
 static aorta_status take_root_gradients(struct sharded *s, struct places *places) {
     const struct aorta_layout *root = &s->layouts[s->layers];
-    if (root->flat) return take_root_gradients_flat(s);
     size_t bytes = 0;
-    for (int i = 0; i < root->count; i++) {
-        if (made_behind_layers(s, root_parameter(s, i)))
+    for (int i = 0; i < root->piece_count; i++) {
+        if (made_behind_layers(s, i))
             s->root_gradients[i] = aorta_place_take(&places->weights, gradient_bytes(s, i));
         else
             bytes += aorta_place_round(gradient_bytes(s, i));
@@ -204,7 +199,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
     float *own = NULL;
     AORTA_TRY(take_zeros(s, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
     struct aorta_place place = {own, bytes};
-    for (int i = 0; i < root->count; i++)
+    for (int i = 0; i < root->piece_count; i++)
         if (!s->root_gradients[i]) s->root_gradients[i] = aorta_place_take(&place, gradient_bytes(s, i));
     return NULL;
 }

@@ -113,14 +113,18 @@ static int gradient_buffer(const struct sharded *s, int unit) {
     return (s->layers - 1 - unit) % 2;
 }
 
-/* Where the gradient of the unit's parameter is made; of a flat unit all lie behind the first one's. */
-static float *full_gradient(const struct sharded *s, int unit, int slot) {
-    if (unit == s->layers) return s->root_gradients[slot];
-    return s->layer_gradients[gradient_buffer(s, unit)] + s->layouts[unit].parameters[slot].full_offset;
+/* Where the gradients of a piece are made. */
+static float *full_gradients(const struct sharded *s, int unit, int piece) {
+    if (unit == s->layers) return s->root_gradients[piece];
+    return s->layer_gradients[gradient_buffer(s, unit)] + s->layouts[unit].pieces[piece].full_offset;
 }
 
 static void view_gradients(const struct sharded *s, int unit, struct aorta_unit_view *view) {
-    for (int i = 0; i < s->layouts[unit].count; i++) view->gradients[i] = full_gradient(s, unit, i);
+    const struct aorta_layout *layout = &s->layouts[unit];
+    for (int i = 0; i < layout->count; i++) {
+        const struct aorta_layout_parameter *p = &layout->parameters[i];
+        view->gradients[i] = full_gradients(s, unit, p->piece) + p->full_offset - layout->pieces[p->piece].full_offset;
+    }
 }
 
 /* Gathered ahead, it belongs to a step that compute has waited for as a whole. */
@@ -165,17 +169,24 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
+static bool is_made(const struct sharded *s, int piece) {
+    const struct aorta_layout *root = &s->layouts[s->layers];
+    for (int i = 0; i < root->count; i++)
+        if (root->parameters[i].piece == piece && !s->root_made[i]) return false;
+    return true;
+}
+
 /* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are there. */
 static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
     const struct aorta_layout *layout = &s->layouts[unit];
     float *shard = reduced_gradients(s, unit);
     int count = 0;
-    for (int i = 0; i < aorta_layout_piece_count(layout); i++) {
-        if (unit == s->layers && (s->root_reduced[i] || (made && !s->root_made[i]))) continue;
-        const struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
+    for (int i = 0; i < layout->piece_count; i++) {
+        if (unit == s->layers && (s->root_reduced[i] || (made && !is_made(s, i)))) continue;
+        const struct aorta_layout_piece *piece = &layout->pieces[i];
         pieces[count++] =
-            (struct aorta_comm_piece){full_gradient(s, unit, i), shard + piece.shard_offset, (size_t)piece.count};
+            (struct aorta_comm_piece){full_gradients(s, unit, i), shard + piece->shard_offset, (size_t)piece->count};
         if (unit == s->layers) s->root_reduced[i] = true;
     }
     return count;
@@ -199,12 +210,12 @@ static aorta_status scatter(struct sharded *s, int unit, bool made) {
     return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
-/* The root unit is reduced in two parts, where its parameters are told apart: what is there when its largest gradient
- * is (the embedding's, most of all), beside the last products, and the rest behind them. */
+/* The root unit is reduced in two parts, where it has several pieces: what is there when its largest gradient is (the
+ * embedding's, most of all), beside the last products, and the rest behind them. */
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
-    if (p->unit != s->layers || s->layouts[p->unit].flat || !overlapping(s)) return NULL;
+    if (p->unit != s->layers || s->layouts[p->unit].piece_count == 1 || !overlapping(s)) return NULL;
     s->root_made[p->slot] = true;
     return p->slot == s->root_largest ? scatter(s, p->unit, true) : NULL;
 }

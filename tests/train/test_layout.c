@@ -69,6 +69,7 @@ static void check_complete(const struct aorta_layout *layout, const struct shape
 
 /* Gathered flat shards are full memory itself. */
 static void check_flat(const struct aorta_layout *layout, const int64_t *map) {
+    assert_int_equal(layout->piece_count, 1);
     assert_int_equal(layout->full, layout->shard * layout->ranks);
     for (int64_t i = 0; i < layout->full; i++)
         if (map[i] >= 0) assert_int_equal(map[i], i);
@@ -79,21 +80,24 @@ static void check_pieces(const struct aorta_layout *layout, const int64_t *map) 
     char *written = calloc((size_t)layout->full, 1), *sent = calloc((size_t)layout->shard, 1);
     assert_true(written && sent);
     int64_t places = 0, moved = 0;
-    for (int i = 0; i < aorta_layout_piece_count(layout); i++) {
-        struct aorta_layout_piece piece = aorta_layout_piece(layout, i);
+    for (int i = 0; i < layout->piece_count; i++) {
+        const struct aorta_layout_piece piece = layout->pieces[i];
         assert_int_equal(piece.shard_offset % AORTA_LAYOUT_ALIGNMENT, 0);
         assert_int_equal(piece.full_offset % AORTA_LAYOUT_ALIGNMENT, 0);
         assert_true(piece.shard_offset + piece.count <= layout->shard);
         assert_true(piece.full_offset + layout->ranks * piece.count <= layout->full);
         for (int64_t at = 0; at < piece.count; at++) assert_int_equal(sent[piece.shard_offset + at]++, 0);
+        bool padding = false;
         for (int64_t at = 0; at < layout->ranks * piece.count; at++) {
             int64_t full = piece.full_offset + at;
             int64_t shard = at / piece.count * layout->shard + piece.shard_offset + at % piece.count;
             assert_int_equal(written[full]++, 0);
-            if (map[shard] < 0) continue; /* padding */
+            padding |= map[shard] < 0;
+            if (map[shard] < 0) continue;
             assert_int_equal(map[shard], full);
             moved++;
         }
+        assert_int_equal(piece.whole, !padding);
     }
     for (int64_t i = 0; i < layout->shard * layout->ranks; i++) places += map[i] >= 0;
     assert_int_equal(moved, places);
@@ -102,21 +106,27 @@ static void check_pieces(const struct aorta_layout *layout, const int64_t *map) 
 }
 
 /* torch.chunk on dimension 0: rank r holds rows [r·c, (r+1)·c) with c = ceil(rows / ranks). */
-static void check_chunks(const struct aorta_layout *layout, const struct shape *shape) {
-    for (int parameter = 0; parameter < shape->count; parameter++) {
-        int64_t rows = shape->rows[parameter], columns = shape->columns[parameter];
-        int64_t chunk = (rows + layout->ranks - 1) / layout->ranks;
-        for (int rank = 0; rank < layout->ranks; rank++) {
-            int64_t expected = 0;
-            for (int64_t row = 0; row < rows; row++) expected += row / chunk == rank ? columns : 0;
-            struct aorta_layout_run run;
-            bool holds = aorta_layout_run_of(layout, parameter, rank, &run);
-            assert_int_equal(holds, expected > 0);
-            if (!holds) continue;
-            assert_int_equal(run.count, expected);
-            assert_int_equal(run.full_offset, layout->parameters[parameter].full_offset + rank * chunk * columns);
-            assert_int_equal(run.shard_offset, layout->parameters[parameter].shard_offset);
-        }
+static void check_chunks(const struct aorta_layout *layout, int parameter) {
+    const struct aorta_layout_parameter *p = &layout->parameters[parameter];
+    int64_t chunk = (p->rows + layout->ranks - 1) / layout->ranks;
+    for (int rank = 0; rank < layout->ranks; rank++) {
+        int64_t expected = 0;
+        for (int64_t row = 0; row < p->rows; row++) expected += row / chunk == rank ? p->columns : 0;
+        struct aorta_layout_run run;
+        bool holds = aorta_layout_run_of(layout, parameter, rank, &run);
+        assert_int_equal(holds, expected > 0);
+        if (!holds) continue;
+        assert_int_equal(run.count, expected);
+        assert_int_equal(run.full_offset, p->full_offset + rank * chunk * p->columns);
+        assert_int_equal(run.shard_offset, layout->pieces[p->piece].shard_offset);
+    }
+}
+
+static void check_by_rows(const struct aorta_layout *layout) {
+    assert_int_equal(layout->piece_count, layout->count);
+    for (int i = 0; i < layout->count; i++) {
+        assert_int_equal(layout->parameters[i].piece, i);
+        check_chunks(layout, i);
     }
 }
 
@@ -124,15 +134,14 @@ static void check_one(const struct shape *shape, int ranks, bool flat) {
     struct aorta_layout layout = aorta_layout_make(shape->rows, shape->columns, shape->count, ranks, flat);
     assert_int_equal(layout.count, shape->count);
     assert_int_equal(layout.ranks, ranks);
-    assert_int_equal(layout.flat, flat || ranks == 1);
     assert_int_equal(layout.shard % AORTA_LAYOUT_ALIGNMENT, 0);
     int64_t *map = map_of(&layout);
     check_complete(&layout, shape, map);
     check_pieces(&layout, map);
-    if (layout.flat)
+    if (flat || ranks == 1)
         check_flat(&layout, map);
     else
-        check_chunks(&layout, shape);
+        check_by_rows(&layout);
     free(map);
 }
 
