@@ -40,12 +40,6 @@ static aorta_status open_device_asked(struct aorta_train_context *context, struc
                           "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
 }
 
-/* CUDA's own choice, eight, is fewer than the streams and the branches of a replayed step: work that waits for nothing
- * stood behind other streams' work. Read by the driver when it starts; who sets the variable is obeyed. */
-static void ask_for_hardware_queues(void) {
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-}
-
 /* The first step compiles what the cache does not have, for seconds in which nothing else is to be seen. Opening the
  * device has needed a kernel already: was that one compiled, the others will be. */
 static void tell_of_compiling(const struct aorta_train_context *context) {
@@ -57,7 +51,6 @@ static void tell_of_compiling(const struct aorta_train_context *context) {
 
 static aorta_status open_device(struct aorta_train_context *context) {
     struct aorta_device_warning warning = {0};
-    ask_for_hardware_queues();
     AORTA_TRY(open_device_asked(context, &warning));
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
     if (!aorta_device_is_gpu(context->device)) return aorta_train_options_check_cpu(context->options);

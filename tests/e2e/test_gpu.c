@@ -65,22 +65,6 @@ static void test_runs(void **state) {
     }
 }
 
-/* The driver reads the variable when it starts. */
-static void test_hardware_queues_are_asked_for(void **state) {
-    (void)state;
-    static const char *const wanted[] = {NULL, "1"};
-    setenv("FAKE_GPU_TELL_CONNECTIONS", "1", 1);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        struct e2e_run run;
-        if (wanted[i]) setenv("CUDA_DEVICE_MAX_CONNECTIONS", wanted[i], 1);
-        e2e_train_well(&run, 1, STEPS, CUDA);
-        e2e_expect_output(&run, 0, wanted[i] ? "fake GPU: 1 connections" : "fake GPU: 32 connections");
-        e2e_free(&run);
-    }
-    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    unsetenv("FAKE_GPU_TELL_CONNECTIONS");
-}
-
 /* untold: when the stream came to them is not known. */
 static void count_room(const json_t *line, bool untold, int *collectives, int *room) {
     const struct e2e_filter filter = {.kind = "collective"};
@@ -377,7 +361,6 @@ int main(void) {
         cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
-        cmocka_unit_test_setup(test_hardware_queues_are_asked_for, begin),
         cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),

@@ -36,8 +36,6 @@ int cuInit(unsigned flags) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     ENTER();
     pthread_once(&once, inject);
-    if (getenv("FAKE_GPU_TELL_CONNECTIONS"))
-        fprintf(stderr, "fake GPU: %s connections\n", getenv("CUDA_DEVICE_MAX_CONNECTIONS"));
     return flags ? INVALID_VALUE : 0;
 }
 
