@@ -112,6 +112,16 @@ void aorta_comm_close(struct aorta_comm *comm) {
     free(comm);
 }
 
+aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what,
+                              void **memory) {
+    const struct aorta_comm_backend *backend = comms[0]->backend;
+    *memory = NULL;
+    if (count > AORTA_COMM_MAX_SHARERS) return AORTA_ERROR(AORTA_INTERNAL, "%s: shared by %d groups", what, count);
+    if (backend->alloc) return backend->alloc(comms, count, bytes, what, memory);
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: ranks of the backend %s share no device memory; NCCL's do", what,
+                       backend->name);
+}
+
 void aorta_comm_shutdown(void) {
     aorta_mpi_leave();
 }

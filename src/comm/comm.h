@@ -97,6 +97,15 @@ AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aor
                                              void *receive, size_t count, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
+/* Device memory that all ranks of the groups reach in each other's: collectives between such memory, at the same places
+ * of it on all ranks, need no buffers between and fewer multiprocessors. All ranks of the groups call it alike. To be
+ * freed by aorta_device_free, before the groups are closed; contents undefined. At most AORTA_COMM_MAX_SHARERS groups.
+ * AORTA_UNSUPPORTED says why there is none: another backend than "nccl", NCCL before 2.27, GPUs that cannot reach each
+ * other. NCCL 2.28.3 gives wrong values for several pieces of it in one collective (two H200, 2026-11-22). */
+enum { AORTA_COMM_MAX_SHARERS = 2 };
+AORTA_MUST_USE aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what,
+                                             void **memory);
+
 /* ---- several buffers in one collective ---- */
 
 /* One of them, as a call of its own would take it; it may be in place, and overlaps no other piece's buffers. */

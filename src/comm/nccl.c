@@ -323,4 +323,5 @@ const struct aorta_comm_backend aorta_comm_nccl = {
     .split = nccl_split,
     .close = nccl_close,
     .enqueue = nccl_enqueue,
+    .alloc = nccl_alloc,
 };

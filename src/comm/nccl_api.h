@@ -17,6 +17,7 @@ enum nccl_type {
     NCCL_BFLOAT16 = 9
 };
 enum { NCCL_NO_COLOR = -1, NCCL_UNDEFINED = INT_MIN };
+enum { NCCL_WINDOW_SYMMETRIC = 1, NCCL_WINDOW_ALIGNMENT = 4096 };
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
 #define NCCL_CONFIG_VERSION 21800 /* the layout below is that of 2.18; later versions fill in what they added */
 
@@ -55,6 +56,11 @@ struct nccl_api {
     int (*receive)(void *receive, size_t count, int type, int peer, void *comm, void *stream);
     int (*group_start)(void);
     int (*group_end)(void);
+    /* May be NULL: before 2.27. Windows are pointers. */
+    int (*memory_alloc)(void **memory, size_t bytes);
+    int (*memory_free)(void *memory);
+    int (*window_register)(void *comm, void *memory, size_t bytes, void **window, int flags);
+    int (*window_deregister)(void *comm, void *window);
 };
 
 #endif

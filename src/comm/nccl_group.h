@@ -73,6 +73,8 @@ struct nccl_call {
     void *comm, *made;
     struct nccl_unique_id id;
     int color, key, result;
+    void *memory, *window;
+    size_t bytes;
 };
 typedef int nccl_function(struct nccl_call *call);
 /* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time; it is then left alone, so it
@@ -85,6 +87,10 @@ int nccl_await_state(const struct nccl_api *api, void *comm, int result);
 /* ---- nccl_run.c ---- */
 
 aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
+
+/* ---- nccl_memory.c ---- */
+
+aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);
 
 /* ---- nccl_watch.c ---- */
 

@@ -78,6 +78,11 @@ int64_t aorta_device_clock_error_ns(struct aorta_device *device);
 AORTA_MUST_USE aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what,
                                                void **memory);
 void aorta_device_free(struct aorta_device *device, void *memory); /* NULL is fine */
+/* Device memory that somebody else has got counts as the device's from now on, and aorta_device_free gives it back
+ * through `put`. On failure it stays the caller's: AORTA_MEMORY, by the limit below. Without memory: the message that
+ * it does not fit. */
+AORTA_MUST_USE aorta_status aorta_device_adopt(struct aorta_device *device, void *memory, size_t bytes,
+                                               const char *what, void (*put)(void *owner, void *memory), void *owner);
 /* Page-locked host memory, readable by host and device. On the CPU device mlock is tried and its refusal is no error.
  */
 AORTA_MUST_USE aorta_status aorta_pinned_alloc(struct aorta_device *device, size_t bytes, const char *what,

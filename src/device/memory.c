@@ -26,10 +26,12 @@ static const bool reuse_freed = true;
 #endif
 
 struct block {
-    void *memory; /* NULL: this place in the table is empty */
-    size_t bytes; /* of the whole block */
-    size_t used;  /* of it asked for, rounded up */
-    bool pinned;  /* page-locked host memory */
+    void *memory;                           /* NULL: this place in the table is empty */
+    size_t bytes;                           /* of the whole block */
+    size_t used;                            /* of it asked for, rounded up */
+    bool pinned;                            /* page-locked host memory */
+    void (*put)(void *owner, void *memory); /* of adopted memory; else NULL */
+    void *owner;
 };
 
 struct aorta_memory {
@@ -196,7 +198,9 @@ aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memor
     return NULL;
 }
 
+/* Adopted memory's owner may be gone: it should have been freed before. */
 static void give_back(struct aorta_memory *memory, struct block block) {
+    if (block.put) return;
     if (!block.pinned) {
         release(memory, block);
         return;
@@ -226,10 +230,14 @@ static void add_live(struct aorta_memory *memory, struct block block) {
     if (memory->allocated > memory->peak) memory->peak = memory->allocated;
 }
 
+static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
+    return !memory->limit || (bytes <= memory->limit && memory->allocated <= memory->limit - bytes);
+}
+
 /* A block from the kept ones or from the system; memory is NULL in it when neither has it. */
 static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
     struct aorta_device *device = memory->device;
-    if (memory->limit && (bytes > memory->limit || memory->allocated > memory->limit - bytes)) return NULL;
+    if (!within_limit(memory, bytes)) return NULL;
     *block = reuse(memory, bytes);
     if (block->memory) return NULL;
     if (memory->limit) { /* what is kept and what is handed out stay within the limit together */
@@ -269,6 +277,23 @@ aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const
     return status;
 }
 
+aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size_t bytes, const char *what,
+                                void (*put)(void *owner, void *memory), void *owner) {
+    struct aorta_memory *memory = device->memory;
+    const struct block block = {.memory = adopted, .bytes = bytes, .used = bytes, .put = put, .owner = owner};
+    pthread_mutex_lock(&memory->lock);
+    aorta_status status = NULL;
+    if (!adopted || !within_limit(memory, bytes) || !reserve_place(memory)) {
+        status = full(memory, "device", what, bytes);
+    } else {
+        if (memory->limit) trim(memory, memory->limit - memory->allocated - bytes);
+        memory->reserved += bytes;
+        add_live(memory, block);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return status;
+}
+
 /* The block knows which kind of memory it is. */
 static void free_block(struct aorta_memory *memory, void *address) {
     if (!address) return;
@@ -279,9 +304,13 @@ static void free_block(struct aorta_memory *memory, void *address) {
         memory->device->backend->pinned_put(memory->device, block.memory, block.bytes);
     } else if (block.memory) {
         memory->allocated -= block.used;
-        keep(memory, block);
+        if (block.put)
+            memory->reserved -= block.bytes;
+        else
+            keep(memory, block);
     }
     pthread_mutex_unlock(&memory->lock);
+    if (block.put) block.put(block.owner, block.memory); /* may take long */
 }
 
 void aorta_device_free(struct aorta_device *device, void *address) {

@@ -166,6 +166,9 @@ static const struct aorta_option table_rows[] = {
              "while the layers are still being updated"},
     {"fsdp.sync_module_states", AORTA_OPTION_BOOL, AT(fsdp.sync_module_states), "true",
      .help = "broadcasts rank 0's initial parameters to all ranks"},
+    {"fsdp.symmetric_memory", AORTA_OPTION_BOOL, AT(fsdp.symmetric_memory), "false",
+     .help = "true: parameters and gradients lie where NCCL's kernels (2.27 and newer) reach them on the other GPUs of "
+             "the node, which takes fewer multiprocessors and less time; with use_orig_params=false only"},
     {"fsdp.param_init_device", AORTA_OPTION_CHOICE, AT(fsdp.param_init_device), "cpu", .choices = init_devices,
      .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
     {"fsdp.hybrid_shard_gpus_per_node", AORTA_OPTION_INT, AT(fsdp.hybrid_shard_gpus_per_node), "null", .nullable = true,
@@ -547,8 +550,22 @@ static aorta_status check_shards(const struct aorta_train_options *options, int 
         (long long)shards - 1);
 }
 
+/* NCCL 2.28.3 gives wrong values for several pieces of such memory in one collective. */
+static aorta_status check_symmetric(const struct aorta_train_options *options, int world_size) {
+    if (!options->fsdp.symmetric_memory || world_size == 1) return NULL;
+    if (options->fsdp.use_orig_params)
+        return conflict(options, "fsdp.symmetric_memory", "fsdp.use_orig_params",
+                        "NCCL does not gather several pieces of symmetric memory at once; set use_orig_params to "
+                        "false, which makes each unit one piece");
+    if (aorta_train_shard_degree(options, world_size) > 1) return NULL;
+    return aorta_config_error(&options->config, "fsdp.symmetric_memory",
+                              "nothing is sharded, so nothing is gathered: it goes with distributed.mode fsdp and "
+                              "fsdp.sharding_strategy full_shard, shard_grad_op or hybrid_shard");
+}
+
 aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size) {
     AORTA_TRY(check_hybrid(options, world_size));
+    AORTA_TRY(check_symmetric(options, world_size));
     AORTA_TRY(check_samples(options, world_size));
     return check_shards(options, world_size);
 }

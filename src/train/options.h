@@ -50,7 +50,7 @@ struct aorta_model_options {
 struct aorta_fsdp_options {
     enum aorta_sharding sharding_strategy;
     enum aorta_backward_prefetch backward_prefetch;
-    bool use_orig_params, limit_all_gathers, forward_prefetch, sync_module_states;
+    bool use_orig_params, limit_all_gathers, forward_prefetch, sync_module_states, symmetric_memory;
     enum aorta_init_device param_init_device;
     int64_t hybrid_shard_gpus_per_node; /* 0: not set */
 };

@@ -25,17 +25,28 @@ struct places {
     struct aorta_place root_shard, gathered, weights;
 };
 
-static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
-    if (!bytes) return NULL;
+/* For this rank alone. */
+static aorta_status take_own(struct sharded *s, const char *name, size_t bytes, void **memory) {
     AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
     s->allocations[s->allocation_count++] = *memory;
     return NULL;
 }
 
+/* For collectives too. */
+static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
+    struct aorta_comm *const comms[] = {s->gather_comm, s->reduce_comm};
+    if (!bytes) return NULL;
+    if (!s->context->options->fsdp.symmetric_memory || s->ranks == 1) return take_own(s, name, bytes, memory);
+    AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
+    s->allocations[s->allocation_count++] = *memory;
+    return NULL;
+}
+
 /* Padding is summed and stepped over and must stay zero. */
-static aorta_status take_zeros(struct sharded *s, const char *name, int64_t count, float **memory) {
+static aorta_status take_zeros(struct sharded *s, aorta_status (*from)(struct sharded *, const char *, size_t, void **),
+                               const char *name, int64_t count, float **memory) {
     void *any = NULL;
-    AORTA_TRY(take(s, name, (size_t)count * sizeof(float), &any));
+    AORTA_TRY(from(s, name, (size_t)count * sizeof(float), &any));
     *memory = any;
     return aorta_fill_bytes(aorta_train_compute(s->context), any, 0, (size_t)count * sizeof(float));
 }
@@ -182,7 +193,7 @@ static aorta_status take_layer_gradients(struct sharded *s, struct places *place
     for (int i = 0; i < 2; i++) {
         s->layer_gradients[i] = shared_layer_gradients(s, places);
         if (!s->layer_gradients[i])
-            AORTA_TRY(take_zeros(s, "gradients of a layer", s->layouts[0].full, &s->layer_gradients[i]));
+            AORTA_TRY(take_zeros(s, take, "gradients of a layer", s->layouts[0].full, &s->layer_gradients[i]));
     }
     return NULL;
 }
@@ -197,7 +208,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
             bytes += aorta_place_round(gradient_bytes(s, i));
     }
     float *own = NULL;
-    AORTA_TRY(take_zeros(s, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
+    AORTA_TRY(take_zeros(s, take, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
     struct aorta_place place = {own, bytes};
     for (int i = 0; i < root->piece_count; i++)
         if (!s->root_gradients[i]) s->root_gradients[i] = aorta_place_take(&place, gradient_bytes(s, i));
@@ -207,8 +218,8 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
 static aorta_status take_micro_gradients(struct sharded *s) {
     const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers];
     if (shares(s)) return NULL;
-    AORTA_TRY(take_zeros(s, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
-    return take_zeros(s, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
+    AORTA_TRY(take_zeros(s, take, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
+    return take_zeros(s, take, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
 }
 
 /* ---- all ---- */
@@ -225,10 +236,10 @@ static void lend(struct sharded *s, const struct places *places) {
 
 aorta_status aorta_sharded_take_memory(struct sharded *s) {
     struct places places = {0};
-    AORTA_TRY(take_zeros(s, "parameter shards", s->total, &s->parameters));
-    AORTA_TRY(take_zeros(s, "gradient shards", s->total, &s->gradients));
-    AORTA_TRY(take_zeros(s, "first moments of AdamW", s->total, &s->m));
-    AORTA_TRY(take_zeros(s, "second moments of AdamW", s->total, &s->v));
+    AORTA_TRY(take_zeros(s, take, "parameter shards", s->total, &s->parameters));
+    AORTA_TRY(take_zeros(s, take, "gradient shards", s->total, &s->gradients));
+    AORTA_TRY(take_zeros(s, take_own, "first moments of AdamW", s->total, &s->m));
+    AORTA_TRY(take_zeros(s, take_own, "second moments of AdamW", s->total, &s->v));
     AORTA_TRY(take_weights(s, &places));
     if (shares(s)) {
         places.root_shard = root_shard(s);

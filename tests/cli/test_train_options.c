@@ -245,6 +245,18 @@ static const struct {
     {{"model.model_dim=1", "model.num_heads=1", "model.mlp_hidden_dim=2"}, 4, "model.model_dim: more shards than rows"},
     {{"model.model_dim=1", "model.num_heads=1", "model.mlp_hidden_dim=2", "distributed.mode=ddp"}, 4, NULL},
     {{"model.model_dim=1", "model.num_heads=1", "model.mlp_hidden_dim=2", "fsdp.use_orig_params=false"}, 4, NULL},
+    {{"fsdp.symmetric_memory=true", "fsdp.use_orig_params=false"}, 2, NULL},
+    {{"fsdp.symmetric_memory=true"}, 1, NULL}, /* nothing is gathered */
+    {{"fsdp.symmetric_memory=true"},
+     2,
+     "--override fsdp.symmetric_memory=true: fsdp.symmetric_memory: NCCL does not gather several pieces of symmetric "
+     "memory at once; set use_orig_params to false, which makes each unit one piece (fsdp.use_orig_params: default)"},
+    {{"fsdp.symmetric_memory=true", "fsdp.use_orig_params=false", "distributed.mode=ddp"},
+     2,
+     "fsdp.symmetric_memory: nothing is sharded, so nothing is gathered: it goes with distributed.mode fsdp"},
+    {{"fsdp.symmetric_memory=true", "fsdp.use_orig_params=false", "fsdp.sharding_strategy=no_shard"},
+     2,
+     "fsdp.symmetric_memory: nothing is sharded"},
 };
 
 static void test_worlds(void **state) {

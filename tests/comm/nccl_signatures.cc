@@ -10,6 +10,9 @@
 #include <nccl.h>
 #endif
 
+#if NCCL_VERSION_CODE < 22700
+#define AORTA_NCCL_BEFORE_WINDOWS
+#endif
 #include "comm/nccl_api.h"
 
 // Ours and theirs agree when both are pointers, enums or integers of one size, or the id, which travels by value.
@@ -38,6 +41,12 @@ static_assert(NCCL_SUM == (int)ncclSum && NCCL_MAX == (int)ncclMax);
 static_assert(NCCL_UINT8 == (int)ncclUint8 && NCCL_INT32 == (int)ncclInt32 && NCCL_INT64 == (int)ncclInt64);
 static_assert(NCCL_FLOAT16 == (int)ncclFloat16 && NCCL_FLOAT32 == (int)ncclFloat32 &&
               NCCL_BFLOAT16 == (int)ncclBfloat16);
+#ifndef AORTA_NCCL_BEFORE_WINDOWS
+static_assert(NCCL_WINDOW_SYMMETRIC == NCCL_WIN_COLL_SYMMETRIC);
+#ifdef NCCL_WIN_REQUIRED_ALIGNMENT
+static_assert(NCCL_WINDOW_ALIGNMENT == NCCL_WIN_REQUIRED_ALIGNMENT);
+#endif
+#endif
 static_assert(NCCL_NO_COLOR == NCCL_SPLIT_NOCOLOR && NCCL_UNDEFINED == NCCL_CONFIG_UNDEF_INT);
 static_assert(sizeof(nccl_unique_id) == NCCL_UNIQUE_ID_BYTES && alignof(nccl_unique_id) == alignof(ncclUniqueId));
 

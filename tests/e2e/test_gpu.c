@@ -24,6 +24,7 @@ static int begin(void **state) {
 }
 
 #define CUDA "device.kind=cuda "
+#define SYMMETRIC "fsdp.symmetric_memory=true fsdp.use_orig_params=false "
 
 /* Compiling takes seconds in which nothing else is to be seen; a second run finds what the first one kept. */
 static void test_first_run_tells_of_compiling(void **state) {
@@ -54,6 +55,10 @@ static void test_runs(void **state) {
         {2, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true training.mixed_precision=bf16"},
         {2, "workload.gemm_chunks=3 workload.async_wait=true workload.occupancy_cap=0.5"},
         {2, "workload.async_wait=true compile.enabled=true compile.fullgraph=true"},
+        {2, SYMMETRIC},
+        {2, SYMMETRIC "compile.enabled=true compile.fullgraph=true training.mixed_precision=bf16"},
+        {2, SYMMETRIC "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2"},
+        {2, SYMMETRIC "training.gradient_accumulation=2 training.batch_size=2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct e2e_run run;
@@ -292,6 +297,30 @@ static void test_failures(void **state) {
     }
 }
 
+/* Whoever asks for symmetric memory and cannot have it is told why. */
+static void test_no_symmetric_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *libraries, *device, *message;
+    } rows[] = {
+        {FAKES, CUDA, "NCCL makes no symmetric memory here: the GPUs of the 2 ranks cannot reach each other's"},
+        {OLD_NCCL ":" FAKES, CUDA, "symmetric memory needs NCCL 2.27 or newer, and this is 2.17.8"},
+        {FAKES, "device.kind=cpu ", "ranks of the backend mpi share no device memory; NCCL's do"},
+    };
+    setenv("FAKE_NCCL_NO_WINDOWS", "1", 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run;
+        char words[256];
+        snprintf(words, sizeof words, "%s" SYMMETRIC, rows[i].device);
+        setenv("AORTA_LIBRARY_PATH", rows[i].libraries, 1);
+        e2e_train(&run, 2, words);
+        e2e_expect_output(&run, 1, rows[i].message);
+        e2e_expect_output(&run, 1, "fsdp.symmetric_memory: parameter shards: ");
+        e2e_free(&run);
+    }
+    unsetenv("FAKE_NCCL_NO_WINDOWS");
+}
+
 /* Without its tracer a workload is measured, its result is written, and the exit code tells. */
 static void test_no_recording(void **state) {
     (void)state;
@@ -364,6 +393,7 @@ int main(void) {
         cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
+        cmocka_unit_test_setup(test_no_symmetric_memory, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),
         cmocka_unit_test_setup(test_tracer_follows_the_schedule, begin),
         cmocka_unit_test(test_failures),

@@ -650,6 +650,7 @@ static const struct {
     {"fsdp.sync_module_states", "test_training.c"},
     {"fsdp.backward_prefetch", "test_order.c"},
     {"fsdp.forward_prefetch", "test_order.c"},
+    {"fsdp.symmetric_memory", "test_gpu.c"},
     {"distributed.timeout_s", "test_interrupt.c"},
     {"streams.priorities.", "test_order.c"},
     {"streams.assignment.", "test_assignment"},

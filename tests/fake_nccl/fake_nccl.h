@@ -1,6 +1,7 @@
 /* An NCCL without GPUs, for the fake libcuda of tests/fake_gpu: its collectives run as host calls on the fake streams,
  * in stream order, over shared memory between the processes of one host, and wait for their peers as NCCL's kernels do.
- * It answers "in progress" wherever NCCL may. Tests point AORTA_LIBRARY_PATH at the folders of both. */
+ * It answers "in progress" wherever NCCL may. With FAKE_NCCL_NO_WINDOWS it registers none, as NCCL where GPUs do not
+ * reach each other. Tests point AORTA_LIBRARY_PATH at the folders of both. */
 #ifndef AORTA_TESTS_FAKE_NCCL_H
 #define AORTA_TESTS_FAKE_NCCL_H
 
@@ -12,6 +13,7 @@ struct fake_nccl_control {
     void (*set_async_error)(int code);
     int (*aborted)(void); /* communicators so far */
     int (*kernels)(void); /* queued so far: one for a collective, one for a group of them */
+    int (*windows)(void); /* registered now */
 };
 
 #endif

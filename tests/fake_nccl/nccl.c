@@ -27,7 +27,7 @@ enum { MOST_RANKS = 16, MOST_SPLITS = 64, SLOT_BYTES = 1 << 16 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char symbol[64];
-    int nth, code, calls, async_error, aborted, ids, kernels;
+    int nth, code, calls, async_error, aborted, ids, kernels, windows;
 } control;
 
 static void set_failure(const char *symbol, int nth, int code) {
@@ -59,8 +59,16 @@ static int count_kernels(void) {
     return count;
 }
 
+static int count_windows(void) {
+    pthread_mutex_lock(&lock);
+    int count = control.windows;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 EXPORT extern const struct fake_nccl_control fake_nccl_control;
-const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted, count_kernels};
+const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted, count_kernels,
+                                                    count_windows};
 
 static int check(const char *symbol) {
     pthread_mutex_lock(&lock);
@@ -281,6 +289,69 @@ EXPORT const char *ncclGetLastError(void *handle);
 const char *ncclGetLastError(void *handle) {
     return handle ? "as the fake was told" : "";
 }
+
+/* ---- memory ---- */
+
+#ifndef FAKE_NCCL_OLD
+static void *cuda_function(const char *name) {
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void *symbol = cuda ? dlsym(cuda, name) : NULL;
+    if (cuda) dlclose(cuda);
+    return symbol;
+}
+
+EXPORT int ncclMemAlloc(void **memory, size_t bytes);
+int ncclMemAlloc(void **memory, size_t bytes) {
+    ENTER();
+    int (*get)(void **, size_t);
+    void *symbol = cuda_function("cuMemAlloc_v2");
+    memcpy(&get, &symbol, sizeof get);
+    return get && !get(memory, bytes) ? 0 : 1;
+}
+
+EXPORT int ncclMemFree(void *memory);
+int ncclMemFree(void *memory) {
+    ENTER();
+    int (*put)(void *);
+    void *symbol = cuda_function("cuMemFree_v2");
+    memcpy(&put, &symbol, sizeof put);
+    return put && !put(memory) ? 0 : 1;
+}
+
+struct window {
+    const struct comm *comm;
+};
+
+static void count_window(int more) {
+    pthread_mutex_lock(&lock);
+    control.windows += more;
+    pthread_mutex_unlock(&lock);
+}
+
+EXPORT int ncclCommWindowRegister(void *comm, void *memory, size_t bytes, void **window, int flags);
+int ncclCommWindowRegister(void *comm, void *memory, size_t bytes, void **window, int flags) {
+    ENTER();
+    if (!memory || !bytes || bytes % NCCL_WINDOW_ALIGNMENT || flags != NCCL_WINDOW_SYMMETRIC) return INVALID_ARGUMENT;
+    *window = NULL;
+    if (getenv("FAKE_NCCL_NO_WINDOWS")) return 0;
+    struct window *made = malloc(sizeof *made);
+    if (!made) return SYSTEM_ERROR;
+    made->comm = comm;
+    *window = made;
+    count_window(1);
+    return blocking() ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
+}
+
+EXPORT int ncclCommWindowDeregister(void *comm, void *window);
+int ncclCommWindowDeregister(void *comm, void *handle) {
+    ENTER();
+    struct window *window = handle;
+    if (!window || window->comm != comm) return INVALID_ARGUMENT;
+    free(window);
+    count_window(-1);
+    return 0;
+}
+#endif
 
 /* ---- collectives ---- */
 

@@ -29,7 +29,7 @@ export AORTA_TEST_DEVICE=cuda
 for test in streams events memory graphs captures; do check "device.$test" "$bin/test_${test}_device"; done
 for test in linear random norm sums gelu attention scores embedding cast flag spin step; do check "ops.$test" "$bin/test_${test}_ops"; done
 check tracer "$bin/test_tracer_gpu_profile"
-[ "$gpus" -gt 1 ] && for test in collectives groups order; do
+[ "$gpus" -gt 1 ] && for test in collectives groups order shared_memory; do
     AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$bin/aorta" launch -n "$gpus" -- "$bin/test_${test}_comm_conformance"
 done
 unset AORTA_TEST_DEVICE

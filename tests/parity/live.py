@@ -35,6 +35,13 @@ RUNS = {
     "one-stream": (2, {"streams.count": 1}),
 }
 
+# On GPUs only.
+GPU_RUNS = {
+    "symmetric": (2, {"fsdp.symmetric_memory": True, "fsdp.use_orig_params": False}),
+    "symmetric-captured": (2, {"fsdp.symmetric_memory": True, "fsdp.use_orig_params": False,
+                               "compile.enabled": True}),
+}
+
 
 def overridden(config, overrides):
     """A copy of the configuration with dotted keys set."""
@@ -71,17 +78,18 @@ def main():
     parser.add_argument("--ranks", type=int, default=4, help="leaves out runs of more ranks (default %(default)s)")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - set(RUNS)
+    runs = RUNS if arguments.device == "cpu" else {**RUNS, **GPU_RUNS}
+    unknown = set(arguments.names) - set(runs)
     if unknown:
-        parser.error(f"no run {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
+        parser.error(f"no run {', '.join(sorted(unknown))}; there are {', '.join(runs)}")
     with open(f"{HERE}/live.yaml", encoding="utf-8") as file:
         config = yaml.safe_load(file)
 
     failed = []
     with tempfile.TemporaryDirectory() as temporary:
         place = os.path.abspath(arguments.keep or temporary)
-        for name in arguments.names or RUNS:
-            ranks, overrides = RUNS[name]
+        for name in arguments.names or runs:
+            ranks, overrides = runs[name]
             if ranks > arguments.ranks:
                 print(f"{name}: left out, it needs {ranks} ranks", flush=True)
                 continue

@@ -114,18 +114,31 @@ void suite_finish(struct suite *suite, struct aorta_stream *stream) {
     check_ok(aorta_stream_synchronize(stream));
 }
 
-void *suite_buffer(struct suite *suite, size_t count, enum aorta_dtype dtype) {
+static void *add_buffer(struct suite *suite, void *device, size_t count, enum aorta_dtype dtype) {
     int free_place = 0;
     while (free_place < SUITE_BUFFERS && suite->memory[free_place].device) free_place++;
     assert_true(free_place < SUITE_BUFFERS);
     struct suite_memory *memory = &suite->memory[free_place];
     memory->bytes = (count + 1) * aorta_dtype_size(dtype);
-    check_ok(aorta_device_alloc(suite->device, memory->bytes, "test buffer", &memory->device));
+    memory->device = device;
     memory->host = suite_on_gpu(suite) ? malloc(memory->bytes) : memory->device;
     assert_non_null(memory->host);
     for (size_t i = 0; i < count + 1; i++) write_element(memory->host, i, dtype, 111);
     suite_push(suite, memory->device);
     return memory->device;
+}
+
+void *suite_buffer(struct suite *suite, size_t count, enum aorta_dtype dtype) {
+    void *memory;
+    check_ok(aorta_device_alloc(suite->device, (count + 1) * aorta_dtype_size(dtype), "test buffer", &memory));
+    return add_buffer(suite, memory, count, dtype);
+}
+
+void *suite_shared_buffer(struct suite *suite, struct aorta_comm *const *comms, int comm_count, size_t count,
+                          enum aorta_dtype dtype) {
+    void *memory;
+    check_ok(aorta_comm_alloc(comms, comm_count, (count + 1) * aorta_dtype_size(dtype), "test buffer", &memory));
+    return add_buffer(suite, memory, count, dtype);
 }
 
 void suite_free(struct suite *suite, void *buffer) {

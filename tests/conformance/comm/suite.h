@@ -41,6 +41,9 @@ double suite_value(int rank, size_t index, enum aorta_dtype dtype);
 /* Device memory with `count` elements and one more, all set to a value that no collective should leave there. Pointers
  * into it may be passed below. */
 void *suite_buffer(struct suite *suite, size_t count, enum aorta_dtype dtype);
+/* The same of aorta_comm_alloc. */
+void *suite_shared_buffer(struct suite *suite, struct aorta_comm *const *comms, int comm_count, size_t count,
+                          enum aorta_dtype dtype);
 void suite_free(struct suite *suite, void *buffer);
 /* On the host's copy; suite_push brings it to the device. */
 void suite_write(struct suite *suite, void *buffer, size_t index, enum aorta_dtype dtype, double value);

@@ -130,6 +130,42 @@ static void test_the_limit_is_kept_and_told(void **state) {
     aorta_device_free(*state, b);
 }
 
+struct owner {
+    int calls;
+    void *memory;
+};
+
+static void take_back(void *user, void *memory) {
+    struct owner *owner = user;
+    owner->calls++;
+    owner->memory = memory;
+}
+
+/* The address is only counted by, so any will do. */
+static void test_adopted_memory_counts_and_goes_back(void **state) {
+    enum { SIZE = 768 * 1024 };
+    static char elsewhere[2];
+    struct owner owner = {0};
+    const struct aorta_memory_info before = aorta_device_memory(*state);
+    check_ok(aorta_device_adopt(*state, &elsewhere[0], SIZE, "window", take_back, &owner));
+    assert_int_equal(aorta_device_memory(*state).allocated, before.allocated + SIZE);
+    assert_int_equal(aorta_device_memory(*state).reserved, before.reserved + SIZE);
+    assert_true(aorta_device_memory(*state).peak >= before.allocated + SIZE);
+    aorta_device_limit_memory(*state, before.allocated + SIZE + SIZE / 2);
+    check_fails(aorta_device_adopt(*state, &elsewhere[1], SIZE, "too many", take_back, &owner), AORTA_MEMORY,
+                "too many: 768.00 KiB of device memory do not fit");
+    aorta_device_limit_memory(*state, 0);
+    check_fails(aorta_device_adopt(*state, NULL, SIZE, "nothing", take_back, &owner), AORTA_MEMORY,
+                "nothing: 768.00 KiB of device memory do not fit");
+    assert_int_equal(owner.calls, 0);
+    const uint64_t reserved = aorta_device_memory(*state).reserved; /* the limit has cleared out what was kept */
+    aorta_device_free(*state, &elsewhere[0]);
+    assert_int_equal(owner.calls, 1);
+    assert_ptr_equal(owner.memory, &elsewhere[0]);
+    assert_int_equal(aorta_device_memory(*state).allocated, before.allocated);
+    assert_int_equal(aorta_device_memory(*state).reserved, reserved - SIZE);
+}
+
 /* What is kept for reuse does not stand in the way of an allocation that the limit allows. */
 static void test_kept_memory_yields_to_the_limit(void **state) {
     for (size_t i = 1; i <= 8; i++) aorta_device_free(*state, make_memory(*state, i * 64 * 1024));
@@ -184,11 +220,17 @@ static void test_the_device_describes_itself(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies_of_odd_sizes_and_offsets), cmocka_unit_test(test_fills_of_odd_sizes_and_offsets),
-        cmocka_unit_test(test_memory_is_aligned_and_distinct),  cmocka_unit_test(test_allocations_are_counted),
-        cmocka_unit_test(test_freed_memory_is_used_again),      cmocka_unit_test(test_the_limit_is_kept_and_told),
-        cmocka_unit_test(test_kept_memory_yields_to_the_limit), cmocka_unit_test(test_impossible_sizes_are_refused),
-        cmocka_unit_test(test_many_blocks_in_any_order),        cmocka_unit_test(test_the_device_describes_itself),
+        cmocka_unit_test(test_copies_of_odd_sizes_and_offsets),
+        cmocka_unit_test(test_fills_of_odd_sizes_and_offsets),
+        cmocka_unit_test(test_memory_is_aligned_and_distinct),
+        cmocka_unit_test(test_allocations_are_counted),
+        cmocka_unit_test(test_freed_memory_is_used_again),
+        cmocka_unit_test(test_the_limit_is_kept_and_told),
+        cmocka_unit_test(test_adopted_memory_counts_and_goes_back),
+        cmocka_unit_test(test_kept_memory_yields_to_the_limit),
+        cmocka_unit_test(test_impossible_sizes_are_refused),
+        cmocka_unit_test(test_many_blocks_in_any_order),
+        cmocka_unit_test(test_the_device_describes_itself),
     };
     return cmocka_run_group_tests(tests, suite_open, suite_close);
 }
