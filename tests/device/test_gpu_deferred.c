@@ -296,6 +296,28 @@ static void test_no_memory(void **state) {
     close_stamp_rig(&rig);
 }
 
+/* Nor in memory that could not be cleared, then or later. */
+static void test_memory_that_is_not_cleared(void **state) {
+    (void)state;
+    struct stamp_rig rig = open_deferred();
+    struct aorta_stream *report = open_stream(rig.device, "report");
+    control()->strike("cuMemsetD8Async", 1, 1, 0);
+    for (int i = 0; i < 3; i++) {
+        int64_t *s = rig.slots;
+        const int64_t before = aorta_device_now_ns(rig.device), error = aorta_device_clock_error_ns(rig.device);
+        memset(s, 0, 2 * sizeof *s);
+        check_ok(aorta_timestamp_next(rig.a, &s[0]));
+        check_ok(nap(rig.a, 1000000));
+        check_ok(aorta_timestamp_aside(rig.a, &s[1]));
+        check_ok(aorta_stream_synchronize(rig.a));
+        deliver(&rig, report);
+        assert_true(s[0] >= before - error && s[1] >= s[0] && s[1] <= aorta_device_now_ns(rig.device) + error);
+    }
+    control()->strike(NULL, 0, 0, 0);
+    aorta_stream_destroy(report);
+    close_stamp_rig(&rig);
+}
+
 /* A capture on such a stream is as on any other: the end of the graph delivers. */
 static void test_captures(void **state) {
     (void)state;
@@ -345,6 +367,7 @@ int main(void) {
         cmocka_unit_test_setup(test_order, reset_fake),
         cmocka_unit_test_setup(test_a_launch_that_fails_late, reset_fake),
         cmocka_unit_test_setup(test_no_memory, reset_fake),
+        cmocka_unit_test_setup(test_memory_that_is_not_cleared, reset_fake),
         cmocka_unit_test_setup(test_captures, reset_fake),
         cmocka_unit_test_setup(test_a_device_without, reset_fake),
     };

@@ -183,10 +183,15 @@ int cuGetErrorString(int error, const char **text) {
 
 /* ---- memory ---- */
 
+/* What is not cleared holds something. */
+enum { DIRTY = 65536 };
+
 EXPORT int cuMemAlloc_v2(void **memory, size_t bytes);
 int cuMemAlloc_v2(void **memory, size_t bytes) {
     ENTER();
-    return fake_code(aorta_device_alloc(device, bytes, "fake", memory));
+    const int code = fake_code(aorta_device_alloc(device, bytes, "fake", memory));
+    if (!code) memset(*memory, 0xFF, bytes < DIRTY ? bytes : DIRTY);
+    return code;
 }
 
 EXPORT int cuMemFree_v2(void *memory);

@@ -28,16 +28,18 @@ static void close_fixture(struct fixture *f) {
     aorta_device_close(f->device);
 }
 
-static aorta_status sleep_2ms(void *user) {
+enum { NAP_NS = 10000000 }; /* several of them: more than a busy machine keeps a thread from running */
+
+static aorta_status nap(void *user) {
     (void)user;
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     return NULL;
 }
 
 static void record(struct fixture *f, struct aorta_stream *stream, const struct aorta_range_info *info) {
     int range = -1;
     check_ok(aorta_range_begin(f->recorder, stream, info, &range));
-    check_ok(aorta_host_call(stream, sleep_2ms, NULL));
+    check_ok(aorta_host_call(stream, nap, NULL));
     check_ok(aorta_range_end(f->recorder, stream, range));
 }
 
@@ -79,7 +81,7 @@ static void records_ranges(void **state) {
     assert_int_equal(profile.host[0].end_ns, before + 7);
     for (size_t i = 0; i < 3; i++) {
         const struct aorta_range *range = &profile.ranges[i];
-        assert_true(range->end_ns - range->start_ns >= 2000000);
+        assert_true(range->end_ns - range->start_ns >= NAP_NS);
         assert_true(before <= range->enqueue_ns && range->enqueue_ns <= range->start_ns && range->end_ns <= after);
         assert_int_equal(range->stream, i > 0);
     }
@@ -192,10 +194,10 @@ static void begins_when_there_is_room(void **state) {
     enum { COUNT = sizeof rooms / sizeof *rooms, BUSY = 1, LATE = 5, ALONE = 6 };
     aorta_recorder_step(f.recorder, 0, 0);
     for (int i = 0; i < COUNT; i++) {
-        int range, waits = i == BUSY ? 1 : i == LATE ? 20 : 0; /* times 2 ms that the stamp finds no room */
-        for (int wait = 0; wait < waits; wait++) check_ok(aorta_host_call(beside, sleep_2ms, NULL));
+        int range, waits = i == BUSY ? 1 : i == LATE ? 20 : 0; /* naps in which the stamp finds no room */
+        for (int wait = 0; wait < waits; wait++) check_ok(aorta_host_call(beside, nap, NULL));
         check_ok(aorta_range_begin_room(f.recorder, f.comm, &gather, rooms[i], &range));
-        for (int part = 0; part < 5; part++) check_ok(aorta_host_call(f.comm, sleep_2ms, NULL));
+        for (int part = 0; part < 5; part++) check_ok(aorta_host_call(f.comm, nap, NULL));
         check_ok(aorta_range_end(f.recorder, f.comm, range));
         check_ok(aorta_stream_synchronize(f.comm));
     }
@@ -208,8 +210,8 @@ static void begins_when_there_is_room(void **state) {
         assert_int_equal(range->room && range->reached_ns == INT64_MIN, i == ALONE);
         if (range->room) assert_true(range->reached_ns <= range->start_ns && range->start_ns <= range->end_ns);
         int64_t waited_ns = range->room && i != ALONE ? range->start_ns - range->reached_ns : 0;
-        assert_true(i == BUSY ? waited_ns > 1000000 : waited_ns < 5000000);
-        if (i != BUSY) assert_true(range->end_ns - range->start_ns >= 5000000);
+        assert_true(i == BUSY ? waited_ns > NAP_NS / 2 : waited_ns < 5 * NAP_NS / 2);
+        if (i != BUSY) assert_true(range->end_ns - range->start_ns >= 5 * NAP_NS / 2);
     }
     aorta_profile_free(&profile);
     /* Switched off nothing is queued. */

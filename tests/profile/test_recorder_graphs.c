@@ -15,7 +15,7 @@ static const struct aorta_gpu_source telling = {"telling.cu", "nap(int64_t) tell
 static const struct aorta_gpu_source silent = {"silent.cu", "nap(int64_t)"};
 static const struct aorta_gpu_entry nap_entry = {&telling, "nap"}, silent_entry = {&silent, "nap"};
 
-enum { NAP_NS = 2000000 };
+enum { NAP_NS = 20000000 }; /* more than a busy machine keeps a thread from running */
 
 static void nap(struct aorta_stream *stream, const struct aorta_gpu_entry *entry) {
     const int64_t ns = NAP_NS;

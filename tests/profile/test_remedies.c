@@ -30,12 +30,10 @@ static void test_what_is_set_is_not_advised(void **state) {
 
 static void test_a_remedy_can_be_pointless(void **state) {
     (void)state;
-    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"},
-                                    {"fsdp.forward_prefetch", "true"},
-                                    {"fsdp.backward_prefetch", "NONE"},
-                                    {"fsdp.sharding_strategy", "shard_grad_op"},
-                                    {"training.batch_size", "8"}};
-    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 5);
+    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"}, {"fsdp.forward_prefetch", "true"},
+                                    {"fsdp.backward_prefetch", "NONE"},     {"fsdp.sharding_strategy", "shard_grad_op"},
+                                    {"training.batch_size", "8"},           {"device.kind", "cpu"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 6);
     assert_null(strstr(advice, "backward_prefetch"));
     assert_non_null(strstr(advice, "training.batch_size, now 8"));
     free(advice);
@@ -66,6 +64,29 @@ static void test_devices_differ(void **state) {
     }
 }
 
+/* How a collective is made matters where NCCL makes it. */
+static void test_collectives_of_gpus(void **state) {
+    (void)state;
+    static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER};
+    static const struct {
+        const char *device, *by_parameter;
+        bool flat, symmetric; /* advised */
+    } rows[] = {{"cuda", "true", true, true}, {"hip", "false", false, true}, {"cpu", "true", false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"device.kind", rows[i].device},
+                                        {"fsdp.use_orig_params", rows[i].by_parameter},
+                                        {"distributed.enable_overlap", "true"},
+                                        {"fsdp.forward_prefetch", "true"},
+                                        {"fsdp.backward_prefetch", "BACKWARD_PRE"}};
+        for (int kind = 0; kind < 2; kind++) {
+            char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 5);
+            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (one") != NULL, rows[i].flat);
+            assert_int_equal(strstr(advice, "fsdp.symmetric_memory=true (NCCL") != NULL, rows[i].symmetric);
+            free(advice);
+        }
+    }
+}
+
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
@@ -86,6 +107,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
         cmocka_unit_test(test_devices_differ),
+        cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_other_causes_keep_their_advice),
     };

@@ -17,6 +17,7 @@ struct cells {
     struct cells *next;
     unsigned long long *memory; /* device memory, CELLS readings */
     size_t used;
+    bool cleared; /* else of no use: it is kept, as what clears it may still be on its way */
 };
 
 struct gpu_told {
@@ -50,8 +51,9 @@ static bool add_cells(struct gpu_device *device, struct gpu_told *told) {
     cells->memory = memory;
     cells->next = told->cells;
     told->cells = cells;
-    return !api->fill(memory, 0, CELLS * sizeof *cells->memory, device->clock.stream) &&
-           !api->stream_synchronize(device->clock.stream);
+    cells->cleared = !api->fill(memory, 0, CELLS * sizeof *cells->memory, device->clock.stream) &&
+                     !api->stream_synchronize(device->clock.stream);
+    return cells->cleared;
 }
 
 static bool reserve_row(struct gpu_told *told) {
@@ -76,7 +78,7 @@ static unsigned long long *take_cell(struct gpu_stream *stream) {
     struct gpu_told *told = told_of(stream);
     if (!told) return NULL;
     struct cells *cells = told->cells;
-    while (cells && cells->used == CELLS) cells = cells->next;
+    while (cells && (!cells->cleared || cells->used == CELLS)) cells = cells->next;
     if (!cells && !add_cells(device_of(stream), told)) return NULL;
     if (!cells) cells = told->cells;
     return cells->memory + cells->used++;
