@@ -27,7 +27,7 @@ struct bench {
     int repeats;
     void *x, *y, *z, *dx, *weight, *bias; /* bf16, [rows, greatest width] or a layer's weights */
     float *dweight, *dbias, *mean, *rstd, *master, *gradient, *m, *v, *square;
-    void *copy, *table, *saved, *scratch;
+    void *copy, *table, *saved, *scratch, *order;
     float *dtable;
     int64_t *ids;
     struct aorta_step_state *state;
@@ -77,7 +77,10 @@ static aorta_status embedding_forward(struct bench *b) {
     return aorta_embedding_forward(b->stream, embedding_of(b), b->ids, b->table, b->x);
 }
 static aorta_status embedding_backward(struct bench *b) {
-    return aorta_embedding_backward(b->stream, embedding_of(b), b->ids, b->x, b->dtable);
+    return aorta_embedding_backward(b->stream, embedding_of(b), b->ids, b->order, b->x, b->dtable, true);
+}
+static aorta_status embedding_order(struct bench *b) {
+    return aorta_embedding_order(b->stream, embedding_of(b), b->ids, b->order);
 }
 static aorta_status clear_table(struct bench *b) {
     return aorta_fill_bytes(b->stream, b->dtable, 0, (size_t)(b->s.vocab * b->s.embedding) * sizeof(float));
@@ -210,7 +213,9 @@ static aorta_status report_others(struct bench *b) {
     AORTA_TRY(report(b, "gelu forward", gelu_forward, 4.0 * hidden, "GB/s", layers + 1.0));
     AORTA_TRY(report(b, "gelu backward", gelu_backward, 6.0 * hidden, "GB/s", layers + 1.0));
     AORTA_TRY(report(b, "embedding forward", embedding_forward, 2.0 * gathered, "GB/s", 1.0));
-    AORTA_TRY(report(b, "embedding backward", embedding_backward, 2.0 * gathered, "GB/s", 1.0));
+    AORTA_TRY(
+        report(b, "order for the embedding", embedding_order, 16.0 * (double)(b->rows * s->features), "GB/s", 1.0));
+    AORTA_TRY(report(b, "embedding backward, ordered", embedding_backward, 2.0 * gathered, "GB/s", 1.0));
     AORTA_TRY(report(b, "embedding gradient to zero", clear_table, 4.0 * (double)(s->vocab * s->embedding), "GB/s", 1));
     AORTA_TRY(report(b, "loss", loss, 12.0 * (double)b->rows, "GB/s", 1.0));
     AORTA_TRY(report(b, "square sum", square_sum, 4.0 * parameters, "GB/s", 1.0));
@@ -293,6 +298,7 @@ static aorta_status create(struct bench *b) {
     AORTA_TRY(take(b, 2 * s->vocab * s->embedding, &b->table));
     AORTA_TRY(randomise(b, b->table, AORTA_BF16, s->vocab * s->embedding));
     AORTA_TRY(take(b, 4 * s->vocab * s->embedding, (void *)&b->dtable));
+    AORTA_TRY(take(b, (int64_t)aorta_embedding_order_bytes(b->device, embedding_of(b)), &b->order));
     AORTA_TRY(clear_table(b));
     AORTA_TRY(take(b, (int64_t)aorta_attention_saved_bytes(b->device, attention_of(b)), &b->saved));
     AORTA_TRY(take(b, (int64_t)aorta_attention_scratch_bytes(b->device, attention_of(b)), &b->scratch));
@@ -310,9 +316,9 @@ static aorta_status create(struct bench *b) {
 }
 
 static void destroy(struct bench *b) {
-    void *const all[] = {b->x,     b->y,     b->z,       b->dx,       b->weight, b->bias, b->dweight, b->dbias,
-                         b->mean,  b->rstd,  b->master,  b->gradient, b->m,      b->v,    b->square,  b->copy,
-                         b->table, b->saved, b->scratch, b->dtable,   b->ids,    b->state};
+    void *const all[] = {b->x,     b->y,     b->z,       b->dx,       b->weight, b->bias,  b->dweight, b->dbias,
+                         b->mean,  b->rstd,  b->master,  b->gradient, b->m,      b->v,     b->square,  b->copy,
+                         b->table, b->saved, b->scratch, b->dtable,   b->ids,    b->order, b->state};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) aorta_device_free(b->device, all[i]);
 }
 

@@ -48,7 +48,7 @@ static aorta_status embedding_forward(struct bench *b) {
     return aorta_embedding_forward(b->stream, embedding, b->ids, b->big[0], b->c);
 }
 static aorta_status embedding_backward(struct bench *b) {
-    return aorta_embedding_backward(b->stream, embedding, b->ids, b->a, b->big[1]);
+    return aorta_embedding_backward(b->stream, embedding, b->ids, NULL, b->a, b->big[1], false);
 }
 static aorta_status square_sum(struct bench *b) {
     return aorta_square_sum(b->stream, b->big[1], PARAMETERS, b->c);

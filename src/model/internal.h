@@ -74,6 +74,7 @@ struct aorta_model {
     /* root unit */
     void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
     void *embedded;  /* [N, D] */
+    void *order;     /* of the categorical ids, for the embedding's backward pass; NULL: the device needs none */
     void *x0;        /* [N, E] */
     void *projected; /* [N, E], in the memory of dx: only until it is added to x0 */
     void *z, *s0;    /* [N, E], [N, H] */
@@ -91,6 +92,7 @@ struct aorta_model {
 };
 
 aorta_status aorta_model_build_parameters(struct aorta_model *model);
+struct aorta_embedding aorta_model_embedding(const struct aorta_model *model);
 
 /* ---- recorded operations: a range around each ---- */
 

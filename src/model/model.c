@@ -54,6 +54,8 @@ static aorta_status take_root(struct aorta_model *model) {
     if (s->dtype != AORTA_F32)
         AORTA_TRY(take_activations(model, "dense input", s->num_dense_features * s->dense_dim, &model->dense));
     AORTA_TRY(take_activations(model, "embedded features", s->embedding_dim, &model->embedded));
+    const size_t order = aorta_embedding_order_bytes(model->device, aorta_model_embedding(model));
+    AORTA_TRY(take(model, "order of the categorical features", (int64_t)order, 1, &model->order));
     AORTA_TRY(take_activations(model, "projected input", e, &model->x0));
     AORTA_TRY(take_activations(model, "scores", 1, &model->scores));
     AORTA_TRY(take_activations(model, "gradient of a layer's output", e, &model->dy));

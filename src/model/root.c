@@ -27,6 +27,10 @@ static const void *dense_input(const struct aorta_model *model, const struct aor
     return model->dense ? model->dense : batch->dense;
 }
 
+struct aorta_embedding aorta_model_embedding(const struct aorta_model *model) {
+    return shapes_of(model).embedding;
+}
+
 aorta_status aorta_model_input_forward(struct aorta_model *model, const struct aorta_pass *pass,
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
@@ -52,7 +56,12 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_begin(projection, "add", 0, &range));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
-    return aorta_op_end(projection, range);
+    AORTA_TRY(aorta_op_end(projection, range));
+    if (!model->order) return NULL;
+    /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", 0, &range));
+    AORTA_TRY(aorta_embedding_order(pass->stream, s.embedding, batch->categorical, model->order));
+    return aorta_op_end(embedding, range);
 }
 
 static aorta_status head_forward(struct aorta_model *model, const struct aorta_pass *pass, const void *x,
@@ -135,7 +144,8 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
-    AORTA_TRY(aorta_embedding_backward(pass->stream, s.embedding, batch->categorical, model->dembedded, dtable));
+    AORTA_TRY(aorta_embedding_backward(pass->stream, s.embedding, batch->categorical, model->order, model->dembedded,
+                                       dtable, !pass->accumulate));
     return aorta_op_end(op, range);
 }
 

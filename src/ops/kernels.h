@@ -187,6 +187,8 @@ struct aorta_embedding_args {
     const void *table, *dy;
     void *y;
     float *dtable;
+    void *order; /* NULL: none was made */
+    bool zeros;  /* in dtable */
 };
 
 struct aorta_square_sum_args {

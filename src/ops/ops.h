@@ -241,9 +241,16 @@ AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, str
  */
 AORTA_MUST_USE aorta_status aorta_embedding_forward(struct aorta_stream *stream, struct aorta_embedding shape,
                                                     const int64_t *ids, const void *table, void *y);
-/* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows. The caller has zeroed dtable. Deterministic. */
+/* What the backward pass needs of the ids alone, for a time at which the stream would wait for something else: `order`
+ * is device memory of so many bytes, 0 where the device needs none and makes none. */
+size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape);
+AORTA_MUST_USE aorta_status aorta_embedding_order(struct aorta_stream *stream, struct aorta_embedding shape,
+                                                  const int64_t *ids, void *order);
+/* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows; `zeros`: it holds zeros, which need not be read.
+ * `order`: what was made of these ids; NULL: it is made here. Deterministic. */
 AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream, struct aorta_embedding shape,
-                                                     const int64_t *ids, const void *dy, float *dtable);
+                                                     const int64_t *ids, const void *order, const void *dy,
+                                                     float *dtable, bool zeros);
 
 /* ---- loss ---- */
 

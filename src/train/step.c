@@ -17,6 +17,7 @@ struct aorta_step {
     struct aorta_copies *copies; /* NULL: workload.async_wait is off */
     struct control *control;     /* device memory */
     struct aorta_event *begin;   /* compute has set up the step */
+    struct aorta_event *judged;  /* on the optimizer's stream: what is told of the step is there */
     struct aorta_event *root_updated, *layers_updated;
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
@@ -28,6 +29,7 @@ static aorta_status build(struct aorta_step *step) {
     step->control = memory;
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
+    AORTA_TRY(aorta_event_create_untimed(device, &step->judged));
     AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
     AORTA_TRY(aorta_event_create_untimed(device, &step->layers_updated));
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
@@ -54,7 +56,7 @@ void aorta_step_destroy(struct aorta_step *step) {
     if (!step) return;
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (step->joined[i]) aorta_event_destroy(step->joined[i]);
-    struct aorta_event *events[] = {step->begin, step->root_updated, step->layers_updated};
+    struct aorta_event *events[] = {step->begin, step->judged, step->root_updated, step->layers_updated};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
@@ -194,14 +196,17 @@ static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
 
-/* Those of the layers while the root unit is still on its way. */
-static aorta_status square_sums(struct aorta_step *step) {
+/* Those of the layers while the root unit is still on its way, when the stop flag comes too: it needs a copy engine,
+ * which takes longer than a kernel. */
+static aorta_status square_sums(struct aorta_step *step, const float *stop) {
     struct aorta_strategy *s = step->strategy;
+    struct aorta_stream *stream = aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER);
     const int64_t layers = step->memory.layers, count = step->memory.count;
     if (layers) {
         AORTA_TRY(s->table->finish_layers(s));
         AORTA_TRY(square_sum(step, "layers", 0, layers));
     }
+    AORTA_TRY(aorta_copy(stream, &step->control->stop, stop, sizeof *stop));
     AORTA_TRY(s->table->finish(s));
     return square_sum(step, layers ? "root" : "optimizer", layers, count - layers);
 }
@@ -223,7 +228,7 @@ static aorta_status begin(struct aorta_step *step) {
 }
 
 aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout, const void *input,
-                                  const struct aorta_step_hook *hook) {
+                                  const float *stop, const struct aorta_step_hook *hook) {
     struct aorta_strategy *s = step->strategy;
     AORTA_TRY(begin(step));
     for (int64_t micro = 0; micro < layout->micro_batches; micro++) {
@@ -235,7 +240,7 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
         if (hook && micro == layout->micro_batches - 1) AORTA_TRY(hook->call(hook->user));
         AORTA_TRY(backward(step, &pass, &batch, &root));
     }
-    return square_sums(step);
+    return square_sums(step, stop);
 }
 
 /* ---- optimizer ---- */
@@ -306,6 +311,7 @@ static aorta_status judge_and_update(struct aorta_step *step, const char *tag, i
     int range;
     AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", 0, &range));
     AORTA_TRY(judge_gradients(step, stream));
+    AORTA_TRY(aorta_event_record(step->judged, stream));
     AORTA_TRY(adamw(step, stream, first, count));
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
@@ -344,13 +350,25 @@ static aorta_status join(struct aorta_step *step) {
     return aorta_rooms_join(c->rooms, aorta_train_compute(c));
 }
 
-aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop, struct aorta_step_result *result) {
-    struct aorta_stream *stream = aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER);
-    AORTA_TRY(aorta_copy(stream, &step->control->stop, stop, sizeof *stop));
-    AORTA_TRY(sum_control(step));
-    AORTA_TRY(update(step));
+/* What the host reads is copied beside the updates, on a stream that has nothing more to do; where it has, behind. */
+static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
+    struct aorta_stream *spare = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
+    bool busy = spare == aorta_train_compute(c) || spare == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
+    return busy ? aorta_train_stream(c, AORTA_FLOW_OPTIMIZER) : spare;
+}
+
+static aorta_status report(struct aorta_step *step, struct aorta_step_result *result) {
+    struct aorta_stream *stream = report_stream(step->context);
+    if (stream != aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER))
+        AORTA_TRY(aorta_stream_wait(stream, step->judged));
     AORTA_TRY(aorta_copy(stream, &result->state, step->context->state, sizeof result->state));
     AORTA_TRY(aorta_copy(stream, &result->stop, &step->control->stop, sizeof result->stop));
-    AORTA_TRY(aorta_step_end(stream, step->context->state));
+    return aorta_step_end(stream, step->context->state);
+}
+
+aorta_status aorta_step_optimize(struct aorta_step *step, struct aorta_step_result *result) {
+    AORTA_TRY(sum_control(step));
+    AORTA_TRY(update(step));
+    AORTA_TRY(report(step, result));
     return join(step);
 }

@@ -24,12 +24,12 @@ AORTA_MUST_USE aorta_status aorta_step_create(const struct aorta_train_context *
 void aorta_step_destroy(struct aorta_step *step);
 
 /* Forward and backward over all micro-batches of `input` (device memory), gradients reduced and their squares summed;
- * the hook may be NULL. */
+ * the hook may be NULL. The stop flag at *stop (pinned) is read on the way. */
 AORTA_MUST_USE aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout,
-                                                 const void *input, const struct aorta_step_hook *hook);
-/* Norm of all ranks, clipping, AdamW; then compute waits for every stream. `result` (pinned) receives the state before
- * step_end. The stop flag at *stop (pinned) is summed over the ranks on the way. */
-AORTA_MUST_USE aorta_status aorta_step_optimize(struct aorta_step *step, const float *stop,
-                                                struct aorta_step_result *result);
+                                                 const void *input, const float *stop,
+                                                 const struct aorta_step_hook *hook);
+/* Norm and stop flag summed over all ranks, clipping, AdamW; then compute waits for every stream. `result` (pinned)
+ * receives the state before step_end. */
+AORTA_MUST_USE aorta_status aorta_step_optimize(struct aorta_step *step, struct aorta_step_result *result);
 
 #endif

@@ -268,18 +268,18 @@ static aorta_status ensure_input(struct trainer *t, int64_t step) {
 /* ---- one step ---- */
 
 static aorta_status queue_eagerly(struct trainer *t, struct flight *flight, const struct aorta_step_hook *hook) {
-    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, hook));
-    return aorta_step_optimize(t->step, flight->stop, flight->result);
+    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, flight->stop, hook));
+    return aorta_step_optimize(t->step, flight->result);
 }
 
 /* A step whose parameters and gradients are written out: the device is waited for in between. */
 static aorta_status queue_with_dump(struct trainer *t, struct flight *flight, int64_t step) {
     AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(&t->context)));
     AORTA_TRY(aorta_dump_parameters(&t->context, t->strategy, step));
-    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, NULL));
+    AORTA_TRY(aorta_step_gradients(t->step, aorta_input_layout(t->input), flight->input, flight->stop, NULL));
     AORTA_TRY(aorta_stream_synchronize(aorta_train_stream(&t->context, AORTA_FLOW_OPTIMIZER)));
     AORTA_TRY(aorta_dump_gradients(&t->context, t->strategy, step));
-    AORTA_TRY(aorta_step_optimize(t->step, flight->stop, flight->result));
+    AORTA_TRY(aorta_step_optimize(t->step, flight->result));
     if (step + 1 < t->total_steps) return NULL;
     AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(&t->context)));
     return aorta_dump_parameters(&t->context, t->strategy, step + 1);

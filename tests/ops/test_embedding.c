@@ -30,15 +30,26 @@ static void check_example(struct rig *rig, struct aorta_embedding s) {
     check_ok(aorta_embedding_forward(rig->stream, s, ids_there, rig_put(rig, s.dtype, table, entries), out));
     rig_close_to("y", rig_get(rig, s.dtype, out, outputs), y, outputs, 1.01 * unit, 1e-6);
 
+    /* The same with the order made before, into zeros. */
     float *gradient[2];
+    const size_t order_bytes = aorta_embedding_order_bytes(rig->device, s);
+    void *order = order_bytes ? rig_alloc(rig, order_bytes) : NULL;
+    if (order) check_ok(aorta_embedding_order(rig->stream, s, ids_there, order));
     for (int i = 0; i < 2; i++) {
         gradient[i] = rig_put(rig, AORTA_F32, rig_values(rig, entries), entries);
-        check_ok(aorta_embedding_backward(rig->stream, s, ids_there, rig_put(rig, s.dtype, dy, outputs), gradient[i]));
+        check_ok(aorta_embedding_backward(rig->stream, s, ids_there, i ? order : NULL,
+                                          rig_put(rig, s.dtype, dy, outputs), gradient[i], i == 1));
     }
     double *first = rig_get(rig, AORTA_F32, gradient[0], entries);
     const double added = (double)(s.rows * s.features) / (double)s.vocab; /* values in one sum */
     rig_close_to("dtable", first, dtable, entries, 1e-6, 2e-6 + 1e-7 * added);
     rig_close_to("dtable again", rig_get(rig, AORTA_F32, gradient[1], entries), first, entries, 0.0, 0.0);
+    /* Without zeros it is added to. */
+    for (int64_t i = 0; i < entries; i++) dtable[i] += first[i];
+    check_ok(aorta_embedding_backward(rig->stream, s, ids_there, order, rig_put(rig, s.dtype, dy, outputs), gradient[1],
+                                      false));
+    rig_close_to("dtable twice", rig_get(rig, AORTA_F32, gradient[1], entries), dtable, entries, 2e-6,
+                 4e-6 + 2e-7 * added);
 }
 
 static void conformance(void **state) {
@@ -54,15 +65,20 @@ static void conformance(void **state) {
 static void ids_out_of_range(void **state) {
     static const int64_t wrong[] = {-1, 11, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        for (int backward = 0; backward < 2; backward++) {
+        for (int what = 0; what < 3; what++) {
             struct rig *rig = *state;
             const struct aorta_embedding s = {AORTA_F32, 2, 3, 11, 4};
             const int64_t ids[6] = {0, 1, 2, 3, wrong[i], 5};
             const int64_t *there = rig_put_bytes(rig, ids, sizeof ids);
             float *table = rig_put(rig, AORTA_F32, rig_values(rig, 44), 44),
                   *y = rig_put(rig, AORTA_F32, rig_values(rig, 8), 8);
-            check_ok(backward ? aorta_embedding_backward(rig->stream, s, there, y, table)
-                              : aorta_embedding_forward(rig->stream, s, there, table, y));
+            const size_t order_bytes = aorta_embedding_order_bytes(rig->device, s);
+            if (what == 0)
+                check_ok(aorta_embedding_forward(rig->stream, s, there, table, y));
+            else if (what == 1 || !order_bytes)
+                check_ok(aorta_embedding_backward(rig->stream, s, there, NULL, y, table, false));
+            else
+                check_ok(aorta_embedding_order(rig->stream, s, there, rig_alloc(rig, order_bytes)));
             char expected[64];
             snprintf(expected, sizeof expected, "id %lld of row 1, feature 1 is outside [0, 11)", (long long)wrong[i]);
             check_fails(aorta_stream_synchronize(rig->stream), AORTA_DEVICE, expected);
@@ -95,7 +111,8 @@ static void wrong_arguments(void **state) {
     struct aorta_embedding shape = {AORTA_F32, 1, 0, 1, 1};
     check_fails(aorta_embedding_forward(rig->stream, shape, &id, some, some), AORTA_INTERNAL, "features is 0");
     shape.features = 1;
-    check_fails(aorta_embedding_backward(rig->stream, shape, NULL, some, some), AORTA_INTERNAL, "ids is NULL");
+    check_fails(aorta_embedding_backward(rig->stream, shape, NULL, NULL, some, some, false), AORTA_INTERNAL,
+                "ids is NULL");
 }
 
 int main(void) {

@@ -28,10 +28,12 @@ aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const 
     return aorta_gpu_note(stream, check_fault, workspace.fault);
 }
 
-/* Where things lie in the workspace. */
+/* Where things lie in the workspace; the sorted pairs in the memory of `order`, if there is any. */
 struct plan {
     int64_t count, blocks, range, ranges;
+    int passes; /* as many as the greatest key has bytes */
     uint32_t *keys[2], *values[2], *histogram, *totals;
+    uint32_t *sorted_keys, *sorted_values; /* those of the last pass */
     float *head, *tail;
 };
 
@@ -41,22 +43,46 @@ static void *take(char *memory, size_t *used, size_t bytes) {
     return taken;
 }
 
+static int passes_of(int64_t vocab) {
+    int passes = 1;
+    while (vocab >> (8 * passes) > 0) passes++;
+    return passes;
+}
+
+/* Few ids are summed in short ranges, so that there are enough of them for all multiprocessors. */
+static int64_t range_of(int64_t count) {
+    if (count < 64 * 1024) return 8;
+    return count < 512 * 1024 ? 32 : 128;
+}
+
 /* `memory` NULL: only how much is needed. */
-static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, void *memory) {
+static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, uint32_t *order, void *memory) {
     size_t used = 0;
     plan->count = shape->rows * shape->features;
     plan->blocks = (plan->count + AORTA_SORT_THREADS * AORTA_SORT_ITEMS - 1) / (AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
-    plan->range = plan->count < 128 * 1024 ? 32 : 128;
+    plan->range = range_of(plan->count);
     plan->ranges = (plan->count + plan->range - 1) / plan->range;
+    plan->passes = passes_of(shape->vocab);
+    const int last = (plan->passes - 1) % 2;
     for (int i = 0; i < 2; i++) {
         plan->keys[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
         plan->values[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
     }
+    if (order) {
+        plan->keys[last] = order;
+        plan->values[last] = order + plan->count;
+    }
+    plan->sorted_keys = plan->keys[last];
+    plan->sorted_values = plan->values[last];
     plan->histogram = take(memory, &used, (size_t)(plan->blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t));
     plan->totals = take(memory, &used, AORTA_SORT_DIGITS * sizeof(uint32_t));
     plan->head = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
     plan->tail = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
     return used;
+}
+
+size_t aorta_ops_gpu_embedding_order_bytes(const struct aorta_embedding *shape) {
+    return (size_t)(2 * shape->rows * shape->features) * sizeof(uint32_t);
 }
 
 static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *plan,
@@ -69,9 +95,8 @@ static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *pl
     return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
 }
 
-/* As many passes as the greatest key has bytes; the sorted pairs end up in *keys, *values. */
 static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
-                         struct aorta_gpu_fault *fault, const uint32_t **keys, const uint32_t **values) {
+                         struct aorta_gpu_fault *fault) {
     struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
                                        .totals = plan->totals,
                                        .count = plan->count,
@@ -80,32 +105,52 @@ static aorta_status sort(struct aorta_stream *stream, const struct aorta_embeddi
                                        .vocab = a->shape.vocab,
                                        .features = a->shape.features,
                                        .fault = fault};
-    for (int pass = 0; pass == 0 || a->shape.vocab >> args.shift > 0; pass++, args.shift = pass * 8) {
+    for (int pass = 0; pass < plan->passes; pass++) {
+        args.shift = pass * 8;
         args.keys_out = plan->keys[pass % 2];
         args.values_out = plan->values[pass % 2];
         AORTA_TRY(sort_pass(stream, plan, &args));
         args.keys = args.keys_out;
         args.values = args.values_out;
     }
-    *keys = args.keys;
-    *values = args.values;
     return NULL;
+}
+
+/* Checks, and finds room for all of it. */
+static aorta_status plan_in_workspace(struct aorta_stream *stream, const struct aorta_embedding_args *a,
+                                      struct plan *plan, struct aorta_ops_workspace *workspace) {
+    if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "embedding: %lld ids of %lld; on a GPU both must be below 2^31",
+                           (long long)(a->shape.rows * a->shape.features), (long long)a->shape.vocab);
+    AORTA_TRY(aorta_ops_workspace(stream, plan_make(plan, &a->shape, a->order, NULL), workspace));
+    plan_make(plan, &a->shape, a->order, workspace->memory);
+    return NULL;
+}
+
+aorta_status aorta_ops_gpu_embedding_order(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    struct plan plan;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(plan_in_workspace(stream, a, &plan, &workspace));
+    AORTA_TRY(sort(stream, a, &plan, workspace.fault));
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
 }
 
 aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const void *args) {
     const struct aorta_embedding_args *a = args;
-    if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "embedding: %lld ids of %lld; on a GPU both must be below 2^31",
-                           (long long)(a->shape.rows * a->shape.features), (long long)a->shape.vocab);
     struct plan plan;
     struct aorta_ops_workspace workspace;
-    AORTA_TRY(aorta_ops_workspace(stream, plan_make(&plan, &a->shape, NULL), &workspace));
-    plan_make(&plan, &a->shape, workspace.memory);
-    struct aorta_gpu_gather_args gather = {
-        .op = *a, .count = plan.count, .range = plan.range, .head = plan.head, .tail = plan.tail};
-    AORTA_TRY(sort(stream, a, &plan, workspace.fault, &gather.keys, &gather.values));
+    AORTA_TRY(plan_in_workspace(stream, a, &plan, &workspace));
+    if (!a->order) AORTA_TRY(sort(stream, a, &plan, workspace.fault));
+    const struct aorta_gpu_gather_args gather = {.op = *a,
+                                                 .keys = plan.sorted_keys,
+                                                 .values = plan.sorted_values,
+                                                 .count = plan.count,
+                                                 .range = plan.range,
+                                                 .head = plan.head,
+                                                 .tail = plan.tail};
     const struct aorta_gpu_grid grid = gather_grid(plan.ranges, a->shape.dim);
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gather_ranges, a->shape.dtype, grid, &gather, sizeof gather));
     AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_gather_runs, grid, &gather, sizeof gather));
-    return aorta_gpu_note(stream, check_fault, workspace.fault);
+    return a->order ? NULL : aorta_gpu_note(stream, check_fault, workspace.fault);
 }

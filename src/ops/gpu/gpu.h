@@ -25,6 +25,8 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_adamw(struct aorta_stream *stream, con
 AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const void *args);
+AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_order(struct aorta_stream *stream, const void *args);
+size_t aorta_ops_gpu_embedding_order_bytes(const struct aorta_embedding *shape);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_backward_input(struct aorta_stream *stream, const void *args);

@@ -159,8 +159,8 @@ DEVICE void add_row(const aorta_gpu_gather_args &a, uint32_t key, int64_t column
     if (key == (uint32_t)a.op.shape.vocab) return;
     float *to = a.op.dtable + (int64_t)key * a.op.shape.dim + column;
     const float scale = 1.0f / (float)a.op.shape.features;
-    float value[8];
-    load8(to, count, value);
+    float value[8] = {}; /* a row has one writer: zeros need not be read */
+    if (!a.op.zeros) load8(to, count, value);
     for (int i = 0; i < 8; i++) value[i] += sum[i] * scale;
     store8(to, count, value);
 }
