@@ -16,29 +16,75 @@ DEVICE void report(aorta_gpu_fault *fault, int64_t place, int64_t id, int64_t fe
     *(volatile int32_t *)&fault->found = 1;
 }
 
-template <typename T> DEVICE void embedding_forward(const aorta_gpu_embedding_args &args) {
+/* Eight columns of some rows. Where all rows begin at multiples of 16 bytes they are on their way together before the
+ * first is looked at. */
+template <typename T, bool WHOLE, int ROWS> struct some_rows {
+    chunk<T> raw[ROWS];
+
+    MEMBER void fetch(int row, const T *from) {
+        raw[row] = load_chunk(from);
+    }
+    MEMBER void get(int row, int, float value[8]) const {
+        open_chunk(raw[row], value);
+    }
+};
+template <typename T, int ROWS> struct some_rows<T, false, ROWS> {
+    const T *place[ROWS];
+
+    MEMBER void fetch(int row, const T *from) {
+        place[row] = from;
+    }
+    MEMBER void get(int row, int count, float value[8]) const {
+        load8(place[row], count, value);
+    }
+};
+
+DEVICE bool rows_aligned(const void *base, int64_t dim) {
+    return dim % 8 == 0 && aligned16(base);
+}
+
+/* Of a wrong id row 0 is read, and left out. */
+template <typename T, bool WHOLE>
+DEVICE void embedding_mean(const aorta_gpu_embedding_args &args, int64_t row, int64_t column, int count) {
+    enum { AT_ONCE = 8 };
     const aorta_embedding_args &a = args.op;
     const int64_t features = a.shape.features, dim = a.shape.dim;
-    const int64_t row = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
-    const int64_t column = ((int64_t)blockIdx.y * AORTA_GATHER_LANES + threadIdx.x) * 8;
-    const int count = within(column, dim, 8);
-    if (row >= a.shape.rows) return;
     const int64_t *ids = a.ids + row * features;
+    int64_t wrong = -1;
     float sum[8] = {};
-#pragma unroll 4
-    for (int64_t f = 0; f < features; f++) {
-        const int64_t id = ids[f];
-        if (id < 0 || id >= a.shape.vocab) {
-            report(args.fault, row * features + f, id, features, a.shape.vocab);
-            continue;
+    for (int64_t first = 0; first < features; first += AT_ONCE) {
+        some_rows<T, WHOLE, AT_ONCE> rows;
+        bool counts[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int64_t f = least(first + i, features - 1), id = ids[f];
+            const bool right = id >= 0 && id < a.shape.vocab;
+            if (!right) wrong = f;
+            counts[i] = right && first + i < features;
+            rows.fetch(i, (const T *)a.table + (right ? id : 0) * dim + column);
         }
-        float value[8];
-        load8((const T *)a.table + id * dim + column, count, value);
-        for (int i = 0; i < 8; i++) sum[i] += value[i];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            float value[8];
+            rows.get(i, count, value);
+            for (int j = 0; j < 8; j++) sum[j] += counts[i] ? value[j] : 0.0f;
+        }
     }
+    if (wrong >= 0) report(args.fault, row * features + wrong, ids[wrong], features, a.shape.vocab);
     const float scale = 1.0f / (float)features;
     for (int i = 0; i < 8; i++) sum[i] *= scale;
     store8((T *)a.y + row * dim + column, count, sum);
+}
+
+template <typename T> DEVICE void embedding_forward(const aorta_gpu_embedding_args &a) {
+    const int64_t row = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
+    const int64_t column = ((int64_t)blockIdx.y * AORTA_GATHER_LANES + threadIdx.x) * 8;
+    const int count = within(column, a.op.shape.dim, 8);
+    if (row >= a.op.shape.rows || count == 0) return;
+    if (rows_aligned(a.op.table, a.op.shape.dim))
+        embedding_mean<T, true>(a, row, column, count);
+    else
+        embedding_mean<T, false>(a, row, column, count);
 }
 TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, embedding_forward, aorta_gpu_embedding_args)
 
@@ -165,28 +211,37 @@ DEVICE void add_row(const aorta_gpu_gather_args &a, uint32_t key, int64_t column
     store8(to, count, value);
 }
 
-template <typename T> DEVICE void gather_ranges(const aorta_gpu_gather_args &a) {
-    const gather g = gather_begin(a);
-    if (g.begin >= g.end) return;
+template <typename T, bool WHOLE> DEVICE void gather_range(const aorta_gpu_gather_args &a, const gather &g) {
+    enum { AT_ONCE = 4 };
     const int64_t dim = a.op.shape.dim, features = a.op.shape.features, slot = g.begin / a.range * dim + g.column;
     uint32_t current = a.keys[g.begin];
     bool open = g.begin > 0 && a.keys[g.begin - 1] == current; /* the run began before this range */
     float sum[8] = {};
-#pragma unroll 4
-    for (int64_t i = g.begin; i < g.end; i++) {
-        const uint32_t key = a.keys[i];
-        float value[8];
-        load8((const T *)a.op.dy + a.values[i] / features * dim + g.column, g.count, value);
-        if (key != current) {
-            if (open)
-                store8(a.head + slot, g.count, sum);
-            else
-                add_row(a, current, g.column, g.count, sum);
-            open = false;
-            current = key;
-            for (int j = 0; j < 8; j++) sum[j] = 0.0f;
+    for (int64_t first = g.begin; first < g.end; first += AT_ONCE) {
+        some_rows<T, WHOLE, AT_ONCE> rows;
+        uint32_t keys[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            const int64_t at = least(first + i, g.end - 1);
+            keys[i] = a.keys[at];
+            rows.fetch(i, (const T *)a.op.dy + a.values[at] / features * dim + g.column);
         }
-        for (int j = 0; j < 8; j++) sum[j] += value[j];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (first + i >= g.end) break;
+            if (keys[i] != current) {
+                if (open)
+                    store8(a.head + slot, g.count, sum);
+                else
+                    add_row(a, current, g.column, g.count, sum);
+                open = false;
+                current = keys[i];
+                for (int j = 0; j < 8; j++) sum[j] = 0.0f;
+            }
+            float value[8];
+            rows.get(i, g.count, value);
+            for (int j = 0; j < 8; j++) sum[j] += value[j];
+        }
     }
     if (g.end < a.count && a.keys[g.end] == current)
         store8(a.tail + slot, g.count, sum);
@@ -195,12 +250,21 @@ template <typename T> DEVICE void gather_ranges(const aorta_gpu_gather_args &a) 
     else
         add_row(a, current, g.column, g.count, sum);
 }
+
+template <typename T> DEVICE void gather_ranges(const aorta_gpu_gather_args &a) {
+    const gather g = gather_begin(a);
+    if (g.begin >= g.end || g.count == 0) return;
+    if (rows_aligned(a.op.dy, a.op.shape.dim))
+        gather_range<T, true>(a, g);
+    else
+        gather_range<T, false>(a, g);
+}
 TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_ranges, aorta_gpu_gather_args)
 
 /* A run that crosses ranges is summed by the threads of the range it begins in. */
 KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, gather_runs, aorta_gpu_gather_args) {
     const gather g = gather_begin(a);
-    if (g.begin >= g.end || g.end >= a.count) return;
+    if (g.begin >= g.end || g.end >= a.count || g.count == 0) return;
     const uint32_t key = a.keys[g.end - 1];
     if (a.keys[g.end] != key) return;                                                /* ends here */
     if (a.keys[g.begin] == key && g.begin > 0 && a.keys[g.begin - 1] == key) return; /* began earlier */
