@@ -64,7 +64,8 @@ static aorta_status check_library(const struct nccl_api *api) {
     int version = 0;
     if (api->memory_alloc && api->memory_free && api->window_register && api->window_deregister) return NULL;
     AORTA_TRY(nccl_check(api, NULL, api->version(&version), "ncclGetVersion"));
-    return AORTA_ERROR(AORTA_UNSUPPORTED, "symmetric memory needs NCCL 2.27 or newer, and this is %d.%d.%d",
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "symmetric memory needs the windows of NCCL 2.27, which version %d.%d.%d has not",
                        version / 10000, version / 100 % 100, version % 100);
 }
 

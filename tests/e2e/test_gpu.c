@@ -304,7 +304,7 @@ static void test_no_symmetric_memory(void **state) {
         const char *libraries, *device, *message;
     } rows[] = {
         {FAKES, CUDA, "NCCL makes no symmetric memory here: the GPUs of the 2 ranks cannot reach each other's"},
-        {OLD_NCCL ":" FAKES, CUDA, "symmetric memory needs NCCL 2.27 or newer, and this is 2.17.8"},
+        {OLD_NCCL ":" FAKES, CUDA, "symmetric memory needs the windows of NCCL 2.27, which version 2.17.8 has not"},
         {FAKES, "device.kind=cpu ", "ranks of the backend mpi share no device memory; NCCL's do"},
     };
     setenv("FAKE_NCCL_NO_WINDOWS", "1", 1);

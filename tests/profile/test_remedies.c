@@ -80,7 +80,7 @@ static void test_collectives_of_gpus(void **state) {
                                         {"fsdp.backward_prefetch", "BACKWARD_PRE"}};
         for (int kind = 0; kind < 2; kind++) {
             char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 5);
-            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (one") != NULL, rows[i].flat);
+            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (a layer") != NULL, rows[i].flat);
             assert_int_equal(strstr(advice, "fsdp.symmetric_memory=true (NCCL") != NULL, rows[i].symmetric);
             free(advice);
         }
