@@ -6,6 +6,9 @@
 
 enum { ANY = -1, SHOWN = 2 }; /* remedies named in one line of advice */
 
+/* Stands for a setting that makes a remedy pointless: collectives are not those of NCCL or RCCL between ranks. */
+static const char between_gpus[] = "";
+
 /* One row per remedy, best first within a cause. The key may be a variable of the environment. Value NULL: always worth
  * trying, the present value is told. `unless`: a setting that makes the remedy pointless ("key=value"). */
 static const struct remedy {
@@ -19,16 +22,16 @@ static const struct remedy {
      "gather the next layer beside this one"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.backward_prefetch", "BACKWARD_PRE",
      "fsdp.sharding_strategy=shard_grad_op", "gather for backward before it is needed"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.use_orig_params", "false", "device.kind=cpu",
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.use_orig_params", "false", between_gpus,
      "a layer travels as one piece, not as one for each parameter"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.symmetric_memory", "true", "device.kind=cpu",
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.symmetric_memory", "true", between_gpus,
      "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.sharding_strategy", "shard_grad_op", NULL,
      "gather once a step, for more memory"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "training.batch_size", NULL, NULL, "more compute per gather"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.use_orig_params", "false", "device.kind=cpu",
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.use_orig_params", "false", between_gpus,
      "a layer travels as one piece, not as one for each parameter"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.symmetric_memory", "true", "device.kind=cpu",
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.symmetric_memory", "true", between_gpus,
      "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "training.batch_size", NULL, NULL,
      "more compute per reduction"},
@@ -63,8 +66,9 @@ static bool in_force(const struct aorta_settings *settings, const char *key, con
     return now && strcasecmp(now, value) == 0;
 }
 
-static bool pointless(const struct aorta_settings *settings, const char *unless) {
+static bool pointless(const struct aorta_settings *settings, bool simulated, const char *unless) {
     if (!unless) return false;
+    if (unless == between_gpus) return simulated || in_force(settings, "device.kind", "cpu");
     const char *equals = strchr(unless, '=');
     char key[64] = {0};
     memcpy(key, unless, (size_t)(equals - unless));
@@ -85,13 +89,13 @@ static void add(struct aorta_text *text, const struct remedy *remedy, const stru
     aorta_text_printf(text, "%s%s%s (%s)", remedy->key, now ? ", now " : "", now ? now : "", remedy->text);
 }
 
-static aorta_status advise(struct aorta_finding *finding, const struct aorta_settings *settings) {
+static aorta_status advise(struct aorta_finding *finding, const struct aorta_settings *settings, bool simulated) {
     struct aorta_text text = {0};
     bool known = false;
     int shown = 0;
     for (size_t i = 0; i < sizeof remedies / sizeof *remedies && shown < SHOWN; i++) {
         const struct remedy *remedy = &remedies[i];
-        if (!concerns(remedy, finding) || pointless(settings, remedy->unless)) continue;
+        if (!concerns(remedy, finding) || pointless(settings, simulated, remedy->unless)) continue;
         known = true;
         if (remedy->value && in_force(settings, remedy->key, remedy->value)) continue;
         add(&text, remedy, settings);
@@ -107,6 +111,7 @@ static aorta_status advise(struct aorta_finding *finding, const struct aorta_set
 }
 
 aorta_status aorta_verdict_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings) {
-    for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(advise(&verdict->findings[i], settings));
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        AORTA_TRY(advise(&verdict->findings[i], settings, verdict->simulated));
     return NULL;
 }

@@ -146,6 +146,14 @@ static void cause_blocks(const struct aorta_verdict *verdict, struct page *page)
     page->cause_count = page->count - page->first_cause;
 }
 
+static bool advised(const struct page *page, const char *advice) {
+    for (size_t i = 0; i < page->advice_count; i++) {
+        const char *before = page->blocks[page->first_advice + i].sentence.data;
+        if (before && advice && strcmp(before, advice) == 0) return true;
+    }
+    return false;
+}
+
 static void advice_blocks(const struct aorta_verdict *verdict, struct page *page) {
     page->first_advice = page->count;
     for (size_t i = 0; i < verdict->finding_count && page->advice_count < ADVICE_SHOWN; i++) {
@@ -153,6 +161,7 @@ static void advice_blocks(const struct aorta_verdict *verdict, struct page *page
         bool rest =
             finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse && !verdict->gaps;
         if (rest || (page->advice_count && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
+        if (advised(page, finding->advice)) continue;
         struct block *block = add_block(page, 4);
         aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");
         aorta_text_puts(&block->sentence, finding->advice);

@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
+static bool simulated; /* collectives of the run */
+
 static char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items, size_t count) {
     struct aorta_finding finding = {.cause = cause, .collective = kind, .advice = strdup("as before")};
-    struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1};
+    struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .simulated = simulated};
     struct aorta_settings settings = {items, count};
     check_ok(aorta_verdict_advise(&verdict, &settings));
     return finding.advice;
@@ -70,9 +72,13 @@ static void test_collectives_of_gpus(void **state) {
     static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER};
     static const struct {
         const char *device, *by_parameter;
-        bool flat, symmetric; /* advised */
-    } rows[] = {{"cuda", "true", true, true}, {"hip", "false", false, true}, {"cpu", "true", false, false}};
+        bool simulated, flat, symmetric; /* the last two: advised */
+    } rows[] = {{"cuda", "true", false, true, true},
+                {"hip", "false", false, false, true},
+                {"cpu", "true", false, false, false},
+                {"cuda", "true", true, false, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        simulated = rows[i].simulated;
         struct aorta_setting items[] = {{"device.kind", rows[i].device},
                                         {"fsdp.use_orig_params", rows[i].by_parameter},
                                         {"distributed.enable_overlap", "true"},
@@ -85,6 +91,7 @@ static void test_collectives_of_gpus(void **state) {
             free(advice);
         }
     }
+    simulated = false;
 }
 
 static void test_when_all_is_set_it_says_so(void **state) {

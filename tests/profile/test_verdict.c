@@ -507,8 +507,39 @@ static void a_remark_is_whole(void **state) {
     aorta_text_free(&text);
 }
 
+/* One line of advice for two causes is one line. */
+static void advice_is_not_repeated(void **state) {
+    (void)state;
+    static char first[] = "fewer pieces; or larger ones", second[] = "more compute";
+    struct aorta_finding findings[3];
+    char *const advice[] = {first, first, second};
+    for (int i = 0; i < 3; i++)
+        findings[i] = (struct aorta_finding){.cause = AORTA_CAUSE_EXPOSED_COLLECTIVE,
+                                             .collective = (enum aorta_collective)i,
+                                             .cost_ms = 1,
+                                             .share = 1.0 / 3,
+                                             .rank = -1,
+                                             .evidence = second,
+                                             .advice = advice[i]};
+    const struct aorta_verdict verdict = {.findings = findings,
+                                          .finding_count = 3,
+                                          .rank_count = 2,
+                                          .warmup = 3,
+                                          .iterations = 100,
+                                          .step_ms_mean = 3,
+                                          .step_ms_p50 = 3,
+                                          .overlap_ratio = 0.5};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 100, &text);
+    check_ok(aorta_text_check(&text));
+    const char *told = strstr(text.data, "try: fewer pieces; or larger ones\n  or:  more compute\n");
+    if (!told) fail_msg("%s", text.data);
+    aorta_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(advice_is_not_repeated),
         cmocka_unit_test(costs_add_up),
         cmocka_unit_test(host_causes),
         cmocka_unit_test(a_graph_has_no_late_launches),
