@@ -45,7 +45,6 @@ struct nccl_domain {
     bool ending;
     pthread_t watchdog;
     char last[AORTA_BEACON_TEXT]; /* the collective queued last */
-    struct nccl_shared *shared;   /* symmetric memory, until it is freed */
 };
 
 struct nccl_group {

@@ -6,19 +6,12 @@
 
 #include <stdlib.h>
 
-struct nccl_shared {
-    struct nccl_shared *next;
+struct shared {
     struct nccl_domain *domain;
     int count;
     struct nccl_group *groups[AORTA_COMM_MAX_SHARERS];
     void *windows[AORTA_COMM_MAX_SHARERS]; /* NULL: not registered */
 };
-
-static void strike(const struct nccl_shared *shared) {
-    struct nccl_shared **place = &shared->domain->shared;
-    while (*place && *place != shared) place = &(*place)->next;
-    if (*place) *place = shared->next;
-}
 
 static int register_window(struct nccl_call *call) {
     int result =
@@ -33,7 +26,7 @@ static int deregister_window(struct nccl_call *call) {
 
 /* After a failure the communicators are aborted, and the memory is left to the end of the process. */
 static void put(void *owner, void *memory) {
-    struct nccl_shared *shared = owner;
+    struct shared *shared = owner;
     struct nccl_domain *domain = shared->domain;
     for (int i = 0; i < shared->count && !atomic_load(&domain->failed); i++) {
         struct nccl_call call = {.comm = shared->groups[i]->comm, .window = shared->windows[i]};
@@ -43,11 +36,10 @@ static void put(void *owner, void *memory) {
     aorta_status current = aorta_gpu_make_current(domain->device);
     if (!current && !atomic_load(&domain->failed)) domain->api->memory_free(memory);
     aorta_status_free(current); /* a lost device: its memory is gone anyway */
-    strike(shared);
     free(shared);
 }
 
-static aorta_status enter(struct nccl_shared *shared, int which, void *memory, size_t bytes) {
+static aorta_status enter(struct shared *shared, int which, void *memory, size_t bytes) {
     struct nccl_group *group = shared->groups[which];
     struct nccl_call call = {.comm = group->comm, .memory = memory, .bytes = bytes};
     if (atomic_load(&shared->domain->failed)) return nccl_failure(shared->domain);
@@ -70,7 +62,7 @@ static aorta_status check_library(const struct nccl_api *api) {
 }
 
 /* Counted as the device's, or nothing. */
-static aorta_status obtain(struct nccl_shared *shared, size_t bytes, const char *what, void **memory) {
+static aorta_status obtain(struct shared *shared, size_t bytes, const char *what, void **memory) {
     const struct nccl_api *api = shared->domain->api;
     struct aorta_device *device = shared->domain->device;
     AORTA_TRY(aorta_gpu_make_current(device));
@@ -87,9 +79,9 @@ aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes
     const size_t rounded = (bytes + NCCL_WINDOW_ALIGNMENT - 1) / NCCL_WINDOW_ALIGNMENT * NCCL_WINDOW_ALIGNMENT;
     struct nccl_group *first = comms[0]->state;
     AORTA_TRY(aorta_annotate(check_library(first->domain->api), "%s", what));
-    struct nccl_shared *shared = calloc(1, sizeof *shared);
+    struct shared *shared = calloc(1, sizeof *shared);
     if (!shared) return AORTA_ERROR(AORTA_MEMORY, "%s: out of host memory", what);
-    *shared = (struct nccl_shared){.next = first->domain->shared, .domain = first->domain, .count = count};
+    *shared = (struct shared){.domain = first->domain, .count = count};
     for (int i = 0; i < count; i++) shared->groups[i] = comms[i]->state;
     void *made = NULL;
     aorta_status status = obtain(shared, rounded, what, &made);
@@ -97,9 +89,8 @@ aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes
         free(shared);
         return status;
     }
-    first->domain->shared = shared;
     for (int i = 0; i < count && !status; i++) status = enter(shared, i, made, rounded);
-    if (status)
+    if (status) // NOLINT(clang-analyzer-unix.Malloc): what was obtained has `shared` until it is freed
         aorta_device_free(first->domain->device, made);
     else
         *memory = made;

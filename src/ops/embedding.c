@@ -11,15 +11,14 @@ static aorta_status backward(const void *args) {
 }
 
 /* Rows are added in their own order. */
-static aorta_status order(const void *args) {
+static aorta_status keep_order(const void *args) {
     (void)args;
     return NULL;
 }
 
 static const struct aorta_kernel forward_kernel = {"embedding_forward", forward, aorta_ops_gpu_embedding_forward};
 static const struct aorta_kernel backward_kernel = {"embedding_backward", backward, aorta_ops_gpu_embedding_backward};
-
-static const struct aorta_kernel order_kernel = {"embedding_order", order, aorta_ops_gpu_embedding_order};
+static const struct aorta_kernel order_kernel = {"embedding_order", keep_order, aorta_ops_gpu_embedding_order};
 
 static aorta_status check_embedding(const char *operation, const struct aorta_embedding *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -44,22 +43,22 @@ size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aor
 }
 
 aorta_status aorta_embedding_order(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
-                                   void *memory) {
+                                   void *order) {
     AORTA_TRY(check_embedding(order_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(order_kernel.name,
-                                   (const struct aorta_named_pointer[]){{"ids", ids}, {"order", memory}, {0}}));
-    const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .order = memory};
+                                   (const struct aorta_named_pointer[]){{"ids", ids}, {"order", order}, {0}}));
+    const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .order = order};
     return aorta_launch(stream, &order_kernel, &args, sizeof args);
 }
 
 aorta_status aorta_embedding_backward(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
-                                      const void *made, const void *dy, float *dtable, bool zeros) {
+                                      const void *order, const void *dy, float *dtable, bool zeros) {
     AORTA_TRY(check_embedding(backward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(
         backward_kernel.name, (const struct aorta_named_pointer[]){{"ids", ids}, {"dy", dy}, {"dtable", dtable}, {0}}));
     const struct aorta_embedding_args args = {
-        .shape = shape, .ids = ids, .dy = dy, .dtable = dtable, .order = (void *)made, .zeros = zeros};
+        .shape = shape, .ids = ids, .dy = dy, .dtable = dtable, .order = (void *)order, .zeros = zeros};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);
 }

@@ -223,14 +223,26 @@ static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     return status;
 }
 
+/* Has the profile from here on. */
+static struct line line_of(bool traced, const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
+                           int64_t previous_end_ns) {
+    struct line line = {.metrics = *metrics,
+                        .previous_end_ns = previous_end_ns,
+                        .recorded = profile != NULL,
+                        .traced = traced && profile};
+    if (metrics->memory) line.memory = *metrics->memory;
+    if (!profile) return line;
+    line.profile = *profile;
+    memset(profile, 0, sizeof *profile);
+    return line;
+}
+
 /* Nothing is awaited: by the caller, so that the line is whole whatever ends the program next. */
 static aorta_status write_at_once(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
                                   struct aorta_profile *profile, int64_t previous_end_ns) {
-    struct line line = {.metrics = *metrics, .previous_end_ns = previous_end_ns, .recorded = profile != NULL};
-    if (metrics->memory) line.memory = *metrics->memory;
-    if (profile) line.profile = *profile;
+    struct line line = line_of(false, metrics, profile, previous_end_ns);
     aorta_status status = write_line(lines, &line);
-    if (profile) aorta_profile_free(profile);
+    aorta_profile_free(&line.profile);
     return status;
 }
 
@@ -244,16 +256,8 @@ aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool tra
     if (status) {
         if (profile) aorta_profile_free(profile);
     } else {
-        struct line *line = &lines->lines[(lines->first + lines->count) % AORTA_METRICS_LINES];
-        *line = (struct line){.metrics = *metrics,
-                              .previous_end_ns = previous_end_ns,
-                              .recorded = profile != NULL,
-                              .traced = traced && profile};
-        if (metrics->memory) line->memory = *metrics->memory;
-        if (profile) {
-            line->profile = *profile;
-            memset(profile, 0, sizeof *profile);
-        }
+        lines->lines[(lines->first + lines->count) % AORTA_METRICS_LINES] =
+            line_of(traced, metrics, profile, previous_end_ns);
         lines->count++;
         lines->added++;
         pthread_cond_broadcast(&lines->changed);

@@ -42,7 +42,7 @@ struct sharded {
      * micro-batches of the next. Else it is gathered for each. */
     bool root_ahead;
 
-    /* Of the root unit in this micro-batch: gradients made, by slot, and pieces whose reduction is queued. */
+    /* Pieces of the root unit in this micro-batch: those whose gradients are made, and whose reduction is queued. */
     bool root_made[AORTA_LAYOUT_MAX_PARAMETERS], root_reduced[AORTA_LAYOUT_MAX_PARAMETERS];
     int root_largest; /* its largest parameter */
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */

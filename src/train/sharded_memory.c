@@ -25,28 +25,22 @@ struct places {
     struct aorta_place root_shard, gathered, weights;
 };
 
-/* For this rank alone. */
-static aorta_status take_own(struct sharded *s, const char *name, size_t bytes, void **memory) {
-    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
-    s->allocations[s->allocation_count++] = *memory;
-    return NULL;
-}
-
-/* For collectives too. */
-static aorta_status take(struct sharded *s, const char *name, size_t bytes, void **memory) {
+/* `shared`: collectives read or write it. */
+static aorta_status take(struct sharded *s, bool shared, const char *name, size_t bytes, void **memory) {
     struct aorta_comm *const comms[] = {s->gather_comm, s->reduce_comm};
     if (!bytes) return NULL;
-    if (!s->context->options->fsdp.symmetric_memory || s->ranks == 1) return take_own(s, name, bytes, memory);
-    AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
+    if (shared && s->ranks > 1 && s->context->options->fsdp.symmetric_memory)
+        AORTA_TRY(aorta_annotate(aorta_comm_alloc(comms, 2, bytes, name, memory), "fsdp.symmetric_memory"));
+    else
+        AORTA_TRY(aorta_device_alloc(s->context->device, bytes, name, memory));
     s->allocations[s->allocation_count++] = *memory;
     return NULL;
 }
 
 /* Padding is summed and stepped over and must stay zero. */
-static aorta_status take_zeros(struct sharded *s, aorta_status (*from)(struct sharded *, const char *, size_t, void **),
-                               const char *name, int64_t count, float **memory) {
+static aorta_status take_zeros(struct sharded *s, bool shared, const char *name, int64_t count, float **memory) {
     void *any = NULL;
-    AORTA_TRY(from(s, name, (size_t)count * sizeof(float), &any));
+    AORTA_TRY(take(s, shared, name, (size_t)count * sizeof(float), &any));
     *memory = any;
     return aorta_fill_bytes(aorta_train_compute(s->context), any, 0, (size_t)count * sizeof(float));
 }
@@ -88,18 +82,17 @@ static const struct aorta_parameter *root_parameter(const struct sharded *s, int
     return aorta_model_parameter(model, aorta_model_parameter_index(model, s->layers, slot));
 }
 
-/* How many parameters of a piece of the root unit are in front of the layers, or behind them. */
-static int parameters_at(const struct sharded *s, int piece, bool before_layers) {
+/* A piece of the root unit has a parameter in front of the layers, or one behind them. */
+static bool reaches(const struct sharded *s, int piece, bool before_layers) {
     const struct aorta_layout *root = &s->layouts[s->layers];
-    int count = 0;
     for (int i = 0; i < root->count; i++)
-        count += root->parameters[i].piece == piece && root_parameter(s, i)->before_layers == before_layers;
-    return count;
+        if (root->parameters[i].piece == piece && root_parameter(s, i)->before_layers == before_layers) return true;
+    return false;
 }
 
 /* The piece's gradients are made when no layer's weights are needed any more. */
 static bool made_behind_layers(const struct sharded *s, int piece) {
-    return shares(s) && s->layouts[s->layers].pieces[piece].whole && !parameters_at(s, piece, false);
+    return shares(s) && s->layouts[s->layers].pieces[piece].whole && !reaches(s, piece, false);
 }
 
 static size_t gradient_bytes(const struct sharded *s, int piece) {
@@ -141,12 +134,13 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
     const size_t copies = copy_bytes(s), needed = aorta_place_round(copies) + (size_t)s->slot_count * slot_bytes(s);
     const size_t bytes = needed > bytes_behind_layers(s) ? needed : bytes_behind_layers(s);
     void *memory = NULL;
-    AORTA_TRY(take(s, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
+    AORTA_TRY(
+        take(s, true, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
     places->weights = (struct aorta_place){memory, bytes};
     struct aorta_place rest = places->weights;
     if (copies) s->copy = aorta_place_take(&rest, aorta_place_round(copies));
     for (int i = 0; i < s->slot_count; i++) s->slots[i] = aorta_place_take(&rest, slot_bytes(s));
-    AORTA_TRY(take(s, "gathered root unit", weight_bytes(s, s->layouts[s->layers].full), &s->root_slot));
+    AORTA_TRY(take(s, true, "gathered root unit", weight_bytes(s, s->layouts[s->layers].full), &s->root_slot));
     if (!copies) return NULL;
     s->root_copy = root_copy_in_slots(s) ? s->slots[0] : (char *)s->copy + weight_bytes(s, s->bases[s->layers]);
     return aorta_fill_bytes(aorta_train_compute(s->context), memory, 0, bytes);
@@ -162,7 +156,7 @@ static struct aorta_place root_shard(const struct sharded *s) {
     struct aorta_place found = {0};
     for (int i = 0; i < root->piece_count; i++) {
         const size_t bytes = (size_t)root->pieces[i].count * sizeof *shard;
-        if (!parameters_at(s, i, true) || bytes <= found.bytes) continue;
+        if (!reaches(s, i, true) || bytes <= found.bytes) continue;
         found = (struct aorta_place){shard + root->pieces[i].shard_offset, bytes};
     }
     return found;
@@ -193,7 +187,7 @@ static aorta_status take_layer_gradients(struct sharded *s, struct places *place
     for (int i = 0; i < 2; i++) {
         s->layer_gradients[i] = shared_layer_gradients(s, places);
         if (!s->layer_gradients[i])
-            AORTA_TRY(take_zeros(s, take, "gradients of a layer", s->layouts[0].full, &s->layer_gradients[i]));
+            AORTA_TRY(take_zeros(s, true, "gradients of a layer", s->layouts[0].full, &s->layer_gradients[i]));
     }
     return NULL;
 }
@@ -208,7 +202,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
             bytes += aorta_place_round(gradient_bytes(s, i));
     }
     float *own = NULL;
-    AORTA_TRY(take_zeros(s, take, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
+    AORTA_TRY(take_zeros(s, true, "gradients of the root unit", (int64_t)(bytes / sizeof *own), &own));
     struct aorta_place place = {own, bytes};
     for (int i = 0; i < root->piece_count; i++)
         if (!s->root_gradients[i]) s->root_gradients[i] = aorta_place_take(&place, gradient_bytes(s, i));
@@ -218,8 +212,8 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
 static aorta_status take_micro_gradients(struct sharded *s) {
     const struct aorta_layout *layer = &s->layouts[0], *root = &s->layouts[s->layers];
     if (shares(s)) return NULL;
-    AORTA_TRY(take_zeros(s, take, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
-    return take_zeros(s, take, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
+    AORTA_TRY(take_zeros(s, true, "gradient shard of a layer's micro-batch", layer->shard, &s->layer_micro_gradients));
+    return take_zeros(s, true, "gradient shard of the root unit's micro-batch", root->shard, &s->root_micro_gradients);
 }
 
 /* ---- all ---- */
@@ -236,10 +230,10 @@ static void lend(struct sharded *s, const struct places *places) {
 
 aorta_status aorta_sharded_take_memory(struct sharded *s) {
     struct places places = {0};
-    AORTA_TRY(take_zeros(s, take, "parameter shards", s->total, &s->parameters));
-    AORTA_TRY(take_zeros(s, take, "gradient shards", s->total, &s->gradients));
-    AORTA_TRY(take_zeros(s, take_own, "first moments of AdamW", s->total, &s->m));
-    AORTA_TRY(take_zeros(s, take_own, "second moments of AdamW", s->total, &s->v));
+    AORTA_TRY(take_zeros(s, true, "parameter shards", s->total, &s->parameters));
+    AORTA_TRY(take_zeros(s, true, "gradient shards", s->total, &s->gradients));
+    AORTA_TRY(take_zeros(s, false, "first moments of AdamW", s->total, &s->m));
+    AORTA_TRY(take_zeros(s, false, "second moments of AdamW", s->total, &s->v));
     AORTA_TRY(take_weights(s, &places));
     if (shares(s)) {
         places.root_shard = root_shard(s);

@@ -169,13 +169,6 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
-static bool is_made(const struct sharded *s, int piece) {
-    const struct aorta_layout *root = &s->layouts[s->layers];
-    for (int i = 0; i < root->count; i++)
-        if (root->parameters[i].piece == piece && !s->root_made[i]) return false;
-    return true;
-}
-
 /* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are there. */
 static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
@@ -183,7 +176,7 @@ static int reduction_pieces(struct sharded *s, int unit, bool made,
     float *shard = reduced_gradients(s, unit);
     int count = 0;
     for (int i = 0; i < layout->piece_count; i++) {
-        if (unit == s->layers && (s->root_reduced[i] || (made && !is_made(s, i)))) continue;
+        if (unit == s->layers && (s->root_reduced[i] || (made && !s->root_made[i]))) continue;
         const struct aorta_layout_piece *piece = &layout->pieces[i];
         pieces[count++] =
             (struct aorta_comm_piece){full_gradients(s, unit, i), shard + piece->shard_offset, (size_t)piece->count};
@@ -210,13 +203,13 @@ static aorta_status scatter(struct sharded *s, int unit, bool made) {
     return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
-/* The root unit is reduced in two parts, where it has several pieces: what is there when its largest gradient is (the
- * embedding's, most of all), beside the last products, and the rest behind them. */
+/* The root unit is reduced in two parts, where it has several pieces, of a parameter each: what is there when its
+ * largest gradient is (the embedding's, most of all), beside the last products, and the rest behind them. */
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
     if (p->unit != s->layers || s->layouts[p->unit].piece_count == 1 || !overlapping(s)) return NULL;
-    s->root_made[p->slot] = true;
+    s->root_made[s->layouts[p->unit].parameters[p->slot].piece] = true;
     return p->slot == s->root_largest ? scatter(s, p->unit, true) : NULL;
 }
 

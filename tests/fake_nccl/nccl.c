@@ -292,19 +292,19 @@ const char *ncclGetLastError(void *handle) {
 
 /* ---- memory ---- */
 
-#ifndef FAKE_NCCL_OLD
-static void *cuda_function(const char *name) {
+static void *cuda_symbol(const char *name) {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     void *symbol = cuda ? dlsym(cuda, name) : NULL;
     if (cuda) dlclose(cuda);
     return symbol;
 }
 
+#ifndef FAKE_NCCL_OLD
 EXPORT int ncclMemAlloc(void **memory, size_t bytes);
 int ncclMemAlloc(void **memory, size_t bytes) {
     ENTER();
     int (*get)(void **, size_t);
-    void *symbol = cuda_function("cuMemAlloc_v2");
+    void *symbol = cuda_symbol("cuMemAlloc_v2");
     memcpy(&get, &symbol, sizeof get);
     return get && !get(memory, bytes) ? 0 : 1;
 }
@@ -313,7 +313,7 @@ EXPORT int ncclMemFree(void *memory);
 int ncclMemFree(void *memory) {
     ENTER();
     int (*put)(void *);
-    void *symbol = cuda_function("cuMemFree_v2");
+    void *symbol = cuda_symbol("cuMemFree_v2");
     memcpy(&put, &symbol, sizeof put);
     return put && !put(memory) ? 0 : 1;
 }
@@ -428,11 +428,9 @@ static const struct fake_shape kernel_shape = {
 
 /* When it does not block, the first collective of a communicator is "in progress" for a moment. */
 static int launch(struct job *job, void *stream) {
-    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (!cuda) return SYSTEM_ERROR;
-    const struct fake_gpu_control *fake = dlsym(cuda, "fake_gpu_control");
+    const struct fake_gpu_control *fake = cuda_symbol("fake_gpu_control");
+    if (!fake) return SYSTEM_ERROR;
     int failed = fake->launch_as_kernel(stream, &kernel_shape, run_kernel, job);
-    dlclose(cuda);
     if (failed) return 1;
     pthread_mutex_lock(&lock);
     control.kernels++;

@@ -17,7 +17,7 @@ struct cells {
     struct cells *next;
     unsigned long long *memory; /* device memory, CELLS readings */
     size_t used;
-    bool cleared; /* else of no use: it is kept, as what clears it may still be on its way */
+    bool cleared; /* else of no use yet */
 };
 
 struct gpu_told {
@@ -39,19 +39,25 @@ void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told) {
     free(told);
 }
 
-/* Zeros, before anybody can replay the capture. False: there is no memory. */
-static bool add_cells(struct gpu_device *device, struct gpu_told *told) {
-    const struct gpu_api *api = &device->driver.api;
+/* Not cleared yet; NULL: there is no memory. */
+static struct cells *add_cells(struct gpu_device *device, struct gpu_told *told) {
     struct cells *cells = calloc(1, sizeof *cells);
     void *memory;
-    if (!cells || api->memory_alloc(&memory, CELLS * sizeof *cells->memory)) {
+    if (!cells || device->driver.api.memory_alloc(&memory, CELLS * sizeof *cells->memory)) {
         free(cells);
-        return false;
+        return NULL;
     }
     cells->memory = memory;
     cells->next = told->cells;
     told->cells = cells;
-    cells->cleared = !api->fill(memory, 0, CELLS * sizeof *cells->memory, device->clock.stream) &&
+    return cells;
+}
+
+/* Zeros, before anybody can replay the capture. After a failure, when they may still be on their way, it is tried again
+ * with the next question. */
+static bool clear(struct gpu_device *device, struct cells *cells) {
+    const struct gpu_api *api = &device->driver.api;
+    cells->cleared = !api->fill(cells->memory, 0, CELLS * sizeof *cells->memory, device->clock.stream) &&
                      !api->stream_synchronize(device->clock.stream);
     return cells->cleared;
 }
@@ -78,9 +84,9 @@ static unsigned long long *take_cell(struct gpu_stream *stream) {
     struct gpu_told *told = told_of(stream);
     if (!told) return NULL;
     struct cells *cells = told->cells;
-    while (cells && (!cells->cleared || cells->used == CELLS)) cells = cells->next;
-    if (!cells && !add_cells(device_of(stream), told)) return NULL;
-    if (!cells) cells = told->cells;
+    while (cells && cells->used == CELLS) cells = cells->next;
+    if (!cells) cells = add_cells(device_of(stream), told);
+    if (!cells || (!cells->cleared && !clear(device_of(stream), cells))) return NULL;
     return cells->memory + cells->used++;
 }
 

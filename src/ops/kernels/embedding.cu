@@ -54,20 +54,20 @@ DEVICE void embedding_mean(const aorta_gpu_embedding_args &args, int64_t row, in
     float sum[8] = {};
     for (int64_t first = 0; first < features; first += AT_ONCE) {
         some_rows<T, WHOLE, AT_ONCE> rows;
-        bool counts[AT_ONCE];
+        bool added[AT_ONCE];
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             const int64_t f = least(first + i, features - 1), id = ids[f];
             const bool right = id >= 0 && id < a.shape.vocab;
             if (!right) wrong = f;
-            counts[i] = right && first + i < features;
+            added[i] = right && first + i < features;
             rows.fetch(i, (const T *)a.table + (right ? id : 0) * dim + column);
         }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             float value[8];
             rows.get(i, count, value);
-            for (int j = 0; j < 8; j++) sum[j] += counts[i] ? value[j] : 0.0f;
+            for (int j = 0; j < 8; j++) sum[j] += added[i] ? value[j] : 0.0f;
         }
     }
     if (wrong >= 0) report(args.fault, row * features + wrong, ids[wrong], features, a.shape.vocab);

@@ -2,6 +2,7 @@
 
 #include "device/gpu.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -112,6 +113,13 @@ void suite_finish(struct suite *suite, struct aorta_stream *stream) {
         if (memory->device) check_ok(aorta_copy(stream, memory->host, memory->device, memory->bytes));
     }
     check_ok(aorta_stream_synchronize(stream));
+}
+
+const struct fake_nccl_control *suite_fake_nccl(void) {
+    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
+    const struct fake_nccl_control *control = library ? dlsym(library, "fake_nccl_control") : NULL;
+    if (library) dlclose(library);
+    return control;
 }
 
 static void *add_buffer(struct suite *suite, void *device, size_t count, enum aorta_dtype dtype) {

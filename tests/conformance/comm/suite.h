@@ -15,6 +15,8 @@ struct suite_memory {
     size_t bytes;
 };
 
+struct fake_nccl_control;
+
 struct suite {
     struct aorta_device *device;
     struct aorta_comm *world;
@@ -31,6 +33,7 @@ int suite_setup(void **state);
 int suite_teardown(void **state);
 void suite_open_device(struct suite *suite); /* the first step of suite_setup */
 bool suite_on_gpu(const struct suite *suite);
+const struct fake_nccl_control *suite_fake_nccl(void); /* NULL: a real one, or none */
 /* As suite_setup opened its own; for tests that want another group of all ranks. */
 struct aorta_comm_options suite_options(const struct suite *suite);
 

@@ -149,9 +149,7 @@ static void absent_from_group(void **state) {
 /* ---- the library: only where it is the fake ---- */
 
 static const struct fake_nccl_control *fake_library(void) {
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_nccl_control *control = library ? dlsym(library, "fake_nccl_control") : NULL;
-    if (library) dlclose(library);
+    const struct fake_nccl_control *control = suite_fake_nccl();
     if (!control) {
         print_message("[  SKIPPED ] this needs the NCCL of tests/fake_nccl\n");
         exit(0);

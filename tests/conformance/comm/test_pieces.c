@@ -3,8 +3,6 @@
 
 #include "fake_nccl/fake_nccl.h"
 
-#include <dlfcn.h>
-
 /* Of 16 pieces: none, one element, and more than one message; 1.3 million elements for two ranks. */
 static const size_t counts[AORTA_COMM_MAX_PIECES] = {70001, 0, 1,    3, 1000,  16, 262144, 5,
                                                      2,     1, 4097, 0, 65536, 7,  1,      300007};
@@ -151,17 +149,10 @@ static void test_graph(void **state) {
     suite_free(suite, part);
 }
 
-static const struct fake_nccl_control *fake_library(void) {
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_nccl_control *control = library ? dlsym(library, "fake_nccl_control") : NULL;
-    if (library) dlclose(library);
-    return control;
-}
-
 /* NCCL is given a group, which is one kernel. */
 static void test_one_kernel(void **state) {
     struct suite *suite = *state;
-    const struct fake_nccl_control *fake = fake_library();
+    const struct fake_nccl_control *fake = suite_fake_nccl();
     if (!fake) {
         skip();
         return; /* skip does not come back, which a checker does not see */

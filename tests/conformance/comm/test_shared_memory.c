@@ -3,8 +3,6 @@
 
 #include "fake_nccl/fake_nccl.h"
 
-#include <dlfcn.h>
-
 static int all_ranks[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 struct fixture {
@@ -30,13 +28,10 @@ static void *shared(const struct fixture *fixture, size_t count, enum aorta_dtyp
     return suite_shared_buffer(fixture->suite, fixture->comms, 2, count, dtype);
 }
 
-/* Windows of the fake NCCL now; 0 with a real one. */
-static int windows(void) {
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    const struct fake_nccl_control *fake = library ? dlsym(library, "fake_nccl_control") : NULL;
-    int count = fake ? fake->windows() : 0;
-    if (library) dlclose(library);
-    return count;
+/* Of this rank, where they can be counted. */
+static void expect_windows(int count) {
+    const struct fake_nccl_control *fake = suite_fake_nccl();
+    if (fake) assert_int_equal(fake->windows(), count);
 }
 
 static void test_other_backends_have_none(void **state) {
@@ -83,7 +78,7 @@ static void test_collectives(void **state) {
         gather_and_scatter(&fixture, counts[i], AORTA_BF16);
         gather_and_scatter(&fixture, counts[i], AORTA_F32);
     }
-    assert_int_equal(windows(), 0);
+    expect_windows(0);
     end(&fixture);
 }
 
@@ -140,6 +135,7 @@ static void test_it_counts_as_the_devices(void **state) {
     const uint64_t before = aorta_device_memory(suite->device).allocated;
     void *memory, *more;
     check_ok(aorta_comm_alloc(fixture.comms, 2, BYTES, "weights", &memory));
+    expect_windows(2);
     assert_true(aorta_device_memory(suite->device).allocated >= before + BYTES);
     aorta_device_limit_memory(suite->device, before + 3 * (uint64_t)BYTES / 2);
     check_fails(aorta_comm_alloc(fixture.comms, 2, BYTES, "gradients", &more), AORTA_MEMORY, "gradients");
@@ -147,7 +143,7 @@ static void test_it_counts_as_the_devices(void **state) {
     aorta_device_limit_memory(suite->device, 0);
     aorta_device_free(suite->device, memory);
     assert_int_equal(aorta_device_memory(suite->device).allocated, before);
-    assert_int_equal(windows(), 0);
+    expect_windows(0);
     end(&fixture);
 }
 
