@@ -66,23 +66,40 @@ static aorta_status touch(struct probe *probe, int index) {
     return aorta_timestamp(stream, &probe->stamps[index][0]);
 }
 
-/* Times at which the host sees that what has no stamps has ended: if it was held back, after the long kernel. */
+/* What has no stamps is watched by the host: the first of its times is that of the last look at which it had not ended
+ * (0: there was none), the second that of the look which found it ended. */
 static void see_ends(struct probe *probe, const int *others, int count) {
+    struct aorta_device *device = probe->options->device;
     for (int i = 0; i < count; i++)
-        if (probe->done[others[i]]) probe->stamps[others[i]][1] = 0;
+        if (probe->done[others[i]]) memset(probe->stamps[others[i]], 0, sizeof *probe->stamps);
     for (bool missing = true; missing;) {
         missing = false;
         for (int i = 0; i < count; i++) {
             struct aorta_event *done = probe->done[others[i]];
             int64_t *stamps = probe->stamps[others[i]];
             if (!done || stamps[1]) continue;
-            if (aorta_event_done(done))
-                stamps[0] = stamps[1] = aorta_device_now_ns(probe->options->device);
-            else
+            int64_t before_ns = aorta_device_now_ns(device);
+            if (aorta_event_done(done)) {
+                stamps[1] = aorta_device_now_ns(device);
+            } else {
+                stamps[0] = before_ns;
                 missing = true;
+            }
         }
         if (missing) sched_yield();
     }
+}
+
+enum answer { FREE, HELD, UNSEEN };
+
+/* What the host saw is on its own clock, which may be a little before the device's: what ran freely ended long before,
+ * what was held back had not ended then. A host that looked at neither time has seen nothing. */
+static enum answer answer_of(const struct probe *probe, int holder, int other) {
+    const int64_t *stamps = probe->stamps[other], end_ns = probe->stamps[holder][1];
+    if (!probe->done[other]) return stamps[0] >= end_ns ? HELD : FREE;
+    const int64_t border_ns = end_ns - probe->hold_ns / 6;
+    if (stamps[0] >= border_ns) return HELD;
+    return stamps[1] < border_ns ? FREE : UNSEEN;
 }
 
 static aorta_status queue_round(struct probe *probe, int holder, bool behind, const int *others, int count) {
@@ -92,36 +109,35 @@ static aorta_status queue_round(struct probe *probe, int holder, bool behind, co
     return NULL;
 }
 
-/* *valid: everything was queued while the long kernel ran, with time to spare. */
-static aorta_status try_round(struct probe *probe, int holder, bool behind, const int *others, int count, bool *valid) {
+/* *valid: everything was queued while the long kernel ran, with time to spare, and every answer was seen. */
+static aorta_status try_round(struct probe *probe, int holder, bool behind, const int *others, int count, bool *held,
+                              bool *valid) {
     AORTA_TRY(queue_round(probe, holder, behind, others, count));
     int64_t queued_ns = aorta_device_now_ns(probe->options->device);
     see_ends(probe, others, count);
     AORTA_TRY(aorta_stream_synchronize(probe->streams[holder]));
     for (int i = 0; i < count; i++) AORTA_TRY(aorta_stream_synchronize(probe->streams[others[i]]));
     *valid = queued_ns < probe->stamps[holder][1] - probe->hold_ns / 3;
+    for (int i = 0; i < count; i++) {
+        enum answer answer = answer_of(probe, holder, others[i]);
+        held[i] = answer == HELD;
+        if (answer == UNSEEN) *valid = false;
+    }
     return NULL;
 }
 
 static aorta_status ask(void *context, int holder, bool behind, const int *others, int count, bool *held) {
     struct probe *probe = context;
-    bool valid = false;
-    for (int attempt = 0; attempt < MOST_ATTEMPTS && !valid; attempt++) {
-        AORTA_TRY(try_round(probe, holder, behind, others, count, &valid));
-        if (!valid && probe->hold_ns < longest_hold_ns) probe->hold_ns *= 2;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+        bool valid;
+        AORTA_TRY(try_round(probe, holder, behind, others, count, held, &valid));
+        if (valid) return NULL;
+        if (probe->hold_ns < longest_hold_ns) probe->hold_ns *= 2;
     }
-    if (!valid)
-        return AORTA_ERROR(AORTA_TIMEOUT,
-                           "the host needs longer to queue %d kernels than the %.0f ms that the streams were held; is "
-                           "the machine busy, or CUDA_LAUNCH_BLOCKING set?",
-                           count + 2, (double)probe->hold_ns * 1e-6);
-    for (int i = 0; i < count; i++) {
-        /* What the host saw is on its own clock, which may be a little before the device's; what ran freely ended long
-         * before. */
-        int64_t room_ns = probe->done[others[i]] ? probe->hold_ns / 6 : 0;
-        held[i] = probe->stamps[others[i]][0] >= probe->stamps[holder][1] - room_ns;
-    }
-    return NULL;
+    return AORTA_ERROR(AORTA_TIMEOUT,
+                       "in %d attempts the host was too late to queue %d kernels, or to see which copies end, while "
+                       "the streams were held for %.0f ms; is the machine busy, or CUDA_LAUNCH_BLOCKING set?",
+                       MOST_ATTEMPTS, count + 2, (double)probe->hold_ns * 1e-6);
 }
 
 static void doubt(void *context) {
