@@ -24,7 +24,7 @@ struct line {
 };
 
 struct aorta_metrics_lines {
-    struct aorta_tracer *tracer; /* NULL: no step is traced */
+    struct aorta_tracer *tracer; /* NULL: no step is traced, and there is no thread */
     struct aorta_metrics_writer *writer;
     struct aorta_metrics_lines_reader reader; /* step NULL: nobody else */
     pthread_t thread;
@@ -184,7 +184,7 @@ aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, &clock);
     pthread_condattr_destroy(&clock);
-    int error = aorta_thread_start(&made->thread, run, made);
+    int error = tracer ? aorta_thread_start(&made->thread, run, made) : 0;
     if (error) {
         pthread_cond_destroy(&made->changed);
         pthread_mutex_destroy(&made->lock);
@@ -207,7 +207,7 @@ void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
     lines->ending = true;
     pthread_cond_broadcast(&lines->changed);
     pthread_mutex_unlock(&lines->lock);
-    pthread_join(lines->thread, NULL);
+    if (lines->tracer) pthread_join(lines->thread, NULL);
     while (lines->count) drop_first(lines);
     aorta_status_free(lines->status);
     pthread_cond_destroy(&lines->changed);

@@ -1,6 +1,7 @@
-/* Writes the metrics lines of a run, on a thread of its own. The line of a traced step is held back until its kernel
- * records have arrived, which is asked for every 50 ms or 16 steps; then the kernel view, its overlap and the line are
- * made. When AORTA_METRICS_LINES steps wait, the oldest is written with what there is of it. */
+/* Writes the metrics lines of a run, on a thread of its own where kernels are traced. The line of a traced step is held
+ * back until its kernel records have arrived, which is asked for every 50 ms or 16 steps; then the kernel view, its
+ * overlap and the line are made. When AORTA_METRICS_LINES steps wait, the oldest is written with what there is of it.
+ */
 #ifndef AORTA_PROFILE_METRICS_LINES_H
 #define AORTA_PROFILE_METRICS_LINES_H
 
@@ -20,7 +21,7 @@ struct aorta_metrics_lines_reader {
 struct aorta_metrics_lines;
 
 /* Borrows both; the writer belongs to the thread until finish or close has returned. Without a tracer (NULL) no step is
- * traced, and the caller of `add` writes. */
+ * traced, there is no thread, and the caller of `add` writes. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_metrics_writer *writer,
                                                      struct aorta_metrics_lines **lines);
 /* Before the first step is added. */

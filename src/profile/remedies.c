@@ -33,11 +33,13 @@ static const struct remedy {
      "a layer travels as one piece, not as one for each parameter"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.symmetric_memory", "true", between_gpus,
      "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "distributed.overlap_reduce_scatter", "false",
+     "distributed.mode=fsdp", "training does not need it: it is there to load the links"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "training.batch_size", NULL, NULL,
      "more compute per reduction"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.sharding_strategy", "hybrid_shard", NULL,
      "reduce within a node first"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", NULL, NULL,
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", NULL, "distributed.mode=fsdp",
      "smaller buckets start earlier"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", NULL, NULL,
      "reduce less often"},
@@ -66,7 +68,9 @@ static bool in_force(const struct aorta_settings *settings, const char *key, con
     return now && strcasecmp(now, value) == 0;
 }
 
-static bool pointless(const struct aorta_settings *settings, bool simulated, const char *unless) {
+static bool pointless(const struct aorta_settings *settings, bool simulated, const struct remedy *remedy) {
+    const char *unless = remedy->unless;
+    if (strncmp(remedy->key, "fsdp.", 5) == 0 && in_force(settings, "distributed.mode", "ddp")) return true;
     if (!unless) return false;
     if (unless == between_gpus) return simulated || in_force(settings, "device.kind", "cpu");
     const char *equals = strchr(unless, '=');
@@ -95,7 +99,7 @@ static aorta_status advise(struct aorta_finding *finding, const struct aorta_set
     int shown = 0;
     for (size_t i = 0; i < sizeof remedies / sizeof *remedies && shown < SHOWN; i++) {
         const struct remedy *remedy = &remedies[i];
-        if (!concerns(remedy, finding) || pointless(settings, simulated, remedy->unless)) continue;
+        if (!concerns(remedy, finding) || pointless(settings, simulated, remedy)) continue;
         known = true;
         if (remedy->value && in_force(settings, remedy->key, remedy->value)) continue;
         add(&text, remedy, settings);

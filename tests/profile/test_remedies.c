@@ -94,6 +94,33 @@ static void test_collectives_of_gpus(void **state) {
     simulated = false;
 }
 
+/* A key that the mode does not read helps nobody. */
+static void test_modes_have_keys_of_their_own(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.mode", "ddp"},         {"device.kind", "cuda"},
+                                    {"fsdp.use_orig_params", "true"},    {"distributed.overlap_reduce_scatter", "true"},
+                                    {"distributed.bucket_cap_mb", "25"}, {"distributed.enable_overlap", "true"}};
+    static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER, AORTA_ALL_REDUCE};
+    for (int kind = 0; kind < 3; kind++) {
+        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
+        assert_null(strstr(advice, "fsdp."));
+        free(advice);
+    }
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 6);
+    assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (training does not need it"));
+    free(advice);
+    advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 6);
+    assert_non_null(strstr(advice, "distributed.bucket_cap_mb, now 25"));
+    free(advice);
+    items[0].value = "fsdp";
+    for (int kind = 1; kind < 3; kind++) {
+        advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
+        assert_null(strstr(advice, "overlap_reduce_scatter"));
+        assert_null(strstr(advice, "bucket_cap_mb"));
+        free(advice);
+    }
+}
+
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
@@ -115,6 +142,7 @@ int main(void) {
         cmocka_unit_test(test_a_remedy_can_be_pointless),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
+        cmocka_unit_test(test_modes_have_keys_of_their_own),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_other_causes_keep_their_advice),
     };
