@@ -20,6 +20,8 @@
 
 #define LOOK_NS 50000000    /* between two looks at the ranks */
 #define STATE_NS 1000000000 /* between two looks at their states */
+/* mpirun lets a stopped rank go on to end it, and may do so before the launcher has seen which rank failed. */
+#define STOPPED_NS (3 * (int64_t)STATE_NS)
 /* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
 #define INTERRUPT_GRACE_S 30.0
 
@@ -39,7 +41,8 @@ struct job {
     bool timed_out;     /* the job took longer than allowed */
     int64_t kill_at_ns; /* when what is left gets SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
-    int stopped;        /* a rank that stood still, by SIGSTOP or a debugger, when another had failed; -1: none */
+    int stopped;        /* the rank that stood still last, by SIGSTOP or a debugger; -1: none */
+    int64_t stopped_ns; /* when it was last seen so */
 };
 
 /* ---- setting up ---- */
@@ -287,14 +290,16 @@ static bool is_stopped(pid_t pid) {
     return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-/* The rank for which the others wait, perhaps; asked now and then, since mpirun lets it go on to end it. */
-static int find_stopped(const struct job *job) {
+/* The rank for which the others wait, perhaps. */
+static void look_for_stopped(struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
-        if (state.pid && !state.ended && is_stopped(state.pid)) return rank;
+        if (!state.pid || state.ended || !is_stopped(state.pid)) continue;
+        job->stopped = rank;
+        job->stopped_ns = aorta_clock_ns();
+        return;
     }
-    return -1;
 }
 
 /* Begins to end the job once a rank has failed or the time is over. */
@@ -322,7 +327,7 @@ static void watch(struct job *job) {
         reap(job);
         if (job->signal) (void)signal_untold_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
-            job->stopped = find_stopped(job);
+            look_for_stopped(job);
             state_ns = aorta_clock_ns();
         }
         if (!job->kill_at_ns)
@@ -357,7 +362,7 @@ static void tell_failure(const struct job *job, int rank, const struct aorta_bea
     if (!mistake || state->said_ns) tell_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
-    if (job->stopped < 0 || job->stopped == rank) return;
+    if (job->stopped < 0 || job->stopped == rank || state->ended_ns > job->stopped_ns + STOPPED_NS) return;
     fprintf(stderr,
             "aorta launch: rank %d stood still meanwhile: it had been stopped (SIGSTOP, or a debugger). The others "
             "waited for it.\n",

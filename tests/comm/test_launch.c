@@ -258,6 +258,27 @@ static void test_without_mpirun(void **state) {
 }
 
 /* Nothing is left behind in the temporary directory. */
+/* It goes on before the launcher knows of the failure, as mpirun lets it. */
+static void test_stopped_rank(void **state) {
+    (void)state;
+    char script[512], file[] = "/tmp/aorta-launch-test-XXXXXX";
+    close(mkstemp(file));
+    const char *const waits[] = {"1.5", "6"};
+    for (int i = 0; i < 2; i++) {
+        struct run run;
+        snprintf(script, sizeof script,
+                 "if test $RANK = 1; then echo $$ >%s; kill -STOP $$; exec sleep 60; fi;"
+                 "sleep 1.8; kill -CONT $(cat %s); sleep %s; exit 3",
+                 file, file, waits[i]);
+        launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", script));
+        expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
+        const char *told =
+            strstr(run.text, "rank 1 stood still meanwhile: it had been stopped (SIGSTOP, or a debugger)");
+        if ((told != NULL) != (i == 0)) fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
+    }
+    unlink(file);
+}
+
 static void test_cleans_up(void **state) {
     (void)state;
     char directory[] = "/tmp/aorta-launch-test-XXXXXX";
@@ -286,6 +307,7 @@ int main(void) {
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_without_mpirun),
+        cmocka_unit_test(test_stopped_rank),
         cmocka_unit_test(test_cleans_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
