@@ -274,7 +274,8 @@ static void test_stopped_rank(void **state) {
         expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
         const char *told =
             strstr(run.text, "rank 1 stood still meanwhile: it had been stopped (SIGSTOP, or a debugger)");
-        if ((told != NULL) != (i == 0)) fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
+        if ((told != NULL) != (i == 0))
+            fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
     }
     unlink(file);
 }
