@@ -53,6 +53,7 @@ int reset_fake(void **state) {
     control()->strike(NULL, 0, 0, 0);
     control()->set_devices(1);
     control()->set_version(13000);
+    control()->set_fill_rate(0);
     return 0;
 }
 

@@ -136,6 +136,18 @@ static void test_the_device_may_be_lost_at_any_call(void **state) {
     assert_true(silent < nth / 2);
 }
 
+/* Memory is not given back while a fill that nobody waited for, since the waiting failed, may still write it. */
+static void test_what_is_still_being_filled_is_not_freed(void **state) {
+    (void)state;
+    int nth = 1;
+    char failed[64];
+    aorta_status status;
+    control()->set_fill_rate(100);
+    for (; use_with_failure("cuStreamSynchronize", nth, 2, 0, failed, &status); nth++) aorta_status_free(status);
+    check_ok(status);
+    assert_true(nth > 4);
+}
+
 /* ---- failures on streams ---- */
 
 static void test_a_lost_device_fails_the_stream_for_good(void **state) {
@@ -252,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_every_call_may_fail, reset_fake),
         cmocka_unit_test_setup(test_the_device_may_be_lost_at_any_call, reset_fake),
+        cmocka_unit_test_setup(test_what_is_still_being_filled_is_not_freed, reset_fake),
         cmocka_unit_test_setup(test_a_lost_device_fails_the_stream_for_good, reset_fake),
         cmocka_unit_test_setup(test_a_refused_launch_is_told_at_the_next_wait, reset_fake),
         cmocka_unit_test_setup(test_wrong_arguments_and_entries_are_told, reset_fake),

@@ -11,7 +11,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char symbol[64], failed[64];
-    int nth, code, lasting, calls, devices, version;
+    int nth, code, lasting, calls, devices, version, fill_rate;
 } control = {.devices = 1, .version = 13000};
 
 static void set_failure(const char *symbol, int nth, int code, int lasting) {
@@ -42,6 +42,14 @@ static void set_devices(int count) {
 
 static void set_version(int version) {
     control.version = version;
+}
+
+static void set_fill_rate(int bytes_per_ms) {
+    control.fill_rate = bytes_per_ms;
+}
+
+int fake_fill_rate(void) {
+    return control.fill_rate;
 }
 
 int fake_device_count(void) {
@@ -95,6 +103,7 @@ const struct fake_gpu_control fake_gpu_control = {
     .failed = last_failed,
     .set_devices = set_devices,
     .set_version = set_version,
+    .set_fill_rate = set_fill_rate,
     .green_contexts = fake_green_contexts,
     .graph_flags = fake_graph_flags,
     .graph_leaves = fake_graph_leaves,

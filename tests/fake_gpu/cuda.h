@@ -43,6 +43,7 @@ int fake_check(const char *symbol);
 int fake_code(aorta_status status); /* CUDA's, 0 for success; frees the status */
 int fake_device_count(void);
 int fake_version(void);
+int fake_fill_rate(void); /* bytes per millisecond; 0: no limit */
 
 /* ---- cuda.c ---- */
 

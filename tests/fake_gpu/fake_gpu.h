@@ -33,6 +33,7 @@ struct fake_gpu_control {
     const char *(*failed)(void);    /* the symbol that failed last, "" for none */
     void (*set_devices)(int count); /* 1 in the beginning */
     void (*set_version)(int version);
+    void (*set_fill_rate)(int bytes_per_ms); /* of cuMemsetD8Async; 0, in the beginning: as fast as it goes */
     int (*green_contexts)(void);             /* that exist */
     unsigned long long (*graph_flags)(void); /* of the last graph made */
     int (*graph_leaves)(void);               /* its nodes that nothing comes behind */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the number of green contexts, and the list of calls */
 
@@ -180,12 +181,19 @@ int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     return result;
 }
 
+static aorta_status nap(void *bytes) {
+    const int64_t ns = (intptr_t)bytes * INT64_C(1000000) / fake_fill_rate();
+    nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL);
+    return NULL;
+}
+
 EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
     ENTER();
     int refused = fake_capture_other(stream);
     if (refused) return refused;
-    int result = fake_code(aorta_fill_bytes(stream, to, value, bytes));
+    int result = fake_fill_rate() ? fake_code(aorta_host_call(stream, nap, (void *)(intptr_t)bytes)) : 0;
+    if (!result) result = fake_code(aorta_fill_bytes(stream, to, value, bytes));
     fake_capture_done(stream);
     return result;
 }

@@ -32,6 +32,8 @@ void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told) {
     while (told->cells) {
         struct cells *cells = told->cells;
         told->cells = cells->next;
+        /* The zeros nobody could wait for may be on their way still. */
+        if (!cells->cleared && !aorta_gpu_given_up(device)) device->driver.api.stream_synchronize(device->clock.stream);
         device->driver.api.memory_free(cells->memory);
         free(cells);
     }
