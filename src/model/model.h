@@ -83,6 +83,8 @@ const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *mo
 int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
 double aorta_model_layer_flops(const struct aorta_model *model);    /* GEMM arithmetic of one layer's forward pass */
+/* That of the backward pass behind the embedding's gradient: what ends it. */
+double aorta_model_last_flops(const struct aorta_model *model);
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */
 

@@ -31,6 +31,15 @@ struct aorta_embedding aorta_model_embedding(const struct aorta_model *model) {
     return shapes_of(model).embedding;
 }
 
+static double product_flops(const struct aorta_linear *shape) {
+    return 2 * (double)shape->rows * (double)shape->in * (double)shape->out;
+}
+
+double aorta_model_last_flops(const struct aorta_model *model) {
+    const struct root_shapes s = shapes_of(model);
+    return product_flops(&s.projection) + product_flops(&s.dense);
+}
+
 aorta_status aorta_model_input_forward(struct aorta_model *model, const struct aorta_pass *pass,
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const void *const *w = root->weights;

@@ -21,6 +21,15 @@ static int largest(const int64_t *rows, const int64_t *columns, int count) {
     return found;
 }
 
+/* Whether the root unit is reduced in two parts, the first beside the products that end the backward pass. To a GPU one
+ * more collective costs some 20 us, which products of this size take as well: docs/measurements.md. */
+static bool worth_parts(const struct sharded *s) {
+    const double cost_flops = 1e10;
+    const struct aorta_train_context *c = s->context;
+    if (s->layouts[s->layers].piece_count == 1 || !c->options->distributed.enable_overlap) return false;
+    return aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU || aorta_model_last_flops(c->model) > cost_flops;
+}
+
 static void make_layouts(struct sharded *s) {
     const struct aorta_model *model = s->context->model;
     for (int unit = 0; unit < s->units; unit++) {
@@ -34,7 +43,7 @@ static void make_layouts(struct sharded *s) {
         }
         bool flat = !s->context->options->fsdp.use_orig_params;
         s->layouts[unit] = aorta_layout_make(rows, columns, count, s->ranks, flat);
-        if (unit == s->layers) s->root_largest = largest(rows, columns, count);
+        if (unit == s->layers) s->root_largest = worth_parts(s) ? largest(rows, columns, count) : -1;
         s->bases[unit] = s->total;
         s->total += s->layouts[unit].shard;
     }

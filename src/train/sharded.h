@@ -44,7 +44,7 @@ struct sharded {
 
     /* Pieces of the root unit in this micro-batch: those whose gradients are made, and whose reduction is queued. */
     bool root_made[AORTA_LAYOUT_MAX_PARAMETERS], root_reduced[AORTA_LAYOUT_MAX_PARAMETERS];
-    int root_largest; /* its largest parameter */
+    int root_largest; /* its largest parameter; -1: the unit is reduced as a whole */
     /* A unit's gradients in full, whose padding stays zero; layers take turns. */
     float *layer_gradients[2];
     float *root_gradients[AORTA_LAYOUT_MAX_PARAMETERS]; /* by piece */

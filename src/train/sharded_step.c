@@ -203,12 +203,12 @@ static aorta_status scatter(struct sharded *s, int unit, bool made) {
     return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
-/* The root unit is reduced in two parts, where it has several pieces, of a parameter each: what is there when its
- * largest gradient is (the embedding's, most of all), beside the last products, and the rest behind them. */
+/* Where the root unit is reduced in two parts: what is there when its largest gradient is (the embedding's, most of
+ * all), beside the last products, and the rest behind them. */
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
-    if (p->unit != s->layers || s->layouts[p->unit].piece_count == 1 || !overlapping(s)) return NULL;
+    if (p->unit != s->layers || s->root_largest < 0) return NULL;
     s->root_made[s->layouts[p->unit].parameters[p->slot].piece] = true;
     return p->slot == s->root_largest ? scatter(s, p->unit, true) : NULL;
 }

@@ -119,6 +119,16 @@ static void test_collectives_begin_with_room(void **state) {
     }
 }
 
+/* Products as small as these do not pay for one more collective beside them. */
+static void test_a_small_root_unit_is_reduced_at_once(void **state) {
+    (void)state;
+    const struct e2e_filter root = {.function = "reduce_scatter", .tag = "root"};
+    struct e2e_run run;
+    e2e_train_well(&run, 2, STEPS, CUDA);
+    for (size_t step = 0; step < STEPS; step++) assert_int_equal(e2e_count(e2e_line(&run, 0, step), root), 1);
+    e2e_free(&run);
+}
+
 /* Every third step: either slot has recorded steps and others, and a graph for each, which is replayed. */
 static void test_some_steps_recorded(void **state) {
     (void)state;
@@ -390,6 +400,7 @@ int main(void) {
         cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
+        cmocka_unit_test_setup(test_a_small_root_unit_is_reduced_at_once, begin),
         cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),

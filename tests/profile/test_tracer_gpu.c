@@ -6,6 +6,7 @@
 #include "profile/kernels.h"
 #include "profile/overlap.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { STEPS = 24, SLOTS = 2, LAYERS = 12, PER_LAYER = 4, COPY_BYTES = 1 << 20 };
@@ -191,13 +192,15 @@ static struct aorta_graph *capture(struct rig *rig) {
     return graph;
 }
 
-/* The same in replays of a graph: within 2% of each other. */
-static void replayed(void **state) {
+/* The same in replays of a graph. What ranges of compute have beyond their kernels is gaps of some 3 us behind each. */
+static void replay(struct aorta_device *device, bool stamps_waited_for, const char *name,
+                   struct aorta_agreement *agreement) {
     struct rig rig;
     struct aorta_tracer *tracer;
-    struct aorta_agreement agreement = {0};
     int64_t offset_ns = 0;
-    rig_open(&rig, *state);
+    *agreement = (struct aorta_agreement){0};
+    rig_open(&rig, device);
+    aorta_recorder_wait_for_stamps(rig.recorder, stamps_waited_for);
     check_ok(aorta_tracer_open(rig.device, &tracer)); /* before graphs are made, as in training */
     struct aorta_graph *graph = capture(&rig);
     for (int step = 0; step < STEPS; step++) {
@@ -207,16 +210,30 @@ static void replayed(void **state) {
         check_ok(aorta_stream_synchronize(rig.compute));
         check_ok(aorta_recorder_collect(rig.recorder, 0, &ranges));
         check_ok(aorta_tracer_flush(tracer, true));
-        compare(tracer, &ranges, false, &agreement, &offset_ns);
+        compare(tracer, &ranges, stamps_waited_for, agreement, &offset_ns);
         aorta_profile_free(&ranges);
     }
-    tell("replayed", &agreement, offset_ns);
-    /* 60 us of work in a range, each with stamps of 1 us: up to 6% here, below 2% for a step of larger kernels */
-    assert_true(aorta_agreement_difference(&agreement, AORTA_AGREE_COMPUTE) < 0.10);
-    assert_true(agreement.host_gap_ns == 0);
+    tell(name, agreement, offset_ns);
     aorta_tracer_close(tracer);
     aorta_graph_destroy(graph);
     rig_close(&rig);
+    assert_true(fabs(aorta_agreement_difference(agreement, AORTA_AGREE_COMPUTE)) < 0.15);
+    assert_true(agreement->host_gap_ns == 0);
+}
+
+/* Stamps beside the stream may come as late as the end of a kernel that has their hardware queue: those of the copies
+ * here, where the collectives behind them begin. Nothing is asked of these, which have no witness as NCCL's have. */
+static void replayed(void **state) {
+    struct aorta_agreement agreement;
+    replay(*state, false, "replayed", &agreement);
+}
+
+static void replayed_with_stamps_waited_for(void **state) {
+    struct aorta_agreement agreement;
+    replay(*state, true, "replayed, stamps waited for", &agreement);
+    for (int i = AORTA_AGREE_COMPUTE; i <= AORTA_AGREE_COMM; i++)
+        assert_true((double)agreement.outside_ns[i] < 0.01 * (double)agreement.kernel_ns[i]);
+    assert_true(fabs(aorta_agreement_difference(&agreement, AORTA_AGREE_COMM)) < 0.15);
 }
 
 static int ascending(const void *left, const void *right) {
@@ -295,6 +312,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eager),
         cmocka_unit_test(replayed),
+        cmocka_unit_test(replayed_with_stamps_waited_for),
         cmocka_unit_test(cost),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
