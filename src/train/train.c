@@ -328,29 +328,30 @@ static enum plan plan_of(struct trainer *t, int64_t step) {
     return *graph_of(flight_of(t, step)) ? PLAN_REPLAY : PLAN_CAPTURE;
 }
 
-/* A replay joins the streams it was captured on. The copy of the next input, queued beside it, is joined here, so that
- * the step is done when all its ranges are. */
-static aorta_status launch_graph(struct trainer *t, struct flight *flight, int64_t step) {
-    struct aorta_stream *compute = aorta_train_compute(&t->context);
-    AORTA_TRY(aorta_graph_launch(*graph_of(flight), compute));
-    AORTA_TRY(prefetch_input(t));
-    bool prefetched = aorta_input_queued(t->input) > step + 1;
-    return prefetched ? aorta_input_wait(t->input, step + 1, compute) : NULL;
+static aorta_status launch_graph(struct trainer *t, struct flight *flight) {
+    AORTA_TRY(aorta_graph_launch(*graph_of(flight), aorta_train_compute(&t->context)));
+    return prefetch_input(t);
 }
 
 static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
                                    const struct aorta_step_hook *hook) {
+    struct aorta_recorder *recorder = t->context.recorder;
     /* Begun anew: a range of the input, recorded a moment ago, is not part of the graph. */
-    if (flight->recorded) aorta_recorder_step(t->context.recorder, (int)(step % SLOTS), step);
+    if (flight->recorded) aorta_recorder_step(recorder, (int)(step % SLOTS), step);
     AORTA_TRY(try_capture(t, flight));
-    const bool captured = *graph_of(flight);
-    if (captured && flight->recorded) aorta_recorder_captured(t->context.recorder);
-    return captured ? launch_graph(t, flight, step) : queue_eagerly(t, flight, hook);
+    if (*graph_of(flight)) {
+        if (flight->recorded) aorta_recorder_captured(recorder);
+        return launch_graph(t, flight);
+    }
+    if (flight->recorded) aorta_recorder_step(recorder, (int)(step % SLOTS), step); /* what was captured is gone */
+    return queue_eagerly(t, flight, hook);
 }
 
-/* The step is done when its timestamps are written. */
-static aorta_status end_step(struct trainer *t, struct flight *flight) {
+/* The step is done when its timestamps are written, those of the copy of the next input, queued beside it, too. */
+static aorta_status end_step(struct trainer *t, struct flight *flight, int64_t step) {
     const struct aorta_train_context *c = &t->context;
+    if (aorta_input_queued(t->input) > step + 1)
+        AORTA_TRY(aorta_input_wait(t->input, step + 1, aorta_train_compute(c)));
     if (!t->report) return aorta_event_record(flight->done, aorta_train_compute(c));
     AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
     AORTA_TRY(aorta_timestamps_deliver(t->report, c->own_streams, AORTA_ROLE_COUNT));
@@ -375,10 +376,10 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
         AORTA_TRY(queue_captured(t, flight, step, &hook));
         break;
     case PLAN_REPLAY:
-        AORTA_TRY(launch_graph(t, flight, step));
+        AORTA_TRY(launch_graph(t, flight));
         break;
     }
-    return end_step(t, flight);
+    return end_step(t, flight, step);
 }
 
 /* ---- reading finished steps ---- */

@@ -119,6 +119,35 @@ static void test_collectives_begin_with_room(void **state) {
     }
 }
 
+/* The device is out of memory for graphs, or a capture breaks: steps go on one by one, and all are recorded. */
+static void test_what_cannot_be_captured_runs_eagerly(void **state) {
+    (void)state;
+    static const char *const strikes[] = {"cuGraphInstantiateWithFlags:1:2:1", "cuStreamEndCapture:1:2:1"};
+    for (size_t i = 0; i < sizeof strikes / sizeof *strikes; i++) {
+        struct e2e_run run;
+        setenv("FAKE_GPU_STRIKE", strikes[i], 1);
+        e2e_train_well(&run, 1, STEPS, CUDA "compile.enabled=true");
+        e2e_expect_output(&run, 0, "the step is not captured and runs eagerly: ");
+        assert_int_equal(e2e_count(e2e_line(&run, 0, STEPS - 1), (struct e2e_filter){.tag = "root"}),
+                         e2e_count(e2e_line(&run, 0, 1), (struct e2e_filter){.tag = "root"}));
+        e2e_free(&run);
+    }
+    unsetenv("FAKE_GPU_STRIKE");
+}
+
+/* The next step's input is copied beside the first step, which is not captured, and takes longer than that. */
+static void test_a_step_ends_with_its_copies(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_train_well(&run, 1, STEPS,
+                   CUDA "compile.enabled=true dataset.sparse_features=10000 training.batch_size=200 "
+                        "dataset.num_samples=2000 dataloader.num_workers=2 dataloader.prefetch_factor=3 "
+                        "model.model_dim=1 model.num_heads=1 model.mlp_hidden_dim=1 model.num_layers=1 "
+                        "model.embedding_dim=1 model.num_dense_features=1 model.dense_dim=1 "
+                        "dataset.num_dense_features=1 dataset.dense_dim=1");
+    e2e_free(&run);
+}
+
 /* Products as small as these do not pay for one more collective beside them. */
 static void test_a_small_root_unit_is_reduced_at_once(void **state) {
     (void)state;
@@ -400,6 +429,8 @@ int main(void) {
         cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
+        cmocka_unit_test_setup(test_what_cannot_be_captured_runs_eagerly, begin),
+        cmocka_unit_test_setup(test_a_step_ends_with_its_copies, begin),
         cmocka_unit_test_setup(test_a_small_root_unit_is_reduced_at_once, begin),
         cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
