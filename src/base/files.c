@@ -152,9 +152,11 @@ static bool is_directory(const char *path) {
 }
 
 static aorta_status make_one(const char *path) {
-    if (mkdir(path, 0777) == 0 || is_directory(path)) return NULL;
+    if (mkdir(path, 0777) == 0) return NULL;
+    const int reason = errno;
+    if (is_directory(path)) return NULL;
     return AORTA_ERROR(AORTA_IO, "cannot make the directory %s: %s", path,
-                       errno == EEXIST ? "a file of that name is in the way" : strerror(errno));
+                       reason == EEXIST ? "a file of that name is in the way" : strerror(reason));
 }
 
 aorta_status aorta_directory_make(const char *path) {
@@ -218,5 +220,18 @@ aorta_status aorta_directory_check_writable(const char *path, const char *key) {
         status = try_directory(existing, path, key);
     }
     free(existing);
+    return status;
+}
+
+aorta_status aorta_file_prepare(const char *path, const char *key) {
+    if (!path) return NULL;
+    if (is_directory(path)) return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
+    char *directory = strdup(path), *slash = directory ? strrchr(directory, '/') : NULL;
+    if (!directory) return no_memory(path);
+    if (slash) slash[slash == directory] = '\0';
+    const char *place = slash ? directory : ".";
+    aorta_status status = aorta_directory_check_writable(place, key);
+    if (!status) status = aorta_directory_make(place);
+    free(directory);
     return status;
 }

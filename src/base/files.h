@@ -30,6 +30,10 @@ AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
  * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
 
+/* Makes the directory that a file named by `key` is to lie in, and proves that it can be written, before there is
+ * anything to lose. NULL: no file is wanted. AORTA_CONFIG if not. */
+AORTA_MUST_USE aorta_status aorta_file_prepare(const char *path, const char *key);
+
 /* "a/b" from "a" and "b"; the caller frees it; NULL when memory is exhausted. */
 char *aorta_path_join(const char *directory, const char *name);
 

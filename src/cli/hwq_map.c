@@ -213,6 +213,8 @@ static aorta_status run(const struct map_arguments *arguments) {
     struct aorta_device *device;
     struct aorta_device_warning warning;
     struct aorta_comm *comm = NULL;
+    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
+    AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &device, &warning));
     if (warning.text[0]) aorta_log(&log, AORTA_LOG_WARNING, "%s", warning.text);
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;

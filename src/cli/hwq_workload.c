@@ -264,21 +264,9 @@ aorta_status hwq_check_profile(const struct hwq_values *values) {
     return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
 }
 
-static aorta_status check_file(const char *path, const char *option) {
-    if (!path) return NULL;
-    char *copy = strdup(path), *slash = copy ? strrchr(copy, '/') : NULL;
-    if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
-    if (slash) *slash = '\0';
-    const char *directory = !slash ? "." : copy[0] ? copy : "/";
-    aorta_status status = aorta_directory_check_writable(directory, option);
-    if (!status) status = aorta_directory_make(directory);
-    free(copy);
-    return status;
-}
-
 aorta_status hwq_check_output(const struct hwq_values *values) {
-    AORTA_TRY(check_file(values->output, "--output"));
-    return check_file(values->stamps, "--stamps");
+    AORTA_TRY(aorta_file_prepare(values->output, "--output"));
+    return aorta_file_prepare(values->stamps, "--stamps");
 }
 
 aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command) {

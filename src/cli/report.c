@@ -1,5 +1,6 @@
 /* aorta report: figures, pictures and verdict of finished runs. */
 #include "report/report.h"
+#include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
 
@@ -101,6 +102,7 @@ static aorta_status make_inputs(const struct report_arguments *arguments, struct
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(make_inputs(arguments, inputs));
+    AORTA_TRY(aorta_directory_check_writable(arguments->output, "--output"));
     const struct aorta_report_options options = {
         .inputs = inputs,
         .input_count = arguments->directories.count,

@@ -1,4 +1,5 @@
 /* aorta trace merge: many ranks' traces as one, on one clock. */
+#include "base/files.h"
 #include "cli/cli.h"
 #include "trace/merge.h"
 
@@ -49,7 +50,7 @@ static const struct aorta_cli_syntax syntax = {
 static aorta_status merge(const struct merge_arguments *arguments, const struct aorta_cli_line *line) {
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = NULL;
+    aorta_status status = aorta_file_prepare(arguments->output, "--output");
     for (size_t i = 0; i < arguments->patterns.count && !status; i++)
         status = aorta_kernel_patterns_add(&patterns, arguments->patterns.items[i]);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};

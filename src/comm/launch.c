@@ -36,6 +36,7 @@ struct job {
     int child_failure; /* exit code of the first child that ended with one */
     sigset_t watched, former_mask;
     int signals;        /* how many the user has sent */
+    int64_t signal_ns;  /* the first of them */
     int signal;         /* what the ranks were sent last; 0: nothing */
     bool *told;         /* [ranks]: and whether they were there to get it */
     bool timed_out;     /* the job took longer than allowed */
@@ -274,6 +275,7 @@ static void kill_job(struct job *job) {
 static void on_signal(struct job *job, int signal) {
     if (signal == SIGCHLD) return;
     signal_ranks(job, signal);
+    if (!job->signals) job->signal_ns = aorta_clock_ns();
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
 }
 
@@ -350,7 +352,17 @@ static void tell_operation(const struct aorta_beacon_state *state) {
     fprintf(stderr, "; last operation, begun %.1f s before: %s", ago_s, state->text);
 }
 
+/* It ended by itself, as the user had asked: what it was doing by then explains nothing. */
+static bool ended_as_asked(const struct job *job, const struct aorta_beacon_state *state) {
+    return job->signals && WIFEXITED(state->wait_status) && state->ended_ns > job->signal_ns;
+}
+
 static void tell_failure(const struct job *job, int rank, const struct aorta_beacon_state *state) {
+    if (ended_as_asked(job, state)) {
+        fprintf(stderr, "aorta launch: interrupted; rank %d ended with exit status %d.\n", rank,
+                WEXITSTATUS(state->wait_status));
+        return;
+    }
     if (WIFSIGNALED(state->wait_status)) {
         int signal = WTERMSIG(state->wait_status);
         fprintf(stderr, "aorta launch: rank %d was ended by signal %d (%s)", rank, signal, strsignal(signal));

@@ -9,8 +9,11 @@ enum { ANY = -1, SHOWN = 2 }; /* remedies named in one line of advice */
 /* Stands for a setting that makes a remedy pointless: collectives are not those of NCCL or RCCL between ranks. */
 static const char between_gpus[] = "";
 
-/* One row per remedy, best first within a cause. The key may be a variable of the environment. Value NULL: always worth
- * trying, the present value is told. `unless`: a setting that makes the remedy pointless ("key=value"). */
+/* Stand for a value where the best is not known, only where to look for it. */
+static const char larger[] = "a larger", smaller[] = "a smaller", another[] = "another";
+
+/* One row per remedy, best first within a cause. The key may be a variable of the environment. `unless`: a setting that
+ * makes the remedy pointless ("key=value"). */
 static const struct remedy {
     enum aorta_cause cause;
     int kind; /* enum aorta_collective, or ANY */
@@ -28,29 +31,29 @@ static const struct remedy {
      "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "fsdp.sharding_strategy", "shard_grad_op", NULL,
      "gather once a step, for more memory"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "training.batch_size", NULL, NULL, "more compute per gather"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, "training.batch_size", larger, NULL, "more compute per gather"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.use_orig_params", "false", between_gpus,
      "a layer travels as one piece, not as one for each parameter"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.symmetric_memory", "true", between_gpus,
      "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "distributed.overlap_reduce_scatter", "false",
      "distributed.mode=fsdp", "training does not need it: it is there to load the links"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "training.batch_size", NULL, NULL,
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "training.batch_size", larger, NULL,
      "more compute per reduction"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, "fsdp.sharding_strategy", "hybrid_shard", NULL,
      "reduce within a node first"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", NULL, "distributed.mode=fsdp",
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", smaller, "distributed.mode=fsdp",
      "smaller buckets start earlier"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", NULL, NULL,
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", larger, NULL,
      "reduce less often"},
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "compile.enabled", "true", "device.kind=cpu",
      "operations of a graph start sooner"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "training.batch_size", NULL, "device.kind=cpu", "fewer, larger operations"},
-    {AORTA_CAUSE_CONTENTION, ANY, "NCCL_MAX_CTAS", NULL, "device.kind=cpu",
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "training.batch_size", larger, "device.kind=cpu", "fewer, larger operations"},
+    {AORTA_CAUSE_CONTENTION, ANY, "NCCL_MAX_CTAS", smaller, "device.kind=cpu",
      "fewer channels leave multiprocessors to GEMMs; weigh it against the time hidden"},
-    {AORTA_CAUSE_DATA_WAIT, ANY, "dataloader.num_workers", NULL, NULL, "make batches further ahead"},
+    {AORTA_CAUSE_DATA_WAIT, ANY, "dataloader.num_workers", larger, NULL, "make batches further ahead"},
     {AORTA_CAUSE_COPY, ANY, "dataloader.pin_memory", "true", NULL, "copy batches beside the step before"},
-    {AORTA_CAUSE_COPY, ANY, "streams.assignment.prefetch", NULL, "compile.enabled=true",
+    {AORTA_CAUSE_COPY, ANY, "streams.assignment.prefetch", another, "compile.enabled=true",
      "a role whose stream has less to do copies the input sooner"},
     {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", NULL, "give each role a stream of its own"},
     {AORTA_CAUSE_COMPUTE, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
@@ -83,14 +86,19 @@ static bool concerns(const struct remedy *remedy, const struct aorta_finding *fi
     return remedy->cause == finding->cause && (remedy->kind == ANY || remedy->kind == (int)finding->collective);
 }
 
+static bool is_direction(const char *value) {
+    return value == larger || value == smaller || value == another;
+}
+
 static void add(struct aorta_text *text, const struct remedy *remedy, const struct aorta_settings *settings) {
     if (text->length) aorta_text_puts(text, "; or ");
-    if (remedy->value) {
+    if (!is_direction(remedy->value)) {
         aorta_text_printf(text, "%s=%s (%s)", remedy->key, remedy->value, remedy->text);
         return;
     }
     const char *now = value_of(settings, remedy->key);
-    aorta_text_printf(text, "%s%s%s (%s)", remedy->key, now ? ", now " : "", now ? now : "", remedy->text);
+    aorta_text_printf(text, "%s %s%s%s (%s)", remedy->value, remedy->key, now ? ", now " : "", now ? now : "",
+                      remedy->text);
 }
 
 static aorta_status advise(struct aorta_finding *finding, const struct aorta_settings *settings, bool simulated) {
@@ -101,7 +109,7 @@ static aorta_status advise(struct aorta_finding *finding, const struct aorta_set
         const struct remedy *remedy = &remedies[i];
         if (!concerns(remedy, finding) || pointless(settings, simulated, remedy)) continue;
         known = true;
-        if (remedy->value && in_force(settings, remedy->key, remedy->value)) continue;
+        if (in_force(settings, remedy->key, remedy->value)) continue;
         add(&text, remedy, settings);
         shown++;
     }

@@ -56,6 +56,41 @@ static const char *plain_name(enum aorta_cause cause) {
     return names[cause];
 }
 
+/* ---- the headline ---- */
+
+/* Causes that together say more than the largest of them. */
+static const struct group {
+    const char *name;
+    unsigned causes; /* a bit for each */
+} groups[] = {
+    {"communication", 1U << AORTA_CAUSE_STRAGGLER | 1U << AORTA_CAUSE_SLOW_COLLECTIVE |
+                          1U << AORTA_CAUSE_SERIALIZED_STREAMS | 1U << AORTA_CAUSE_EXPOSED_COLLECTIVE},
+    {"an idle device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
+                           1U << AORTA_CAUSE_DATA_WAIT},
+};
+
+static double cost_of(const struct aorta_verdict *verdict, const struct group *group) {
+    double cost_ms = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (group->causes & 1U << verdict->findings[i].cause) cost_ms += verdict->findings[i].cost_ms;
+    return cost_ms;
+}
+
+/* Compute is the largest cause and less than half of the step: whether others are more than it together. */
+static bool headline_of_group(const struct aorta_verdict *verdict, const char *unit, struct aorta_text *out) {
+    const struct aorta_finding *first = &verdict->findings[0];
+    if (first->cause != AORTA_CAUSE_COMPUTE || first->share >= 0.5) return false;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const double cost_ms = cost_of(verdict, &groups[i]);
+        if (cost_ms <= first->cost_ms) continue;
+        aorta_text_printf(out, "Verdict: limited by %s: %.0f%% of the %s (%.2f of %.2f ms); compute is %.0f%%",
+                          groups[i].name, 100 * cost_ms / verdict->step_ms_mean, unit, cost_ms, verdict->step_ms_mean,
+                          100 * first->share);
+        return true;
+    }
+    return false;
+}
+
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (!verdict->finding_count) {
         aorta_text_puts(out, "Verdict: nothing ran");
@@ -68,6 +103,8 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
                           "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
                           "host gaps",
                           first->cost_ms, verdict->step_ms_mean);
+    else if (headline_of_group(verdict, unit, out))
+        return;
     else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
@@ -83,29 +120,41 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
                           unit, first->cost_ms, verdict->step_ms_mean);
 }
 
+/* ---- the figures ---- */
+
+static int digits(double ms) {
+    return ms < 0.1 ? 4 : 2;
+}
+
+static void slowdown(const struct aorta_slowdown *found, struct aorta_text *out) {
+    const double slower = 100 * (found->ratio - 1);
+    if (fabs(slower) < 0.5)
+        aorta_text_puts(out, "; GEMMs as fast beside it");
+    else if (!isnan(slower))
+        aorta_text_printf(out, "; GEMMs take %.0f%% %s beside it", fabs(slower), slower > 0 ? "longer" : "less");
+    if (found->by_grid) aorta_text_puts(out, " (by kernel and grid)");
+}
+
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const char *ranks = verdict->rank_count == 1 ? "" : "s";
+    const int step_digits = digits(verdict->step_ms_p50), comm_digits = digits(verdict->comm_ms);
     if (verdict->whole)
         aorta_text_printf(out, "no steps known: %.2f ms of %zu rank%s; ", verdict->step_ms_mean, verdict->rank_count,
                           ranks);
     else if (verdict->recorded)
-        aorta_text_printf(out, "step p50 %.2f ms over %zu step%s of %zu rank%s; ", verdict->step_ms_p50,
+        aorta_text_printf(out, "step p50 %.*f ms over %zu step%s of %zu rank%s; ", step_digits, verdict->step_ms_p50,
                           verdict->iterations, verdict->iterations == 1 ? "" : "s", verdict->rank_count, ranks);
     else
-        aorta_text_printf(out, "step p50 %.2f ms over %zu iterations of %zu rank%s (%zu warm-up left out); ",
-                          verdict->step_ms_p50, verdict->iterations, verdict->rank_count, ranks, verdict->warmup);
+        aorta_text_printf(
+            out, "step p50 %.*f ms on the device over %zu iterations of %zu rank%s (%zu warm-up left out); ",
+            step_digits, verdict->step_ms_p50, verdict->iterations, verdict->rank_count, ranks, verdict->warmup);
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, "no collectives");
     else
-        aorta_text_printf(out, "%s%.1f%% of %.2f ms communication hidden, %.2f ms exposed",
-                          verdict->coarse || verdict->gaps ? "at most " : "", 100 * verdict->overlap_ratio,
-                          verdict->comm_ms, verdict->exposed_ms);
-    double slower = 100 * (verdict->slowdown.ratio - 1);
-    if (fabs(slower) < 0.5)
-        aorta_text_puts(out, "; GEMMs as fast with it");
-    else if (!isnan(slower))
-        aorta_text_printf(out, "; GEMMs %+.0f%% with it", slower);
-    if (verdict->slowdown.by_grid) aorta_text_puts(out, " (by kernel and grid)");
+        aorta_text_printf(out, "%s%.1f%% of %.*f ms communication hidden, %.*f ms exposed",
+                          verdict->coarse || verdict->gaps ? "at most " : "", 100 * verdict->overlap_ratio, comm_digits,
+                          verdict->comm_ms, comm_digits, verdict->exposed_ms);
+    slowdown(&verdict->slowdown, out);
 }
 
 static void cause_block(struct page *page, const struct aorta_finding *finding) {
@@ -158,9 +207,9 @@ static void advice_blocks(const struct aorta_verdict *verdict, struct page *page
     page->first_advice = page->count;
     for (size_t i = 0; i < verdict->finding_count && page->advice_count < ADVICE_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
-        bool rest =
-            finding->cause == AORTA_CAUSE_COMPUTE && verdict->finding_count > 1 && !verdict->coarse && !verdict->gaps;
-        if (rest || (page->advice_count && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
+        const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
+                          !verdict->coarse && !verdict->gaps;
+        if (rest || (i && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
         if (advised(page, finding->advice)) continue;
         struct block *block = add_block(page, 4);
         aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");

@@ -90,6 +90,11 @@ static void test_directories(void **state) {
     assert_int_equal(entries("a/b"), 1);
     check_ok(aorta_file_replace("a/file", "x", 1));
     check_fails(aorta_directory_make("a/file/d"), AORTA_IO, "cannot make the directory a/file");
+    /* The reason is why it could not be made, not that it is not there. */
+    aorta_status status = aorta_directory_make("/sys/none");
+    assert_int_equal(aorta_status_code(status), AORTA_IO);
+    assert_null(strstr(aorta_status_message(status), "No such file"));
+    aorta_status_free(status);
 }
 
 static void test_writable(void **state) {
@@ -113,6 +118,19 @@ static void test_writable(void **state) {
                 "key: the directory /proc/x/y cannot be made (/proc: ");
 }
 
+static void test_prepared(void **state) {
+    (void)state;
+    check_ok(aorta_file_prepare(NULL, "--output"));
+    check_ok(aorta_file_prepare("file", "--output"));
+    assert_int_equal(entries("."), 0);
+    check_ok(aorta_file_prepare("a/b/file", "--output"));
+    check_ok(aorta_file_replace("a/b/file", "x", 1));
+    check_ok(aorta_file_prepare("a/b/file", "--output"));
+    check_ok(aorta_file_prepare("/file", "--output"));
+    check_fails(aorta_file_prepare("a/b", "--output"), AORTA_CONFIG, "--output: a/b is a directory; name a file");
+    check_fails(aorta_file_prepare("a/b/file/c", "--output"), AORTA_CONFIG, "a/b/file is a file, not a directory");
+}
+
 static void test_join(void **state) {
     (void)state;
     static const struct {
@@ -134,6 +152,7 @@ int main(void) {
         in_new_directory(test_failures_name_path_and_reason),
         in_new_directory(test_directories),
         in_new_directory(test_writable),
+        in_new_directory(test_prepared),
         cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

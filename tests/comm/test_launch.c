@@ -170,7 +170,10 @@ static void check_interrupt(const char *through) {
     usleep(300000); /* the other one, too */
     kill(run.pid, SIGINT);
     finish(&run);
-    expect(&run, 1, WORDS("rank 0 was interrupted by 2", "rank 1 was interrupted by 2", "ended with exit status 1"));
+    expect(&run, 1,
+           WORDS("rank 0 was interrupted by 2", "rank 1 was interrupted by 2", "aorta launch: interrupted; rank ",
+                 "ended with exit status 1."));
+    assert_null(strstr(run.text, "last operation"));
     assert_true(run.seconds < 10);
     expect_quiet_mpirun(&run);
 }
@@ -205,7 +208,7 @@ static void test_collectives(void **state) {
     launch(&run, WORDS("run", "4", "auto", "0", LAUNCH_HELPER, "rank", "reduce", "-1"));
     expect(&run, 0, WORDS(""));
     launch(&run, WORDS("run", "2", "never", "0", LAUNCH_HELPER, "rank", "reduce", "-1"));
-    expect(&run, 1, WORDS("aorta launch -n 2 -- aorta train", "mpirun -n 2 aorta train"));
+    expect(&run, 1, WORDS("`aorta launch -n 2 -- aorta …`", "`mpirun -n 2 aorta …`"));
 }
 
 /* A rank dies in the middle of the job while the others wait for it in a collective. */

@@ -315,7 +315,6 @@ static void a_late_host_is_no_queue(void **state) {
     struct aorta_map map = map_device(AORTA_DEVICE_CUDA, 1, 3, "dispatch:0,1,2,3");
     away_ns = 0;
     check_groups(&map, (int[]){0, 1, 2, 3});
-    assert_true(map.hold_ns > 21000000);
     aorta_map_free(&map);
 }
 

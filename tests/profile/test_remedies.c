@@ -37,7 +37,7 @@ static void test_a_remedy_can_be_pointless(void **state) {
                                     {"training.batch_size", "8"},           {"device.kind", "cpu"}};
     char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 6);
     assert_null(strstr(advice, "backward_prefetch"));
-    assert_non_null(strstr(advice, "training.batch_size, now 8"));
+    assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
     free(advice);
 }
 
@@ -47,15 +47,15 @@ static void test_devices_differ(void **state) {
     struct aorta_setting items[] = {
         {"device.kind", "cuda"}, {"compile.enabled", "false"}, {"training.batch_size", "8"}};
     char *advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
-    assert_string_equal(advice, "compile.enabled=true (operations of a graph start sooner); or training.batch_size, "
-                                "now 8 (fewer, larger operations)");
+    assert_string_equal(advice, "compile.enabled=true (operations of a graph start sooner); or a larger "
+                                "training.batch_size, now 8 (fewer, larger operations)");
     free(advice);
     items[1].value = "true";
     advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
-    assert_string_equal(advice, "training.batch_size, now 8 (fewer, larger operations)");
+    assert_string_equal(advice, "a larger training.batch_size, now 8 (fewer, larger operations)");
     free(advice);
     advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 3);
-    assert_non_null(strstr(advice, "NCCL_MAX_CTAS (fewer channels"));
+    assert_non_null(strstr(advice, "a smaller NCCL_MAX_CTAS (fewer channels"));
     free(advice);
     items[0].value = "cpu";
     static const enum aorta_cause causes[] = {AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_CONTENTION};
@@ -110,7 +110,7 @@ static void test_modes_have_keys_of_their_own(void **state) {
     assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (training does not need it"));
     free(advice);
     advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 6);
-    assert_non_null(strstr(advice, "distributed.bucket_cap_mb, now 25"));
+    assert_non_null(strstr(advice, "a smaller distributed.bucket_cap_mb, now 25"));
     free(advice);
     items[0].value = "fsdp";
     for (int kind = 1; kind < 3; kind++) {

@@ -197,7 +197,7 @@ static void products_without_shapes_are_told_apart_by_their_grids(void **state) 
     expect(&made, AORTA_CAUSE_CONTENTION, 600, "the same kernels and grids (not all shapes are known) take +50%");
     struct aorta_text out = {0};
     aorta_trace_analysis_text(&made.analysis, 200, &out);
-    assert_non_null(strstr(out.data, "GEMMs +50% with it (by kernel and grid)"));
+    assert_non_null(strstr(out.data, "GEMMs take 50% longer beside it (by kernel and grid)"));
     aorta_text_free(&out);
     end(&made);
 }
