@@ -34,6 +34,12 @@ AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
  * step does not wait for one after the other. Nothing where there is nothing to compile. Once for a device. */
 void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim);
 
+/* The widest heads of attention and rows of a LayerNorm that the device's kernels take; INT64_MAX: any. */
+struct aorta_ops_limits {
+    int64_t head_dim, row;
+};
+struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device);
+
 /* How the products made so far are made on a GPU, one line for each shape: which of the library's candidates was taken,
  * its workspace, its time in a graph and the nodes it takes there. Other devices have nothing to tell. */
 AORTA_MUST_USE aorta_status aorta_ops_tell_products(struct aorta_device *device,

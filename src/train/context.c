@@ -53,7 +53,10 @@ static aorta_status open_device(struct aorta_train_context *context) {
     struct aorta_device_warning warning = {0};
     AORTA_TRY(open_device_asked(context, &warning));
     if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
-    if (!aorta_device_is_gpu(context->device)) return aorta_train_options_check_cpu(context->options);
+    if (!aorta_device_is_gpu(context->device))
+        return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
+    const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
+    AORTA_TRY(aorta_train_options_check_gpu(context->options, limits.head_dim, limits.row));
     tell_of_compiling(context);
     const struct aorta_model_options *model = &context->options->model;
     aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);

@@ -7,7 +7,8 @@
 
 static const struct aorta_range_limits any_index = {.min = 0, .max = 2147483647};
 static const struct aorta_range_limits at_least_0 = {.min = 0, .max = INFINITY};
-static const struct aorta_range_limits at_least_1 = {.min = 1, .max = INFINITY};
+static const struct aorta_range_limits steps = {.min = 1, .max = 2147483647}; /* sums and products of them fit */
+static const struct aorta_range_limits steps_or_none = {.min = 0, .max = 2147483647};
 static const struct aorta_range_limits above_0 = {.min = 0, .max = INFINITY, .above_min = true};
 static const struct aorta_range_limits share = {.min = 0, .max = 1, .below_max = true};
 static const struct aorta_range_limits rows = {.min = 1, .max = 2147483647};   /* lengths of tables */
@@ -74,19 +75,19 @@ static const struct aorta_option table_rows[] = {
     {"logging.level", AORTA_OPTION_CHOICE, AT(logging.level), "INFO", .choices = levels,
      .help = "messages below this level are not printed"},
 
-    {"training.epochs", AORTA_OPTION_INT, AT(training.epochs), "1", .limits = &at_least_1,
+    {"training.epochs", AORTA_OPTION_INT, AT(training.epochs), "1", .limits = &steps,
      .help = "passes over the data set"},
     {"training.batch_size", AORTA_OPTION_INT, AT(training.batch_size), "8", .limits = &extent,
      .help = "samples of one micro-batch on one rank"},
     {"training.gradient_accumulation", AORTA_OPTION_INT, AT(training.gradient_accumulation), "1",
      .limits = &small_count, .help = "micro-batches of one optimizer step; their gradients are averaged"},
-    {"training.max_steps", AORTA_OPTION_INT, AT(training.max_steps), "null", .nullable = true, .limits = &at_least_1,
+    {"training.max_steps", AORTA_OPTION_INT, AT(training.max_steps), "null", .nullable = true, .limits = &steps,
      .help = "ends the run after this many optimizer steps; null: the epochs end it"},
     {"training.grad_clip_norm", AORTA_OPTION_DOUBLE, AT(training.grad_clip_norm), "1.0", .nullable = true,
      .limits = &at_least_0, .help = "largest global norm of the gradients; 0 or null: no clipping"},
     {"training.mixed_precision", AORTA_OPTION_CHOICE, AT(training.mixed_precision), "bf16", .choices = precisions,
      .help = "type of activations and gathered parameters; fp16 scales the loss dynamically, none computes in fp32"},
-    {"training.log_interval", AORTA_OPTION_INT, AT(training.log_interval), "10", .limits = &at_least_1,
+    {"training.log_interval", AORTA_OPTION_INT, AT(training.log_interval), "10", .limits = &steps,
      .help = "steps between two lines on the terminal"},
     {"training.output_dir", AORTA_OPTION_STRING, AT(training.output_dir), "artifacts",
      .help = "directory of the results; made when it is missing"},
@@ -110,7 +111,7 @@ static const struct aorta_option table_rows[] = {
     {"optimizer.eps", AORTA_OPTION_DOUBLE, AT(optimizer.eps), "1e-8", .limits = &above_0,
      .help = "added to the root of the second average"},
 
-    {"scheduler.warmup_steps", AORTA_OPTION_INT, AT(scheduler.warmup_steps), "200", .limits = &at_least_0,
+    {"scheduler.warmup_steps", AORTA_OPTION_INT, AT(scheduler.warmup_steps), "200", .limits = &steps_or_none,
      .help = "the rate of step s (from 0) is lr * (s + 1) / warmup_steps until then"},
     {"scheduler.total_steps", AORTA_OPTION_INT, AT(scheduler.total_steps), "2000",
      .help = "after the warm-up the rate falls linearly to 0 at this step; 0 or less: it stays"},
@@ -139,9 +140,9 @@ static const struct aorta_option table_rows[] = {
     {"model.dense_dim", AORTA_OPTION_INT, AT(model.dense_dim), "128", .limits = &extent,
      .help = "values of one dense feature"},
     {"model.model_dim", AORTA_OPTION_INT, AT(model.model_dim), "512", .limits = &extent,
-     .help = "width of the transformer; a multiple of model.num_heads"},
+     .help = "width of the transformer; a multiple of model.num_heads, on GPUs at most 8192"},
     {"model.num_heads", AORTA_OPTION_INT, AT(model.num_heads), "8", .limits = &small_count,
-     .help = "attention heads of a layer"},
+     .help = "attention heads of a layer; on GPUs of at most 128 elements each"},
     {"model.num_layers", AORTA_OPTION_INT, AT(model.num_layers), "6", .limits = &small_count,
      .help = "transformer layers"},
     {"model.dropout", AORTA_OPTION_DOUBLE, AT(model.dropout), "0.1", .limits = &share,
@@ -179,7 +180,7 @@ static const struct aorta_option table_rows[] = {
     {"distributed.backend", AORTA_OPTION_STRING, AT(distributed.backend), "auto", .choices = backends,
      .help = "who carries the collectives; gloo means mpi"},
     {"distributed.bucket_cap_mb", AORTA_OPTION_DOUBLE, AT(distributed.bucket_cap_mb), "25", .limits = &above_0,
-     .help = "ddp: largest bucket of gradients, in MiB"},
+     .help = "ddp: MiB of gradients that close a bucket; one parameter may be more"},
     {"distributed.gradient_as_bucket_view", AORTA_OPTION_BOOL, AT(distributed.gradient_as_bucket_view), "true",
      .help = "ddp: gradients are written straight into the buckets; false: copied in and out"},
     {"distributed.static_graph", AORTA_OPTION_BOOL, AT(distributed.static_graph), "false",
@@ -188,7 +189,9 @@ static const struct aorta_option table_rows[] = {
     {"distributed.find_unused_parameters", AORTA_OPTION_BOOL, AT(distributed.find_unused_parameters), "false",
      .help = "ddp: after each backward pass the ranks agree, in one more all-reduce, which parameters were used"},
     {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
-     .help = "ddp: all-reduces a bucket as soon as it is full; false: all of them after the backward pass"},
+     .help = "ddp: all-reduces a bucket as soon as it is full; fsdp: gathers and reduces beside compute; false: "
+             "compute waits, "
+             "and ddp reduces behind the backward pass"},
     {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",
      .help = "ddp: an additional reduce-scatter of each bucket, as stress on the links"},
     {"distributed.overlap_clone_for_reduce_scatter", AORTA_OPTION_BOOL,
@@ -200,7 +203,7 @@ static const struct aorta_option table_rows[] = {
     {"compile.enabled", AORTA_OPTION_BOOL, AT(compile.enabled), "false",
      .help = "captures the step, collectives included, and replays it"},
     {"compile.backend", AORTA_OPTION_CHOICE, AT(compile.backend), "graph", .choices = compile_backends,
-     .help = "graph captures the step into a device graph and fuses pointwise operations; fused only fuses"},
+     .help = "graph captures the step into a device graph; fused does not: pointwise operations are fused in any case"},
     {"compile.mode", AORTA_OPTION_CHOICE, AT(compile.mode), "null", .nullable = true,
      .when_null = AORTA_COMPILE_DEFAULT, .choices = compile_modes,
      .help = "customary names that all mean the same capture; null: default"},
@@ -221,13 +224,13 @@ static const struct aorta_option table_rows[] = {
     {"profiling.enabled", AORTA_OPTION_BOOL, AT(profiling.enabled), "false",
      .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/traces-written.md); on GPUs the "
              "kernel tracer runs in the warm-up and active steps"},
-    {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &at_least_0,
+    {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &steps_or_none,
      .help = "steps left out at the start of a cycle, as torch.profiler.schedule does"},
-    {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &at_least_0,
+    {"profiling.warmup", AORTA_OPTION_INT, AT(profiling.warmup), "1", .limits = &steps_or_none,
      .help = "steps then left out as well, for the caches and the tracer to warm up"},
-    {"profiling.active", AORTA_OPTION_INT, AT(profiling.active), "2", .limits = &at_least_1,
+    {"profiling.active", AORTA_OPTION_INT, AT(profiling.active), "2", .limits = &steps,
      .help = "steps then written; each cycle is a file"},
-    {"profiling.repeat", AORTA_OPTION_INT, AT(profiling.repeat), "1", .limits = &at_least_0,
+    {"profiling.repeat", AORTA_OPTION_INT, AT(profiling.repeat), "1", .limits = &steps_or_none,
      .help = "cycles; 0: until the run ends"},
     {"profiling.record_shapes", AORTA_OPTION_BOOL, AT(profiling.record_shapes), "true",
      .help = "shapes of matrix products, on GPUs of layers, in the trace"},
@@ -252,7 +255,7 @@ static const struct aorta_option table_rows[] = {
     {"profiling.stamps_inline", AORTA_OPTION_BOOL, AT(profiling.stamps_inline), "false",
      .help = "true: in a captured step on a GPU, operations wait for the timestamps between them, about 2 us each; "
              "false: these are written beside them"},
-    {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &at_least_1,
+    {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &steps,
      .help = "ranges are recorded in every so many steps, beginning with the first; the others pay nothing for it, and "
              "their profile is null. 1: in all"},
 
@@ -418,6 +421,9 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
         return aorta_config_error(&options->config, "profiling.trace_filename",
                                   "a name without a folder is needed: the file is put into training.output_dir, in "
                                   "chrome_trace/rankN; remove the \"/\"");
+    if (strcmp(profiling->trace_filename, ".") == 0 || strcmp(profiling->trace_filename, "..") == 0)
+        return aorta_config_error(&options->config, "profiling.trace_filename",
+                                  "that is a folder; choose a name that ends in .json");
     if (length > 3 && strcmp(profiling->trace_filename + length - 3, ".gz") == 0)
         return aorta_config_error(&options->config, "profiling.trace_filename",
                                   "traces are written without compression; choose a name that ends in .json, and "
@@ -458,15 +464,60 @@ static aorta_status check_texts(const struct aorta_train_options *options) {
     return NULL;
 }
 
-aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options) {
+/* The optimizer computes in single precision. */
+static aorta_status check_optimizer(const struct aorta_train_options *options) {
+    const struct aorta_optimizer_options *optimizer = &options->optimizer;
+    const struct {
+        const char *key;
+        double value;
+    } finite[] = {{"optimizer.lr", optimizer->lr},
+                  {"optimizer.weight_decay", optimizer->weight_decay},
+                  {"training.grad_clip_norm", options->training.grad_clip_norm}};
+    for (size_t i = 0; i < sizeof finite / sizeof *finite; i++)
+        if (isinf((float)finite[i].value))
+            return aorta_config_error(&options->config, finite[i].key,
+                                      "%g is infinite in single precision; make it smaller", finite[i].value);
+    for (int i = 0; i < 2; i++)
+        if ((float)optimizer->betas[i] >= 1)
+            return aorta_config_error(&options->config, "optimizer.betas",
+                                      "%.10g is 1 in single precision; make it at most 0.9999999", optimizer->betas[i]);
+    if ((float)optimizer->eps > 0) return NULL;
+    return aorta_config_error(&options->config, "optimizer.eps", "%g is 0 in single precision; make it at least 1e-45",
+                              optimizer->eps);
+}
+
+aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options, int world_size) {
+    if (options->fsdp.symmetric_memory && world_size > 1)
+        return aorta_config_error(
+            &options->config, "fsdp.symmetric_memory",
+            "true needs GPUs, whose memory NCCL can share, and this run is on the CPU device; set "
+            "it to false");
     if (!options->device.allow_tf32) return NULL;
     return aorta_config_error(&options->config, "device.allow_tf32",
                               "true needs a GPU, and this run is on the CPU device; set it to false");
 }
 
+aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *options, int64_t most_head_dim,
+                                           int64_t most_model_dim) {
+    const struct aorta_model_options *model = &options->model;
+    const int64_t head_dim = model->model_dim / model->num_heads;
+    if (model->model_dim > most_model_dim)
+        return aorta_config_error(&options->config, "model.model_dim",
+                                  "%lld is more than kernels on a GPU take, %lld; make it smaller",
+                                  (long long)model->model_dim, (long long)most_model_dim);
+    if (head_dim <= most_head_dim) return NULL;
+    return aorta_config_error(
+        &options->config, "model.num_heads",
+        "heads of %lld elements (model.model_dim %lld / %lld) are more than kernels on a GPU take, "
+        "%lld; choose at least %lld heads",
+        (long long)head_dim, (long long)model->model_dim, (long long)model->num_heads, (long long)most_head_dim,
+        (long long)((model->model_dim + most_head_dim - 1) / most_head_dim));
+}
+
 /* Everything that does not depend on the number of ranks. */
 static aorta_status check_alone(const struct aorta_train_options *options) {
-    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options));
+    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
+    AORTA_TRY(check_optimizer(options));
     AORTA_TRY(check_dynamic(options));
     AORTA_TRY(check_texts(options));
     AORTA_TRY(check_profiling(options));
@@ -553,18 +604,20 @@ static aorta_status check_shards(const struct aorta_train_options *options, int 
 /* NCCL 2.28.3 gives wrong values for several pieces of such memory in one collective. */
 static aorta_status check_symmetric(const struct aorta_train_options *options, int world_size) {
     if (!options->fsdp.symmetric_memory || world_size == 1) return NULL;
-    if (options->fsdp.use_orig_params)
-        return conflict(options, "fsdp.symmetric_memory", "fsdp.use_orig_params",
-                        "NCCL does not gather several pieces of symmetric memory at once; set use_orig_params to "
-                        "false, which makes each unit one piece");
-    if (aorta_train_shard_degree(options, world_size) > 1) return NULL;
-    return aorta_config_error(&options->config, "fsdp.symmetric_memory",
-                              "nothing is sharded, so nothing is gathered: it goes with distributed.mode fsdp and "
-                              "fsdp.sharding_strategy full_shard, shard_grad_op or hybrid_shard");
+    if (aorta_train_shard_degree(options, world_size) == 1)
+        return aorta_config_error(&options->config, "fsdp.symmetric_memory",
+                                  "nothing is sharded, so nothing is gathered: it goes with distributed.mode fsdp and "
+                                  "fsdp.sharding_strategy full_shard, shard_grad_op or, in groups of more than one "
+                                  "rank, hybrid_shard; else set it to false");
+    if (!options->fsdp.use_orig_params) return NULL;
+    return conflict(options, "fsdp.symmetric_memory", "fsdp.use_orig_params",
+                    "NCCL does not gather several pieces of symmetric memory at once; set use_orig_params to "
+                    "false, which makes each unit one piece");
 }
 
 aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size) {
     AORTA_TRY(check_hybrid(options, world_size));
+    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, world_size));
     AORTA_TRY(check_symmetric(options, world_size));
     AORTA_TRY(check_samples(options, world_size));
     return check_shards(options, world_size);

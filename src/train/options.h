@@ -156,7 +156,10 @@ AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const cha
 AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);
 
 /* The error of what only GPUs have, when the device is a CPU; the same at start and when `auto` has found none. */
-AORTA_MUST_USE aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options);
+AORTA_MUST_USE aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options, int world_size);
+/* That of what is too large for the kernels of GPUs (aorta_ops_limits). */
+AORTA_MUST_USE aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *options,
+                                                          int64_t most_head_dim, int64_t most_model_dim);
 
 /* Number of the stream, from 0 to streams.count - 1, that serves a role. 4: each role its own; 3: reduce-scatter shares
  * the all-reduce stream; 2: all communication and aux share one beside compute; 1: everything is on one. */

@@ -231,9 +231,7 @@ static aorta_status all_reduce_shard(struct sharded *s, int unit, float *shard) 
         .count = (size_t)s->layouts[unit].shard,
         .dtype = AORTA_F32,
     };
-    AORTA_TRY(aorta_train_collect(c, &collective));
-    return aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER),
-                              aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE), s->now);
+    return aorta_train_collect(c, &collective);
 }
 
 static aorta_status add_to_earlier(struct sharded *s, int unit, const float *shard) {
@@ -246,17 +244,27 @@ static aorta_status add_to_earlier(struct sharded *s, int unit, const float *sha
     return aorta_train_end(s->context, AORTA_FLOW_REDUCE_SCATTER, range);
 }
 
+/* What is reduced has its sum at the end of `last`. Where micro-batches are added up, all of them go through the same
+ * memory, which the next reduction must not write before. */
+static aorta_status sum_over_groups(struct sharded *s, int unit, struct aorta_stream **last) {
+    struct aorta_stream *scattering = *last, *summing = aorta_train_stream(s->context, AORTA_FLOW_ALL_REDUCE);
+    if (!s->replicate_comm) return NULL;
+    AORTA_TRY(all_reduce_shard(s, unit, reduced_gradients(s, unit)));
+    if (s->layer_micro_gradients) return aorta_train_follow(scattering, summing, s->now);
+    *last = summing;
+    return NULL;
+}
+
 aorta_status aorta_sharded_reduce(struct aorta_strategy *strategy, int unit) {
     struct sharded *s = self(strategy);
-    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
-    float *shard = reduced_gradients(s, unit);
+    struct aorta_stream *last = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
 
     AORTA_TRY(scatter(s, unit, false));
-    if (s->replicate_comm) AORTA_TRY(all_reduce_shard(s, unit, shard));
-    if (s->micro_batch) AORTA_TRY(add_to_earlier(s, unit, shard));
-    if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], stream));
-    if (unit == 0) AORTA_TRY(aorta_event_record(s->layers_reduced, stream)); /* backward ends with it */
-    AORTA_TRY(aorta_event_record(s->reduced, stream));
+    if (unit < s->layers) AORTA_TRY(aorta_event_record(s->layer_gradients_free[gradient_buffer(s, unit)], last));
+    AORTA_TRY(sum_over_groups(s, unit, &last));
+    if (s->micro_batch) AORTA_TRY(add_to_earlier(s, unit, reduced_gradients(s, unit)));
+    if (unit == 0) AORTA_TRY(aorta_event_record(s->layers_reduced, last)); /* backward ends with it */
+    AORTA_TRY(aorta_event_record(s->reduced, last));
     /* The root's gradients have one buffer: the next micro-batch must not write it before it is read. */
     bool hold = !overlapping(s) || unit == s->layers;
     return hold ? aorta_stream_wait(compute(s), s->reduced) : NULL;
@@ -270,7 +278,9 @@ aorta_status aorta_sharded_finish_layers(struct aorta_strategy *strategy) {
 aorta_status aorta_sharded_finish(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     struct aorta_stream *optimizer = aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER);
-    return aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->now);
+    AORTA_TRY(aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->now));
+    if (!s->replicate_comm) return NULL;
+    return aorta_train_follow(optimizer, aorta_train_stream(s->context, AORTA_FLOW_ALL_REDUCE), s->now);
 }
 
 /* Its slot is free: the optimizer has waited for the reduction of what backward made from it. */

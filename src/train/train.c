@@ -186,10 +186,18 @@ static aorta_status open_report(struct trainer *t) {
     return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
 
+static void tell_of_no_capture(const struct trainer *t) {
+    const struct aorta_compile_options *compile = &options_of(t)->compile;
+    if (!compile->enabled || compile->backend == AORTA_COMPILE_GRAPH || t->run->ranks.rank != 0) return;
+    aorta_log(t->run->log, AORTA_LOG_INFO,
+              "compile.backend=fused captures nothing: steps run as without compile.enabled (graph captures them)");
+}
+
 static aorta_status set_up(struct trainer *t) {
     const struct aorta_train_options *o = options_of(t);
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
+    tell_of_no_capture(t);
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));

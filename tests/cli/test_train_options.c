@@ -150,7 +150,22 @@ static const struct {
      "--override optimizer.betas=[0.9, 1]: optimizer.betas: found [0.9, 1]; expected a list of "
      "two numbers in [0, 1), as in [0.9, 0.98] (default: [0.9, 0.98])"},
     {"scheduler.warmup_steps=-1", "--override scheduler.warmup_steps=-1: scheduler.warmup_steps: found -1; expected an "
-                                  "integer of at least 0 (default: 200)"},
+                                  "integer from 0 to 2147483647 (default: 200)"},
+    {"training.epochs=1000000000000000000",
+     "--override training.epochs=1000000000000000000: training.epochs: found 1000000000000000000; expected an integer "
+     "from 1 to 2147483647 (default: 1)"},
+    {"profiling.wait=9223372036854775807",
+     "--override profiling.wait=9223372036854775807: profiling.wait: found 9223372036854775807; expected an integer "
+     "from 0 to 2147483647 (default: 1)"},
+    {"optimizer.betas=[0.9, 0.99999999]",
+     "--override optimizer.betas=[0.9, 0.99999999]: optimizer.betas: 0.99999999 is 1 in single precision; make it at "
+     "most 0.9999999"},
+    {"optimizer.eps=1e-46",
+     "--override optimizer.eps=1e-46: optimizer.eps: 1e-46 is 0 in single precision; make it at least 1e-45"},
+    {"optimizer.lr=1e39",
+     "--override optimizer.lr=1e39: optimizer.lr: 1e+39 is infinite in single precision; make it smaller"},
+    {"profiling.trace_filename=..", "--override profiling.trace_filename=..: profiling.trace_filename: that is a "
+                                    "folder; choose a name that ends in .json"},
     {"profiling.trace_filename=a/b.json",
      "--override profiling.trace_filename=a/b.json: profiling.trace_filename: a name without a folder is needed: the "
      "file is put into training.output_dir, in chrome_trace/rankN; remove the \"/\""},
@@ -257,7 +272,34 @@ static const struct {
     {{"fsdp.symmetric_memory=true", "fsdp.use_orig_params=false", "fsdp.sharding_strategy=no_shard"},
      2,
      "fsdp.symmetric_memory: nothing is sharded"},
+    {{"fsdp.symmetric_memory=true", "distributed.mode=ddp"}, 2, "fsdp.symmetric_memory: nothing is sharded"},
+    {{"fsdp.symmetric_memory=true", "fsdp.use_orig_params=false", "device.kind=cpu"},
+     2,
+     "fsdp.symmetric_memory: true needs GPUs"},
 };
+
+static void test_limits_of_gpus(void **state) {
+    (void)state;
+    static const struct {
+        const char *dim, *heads, *message;
+    } rows[] = {
+        {"model.model_dim=256", "model.num_heads=2", NULL},
+        {"model.model_dim=256", "model.num_heads=1",
+         "model.num_heads: heads of 256 elements (model.model_dim 256 / 1) are more than kernels on a GPU take, "
+         "128; choose at least 2 heads"},
+        {"model.model_dim=8256", "model.num_heads=86",
+         "model.model_dim: 8256 is more than kernels on a GPU take, 8192; make it smaller"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_train_options options;
+        check_ok(aorta_train_options_load(NULL, (const char *const[]){rows[i].dim, rows[i].heads}, 2, &options));
+        aorta_status status = aorta_train_options_check_gpu(&options, 128, 8192);
+        if (rows[i].message)
+            check_fails(status, AORTA_CONFIG, rows[i].message);
+        else
+            check_ok(status);
+        aorta_train_options_free(&options);
+    }
+}
 
 static void test_worlds(void **state) {
     (void)state;
@@ -304,6 +346,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_combinations),
         cmocka_unit_test(test_place_in_a_file),
         cmocka_unit_test(test_worlds),
+        cmocka_unit_test(test_limits_of_gpus),
         cmocka_unit_test(test_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

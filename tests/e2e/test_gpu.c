@@ -239,7 +239,7 @@ static const struct {
      NULL,
      NULL,
      1,
-     "training.batch_size=4000 dataset.num_samples=4000 model.model_dim=768",
+     "training.batch_size=4000 dataset.num_samples=4000 model.model_dim=768 model.num_heads=6",
      {"model (batch 4000", "activations", "MiB free"}},
     {"a device that others fill",
      "cuMemAlloc_v2:14:2:1",
@@ -336,23 +336,28 @@ static void test_failures(void **state) {
     }
 }
 
+static void test_what_kernels_cannot_take(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_train(&run, 1, CUDA "model.model_dim=256 model.num_heads=1");
+    e2e_expect_output(&run, 2, "model.num_heads: heads of 256 elements");
+    e2e_free(&run);
+}
+
 /* Whoever asks for symmetric memory and cannot have it is told why. */
 static void test_no_symmetric_memory(void **state) {
     (void)state;
     static const struct {
-        const char *libraries, *device, *message;
+        const char *libraries, *message;
     } rows[] = {
-        {FAKES, CUDA, "NCCL makes no symmetric memory here: the GPUs of the 2 ranks cannot reach each other's"},
-        {OLD_NCCL ":" FAKES, CUDA, "symmetric memory needs the windows of NCCL 2.27, which version 2.17.8 has not"},
-        {FAKES, "device.kind=cpu ", "ranks of the backend mpi share no device memory; NCCL's do"},
+        {FAKES, "NCCL makes no symmetric memory here: the GPUs of the 2 ranks cannot reach each other's"},
+        {OLD_NCCL ":" FAKES, "symmetric memory needs the windows of NCCL 2.27, which version 2.17.8 has not"},
     };
     setenv("FAKE_NCCL_NO_WINDOWS", "1", 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct e2e_run run;
-        char words[256];
-        snprintf(words, sizeof words, "%s" SYMMETRIC, rows[i].device);
         setenv("AORTA_LIBRARY_PATH", rows[i].libraries, 1);
-        e2e_train(&run, 2, words);
+        e2e_train(&run, 2, CUDA SYMMETRIC);
         e2e_expect_output(&run, 1, rows[i].message);
         e2e_expect_output(&run, 1, "fsdp.symmetric_memory: parameter shards: ");
         e2e_free(&run);
@@ -435,6 +440,7 @@ int main(void) {
         cmocka_unit_test_setup(test_some_steps_recorded, begin),
         cmocka_unit_test_setup(test_copies_beside_compute, begin),
         cmocka_unit_test_setup(test_a_share_too_small, begin),
+        cmocka_unit_test_setup(test_what_kernels_cannot_take, begin),
         cmocka_unit_test_setup(test_no_symmetric_memory, begin),
         cmocka_unit_test_setup(test_device_metrics, begin),
         cmocka_unit_test_setup(test_tracer_follows_the_schedule, begin),

@@ -161,6 +161,36 @@ static void test_root_reduction(void **state) {
     for_each_line("distributed.enable_overlap=false", check_root_reduced_at_once);
 }
 
+/* Whether the sums over groups of a layer ran while the layer before was reduced within them. */
+static bool sums_beside_reduction(const json_t *line) {
+    bool beside = false;
+    for (int layer = 1; layer < LAYERS; layer++) {
+        struct e2e_filter sums = gather_of(layer);
+        sums.function = "all_reduce";
+        beside |= begins(line, reduction_of(layer - 1), 0) < ends(line, sums, 0) &&
+                  begins(line, sums, 0) < ends(line, reduction_of(layer - 1), 0);
+        assert_true(begins(line, sums, 0) >= ends(line, reduction_of(layer), 0));
+        assert_true(begins(line, (struct e2e_filter){.function = "square_sum", .tag = "layers"}, 0) >=
+                    ends(line, sums, 0));
+    }
+    return beside;
+}
+
+/* Which it need not on a busy machine, in any one run. */
+static void test_hybrid_reductions_do_not_wait_for_sums(void **state) {
+    (void)state;
+    bool beside = false;
+    for (int attempt = 0; attempt < 20 && !beside; attempt++) {
+        struct e2e_run run;
+        e2e_train_well(&run, 4, STEPS,
+                       "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2 training.batch_size=2");
+        for (int rank = 0; rank < 4; rank++)
+            for (size_t step = 0; step < STEPS; step++) beside |= sums_beside_reduction(e2e_line(&run, rank, step));
+        e2e_free(&run);
+    }
+    assert_true(beside);
+}
+
 static void test_root_unit(void **state) {
     (void)state;
     for_each_line("", check_root_ahead);
@@ -460,11 +490,17 @@ static void test_copies_are_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward_prefetch),   cmocka_unit_test(test_root_unit),
-        cmocka_unit_test(test_root_reduction),     cmocka_unit_test(test_backward_prefetch),
-        cmocka_unit_test(test_overlap_manager),    cmocka_unit_test(test_priorities),
-        cmocka_unit_test(test_queues_are_ordered), cmocka_unit_test(test_times_add_up),
-        cmocka_unit_test(test_simulated),          cmocka_unit_test(test_copies_are_waited_for),
+        cmocka_unit_test(test_forward_prefetch),
+        cmocka_unit_test(test_root_unit),
+        cmocka_unit_test(test_root_reduction),
+        cmocka_unit_test(test_backward_prefetch),
+        cmocka_unit_test(test_hybrid_reductions_do_not_wait_for_sums),
+        cmocka_unit_test(test_overlap_manager),
+        cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_queues_are_ordered),
+        cmocka_unit_test(test_times_add_up),
+        cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_copies_are_waited_for),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -47,11 +47,15 @@ static const struct variant *find_variant(int64_t head_dim) {
     return NULL;
 }
 
+int64_t aorta_ops_gpu_most_head_dim(void) {
+    return variants[VARIANTS - 1].dim;
+}
+
 static aorta_status choose(const struct aorta_attention *shape, const struct variant **variant) {
     *variant = find_variant(shape->head_dim);
     if (*variant) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED, "attention: heads of %lld; on a GPU they have at most %lld elements",
-                       (long long)shape->head_dim, (long long)variants[VARIANTS - 1].dim);
+                       (long long)shape->head_dim, (long long)aorta_ops_gpu_most_head_dim());
 }
 
 const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim) {

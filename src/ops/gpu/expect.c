@@ -16,3 +16,8 @@ void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype 
     const bool attention = sources[MOST_SOURCES - 1] != NULL; /* else it will be refused */
     aorta_gpu_expect(device, sources, MOST_SOURCES - !attention);
 }
+
+struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device) {
+    if (!aorta_device_is_gpu(device)) return (struct aorta_ops_limits){INT64_MAX, INT64_MAX};
+    return (struct aorta_ops_limits){aorta_ops_gpu_most_head_dim(), aorta_ops_gpu_most_norm_row()};
+}

@@ -26,6 +26,8 @@ AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_forward(struct aorta_stream *stre
 AORTA_MUST_USE aorta_status aorta_ops_gpu_norm_backward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_forward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_order(struct aorta_stream *stream, const void *args);
+int64_t aorta_ops_gpu_most_head_dim(void);
+int64_t aorta_ops_gpu_most_norm_row(void);
 size_t aorta_ops_gpu_embedding_order_bytes(const struct aorta_embedding *shape);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_embedding_backward(struct aorta_stream *stream, const void *args);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_linear_forward(struct aorta_stream *stream, const void *args);

@@ -8,8 +8,12 @@ struct holding {
     uint32_t resident; /* blocks on a multiprocessor, as many as the registers of the backward kernel allow */
 };
 
+int64_t aorta_ops_gpu_most_norm_row(void) {
+    return (int64_t)AORTA_NORM_CHUNKS * 8 * AORTA_NORM_THREADS;
+}
+
 static aorta_status hold(int64_t width, enum aorta_dtype dtype, struct holding *holding) {
-    const int64_t widest = (int64_t)AORTA_NORM_CHUNKS * 8 * AORTA_NORM_THREADS;
+    const int64_t widest = aorta_ops_gpu_most_norm_row();
     if (width > widest)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "layernorm: a width of %lld; on a GPU rows have at most %lld elements",
                            (long long)width, (long long)widest);
