@@ -90,9 +90,11 @@ static void say_limit(const struct aorta_hwq_run *run, const struct aorta_hwq_re
 }
 
 static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
+    const struct aorta_hwq_workload *workload = run->workload;
+    const char *next = workload->try_of ? workload->try_of(run, result) : workload->try_next;
     struct aorta_text text = {0};
     aorta_hwq_limit_try(&result->limit, run->graph, &text);
-    aorta_text_puts(&text, run->workload->try_next ? run->workload->try_next : "aorta hwq sweep shows how it scales");
+    aorta_text_puts(&text, next ? next : "aorta hwq sweep shows how it scales");
     if (text.data) say_sentence("try", text.data, out);
     aorta_text_free(&text);
 }

@@ -61,6 +61,7 @@ const char *aorta_hwq_category_name(enum aorta_hwq_category category);    /* "la
 const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level); /* "critical" */
 
 struct aorta_hwq_stamps; /* stamps.h */
+struct aorta_hwq_run;    /* run.h */
 
 /* What a workload is given. Everything is the harness's; read only but for what the helpers below change. */
 struct aorta_hwq {
@@ -102,6 +103,8 @@ struct aorta_hwq_workload {
     const struct aorta_option *options; /* its own: sizes and so on; offsets within its options struct */
     size_t option_count, option_bytes;  /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
     const char *try_next; /* what a user could try to learn more, one sentence: "--interleave batched" and so on */
+    /* Optional: that sentence where it depends on what the run has already; NULL: nothing of its own is left. */
+    const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);
 
     /* Optional: AORTA_USAGE for options that do not go together, before anything is made. */
     aorta_status (*check)(const struct aorta_hwq *hwq);

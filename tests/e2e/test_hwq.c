@@ -33,6 +33,32 @@ static void test_a_run_explains_itself_and_leaves_a_file(void **state) {
     expect("hwq run comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3 --device cpu", 0, "simulated");
 }
 
+/* What a run has already is not what it is told to try. */
+static void test_advice_is_for_what_is_left(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *advice, *not ;
+    } rows[] = {
+        {"tiny_kernel_stress --chains 3 --iterations 4 --graph", "aorta hwq sweep shows", "--graph"},
+        {"hetero_kernels --size 32 --streams 4 --iterations 3", "--interleave batched shows", "nothing"},
+        {"hetero_kernels --size 32 --streams 4 --iterations 3 --interleave batched", "aorta hwq map says",
+         "--interleave batched"},
+        {"comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3", "aorta launch -n 2 -- ", "NCCL"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run = {0};
+        char words[256];
+        snprintf(words, sizeof words, "hwq run %s --device cpu", rows[i].words);
+        e2e_start_command(&run, words);
+        e2e_finish(&run);
+        e2e_expect_output(&run, 0, rows[i].advice);
+        const char *told = strstr(run.output, "  try ");
+        assert_non_null(told);
+        if (strstr(told, rows[i].not )) fail_msg("%s: %s", rows[i].words, told);
+        e2e_free(&run);
+    }
+}
+
 static void test_a_sweep_shows_scaling(void **state) {
     (void)state;
     expect_with_file("hwq sweep tiny_kernel_stress --chains 3 --streams 2,1 --iterations 4 --device cpu -o %s/%s",
@@ -189,6 +215,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list_shows_the_workloads),
         cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
+        cmocka_unit_test(test_advice_is_for_what_is_left),
         cmocka_unit_test(test_a_sweep_shows_scaling),
         cmocka_unit_test(test_ranks_really_communicate),
         cmocka_unit_test(test_collectives_alone),

@@ -1,5 +1,7 @@
 /* Collectives on stream 0, products on the others: what each costs the other, and what their overlap gains. */
 #include "hwq/workloads/comms_compute_overlap.h"
+#include "device/gpu.h"
+#include "hwq/run.h"
 
 #include <inttypes.h>
 
@@ -279,6 +281,12 @@ static const struct aorta_option rows[] = {
 };
 #undef AT
 
+static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
+    (void)result;
+    if (run->ranks.world_size == 1) return "aorta launch -n 2 -- … makes the collectives real";
+    return aorta_device_is_gpu(run->device) ? "NCCL_MAX_CTAS=8 gives products more multiprocessors" : NULL;
+}
+
 const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .name = "comms_compute_overlap",
     .summary = "a collective and products fight for multiprocessors and memory: what each costs the other",
@@ -293,8 +301,7 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct overlap_options),
-    .try_next =
-        "NCCL_MAX_CTAS=8 gives products more multiprocessors; aorta launch -n 2 -- … makes the collectives real",
+    .try_of = try_of,
     .check = check,
     .priority = priority,
     .role = role,

@@ -15,6 +15,7 @@
  * Rows of activations are position by position, and within one sequence by sequence; columns of qkv head by head, and
  * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
 #include "hwq/workloads/fsdp_tp.h"
+#include "hwq/run.h"
 
 #include <math.h>
 
@@ -577,6 +578,14 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct fsdp_options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
 };
 
+static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
+    const struct fsdp_options *o = run->options;
+    (void)result;
+    if (run->ranks.world_size == 1)
+        return "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real";
+    return o->tensor == 1 ? "--tensor 2: ranks then share each layer's products, and exchange what these give" : NULL;
+}
+
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .name = "fsdp_tp",
     .summary = "gathers, reductions and exchanges have to run beside the blocks that compute, and not behind them",
@@ -591,7 +600,7 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct fsdp_options),
-    .try_next = "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real",
+    .try_of = try_of,
     .check = check,
     .role = role,
     .setup = setup,

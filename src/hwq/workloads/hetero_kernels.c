@@ -6,6 +6,7 @@
 #include "hwq/kernels/tiny.h"
 #include "hwq/pass.h"
 #include "hwq/proof.h"
+#include "hwq/run.h"
 
 #include <math.h>
 
@@ -221,6 +222,13 @@ static const struct aorta_option rows[] = {
      .help = "the order of launching: in turn, all products first, or at random"},
 };
 
+static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
+    const struct options *o = run->options;
+    (void)result;
+    if (o->interleave == BATCHED) return "aorta hwq map says which streams share a queue";
+    return "--interleave batched shows the worst order; aorta hwq map says which streams share a queue";
+}
+
 const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .name = "hetero_kernels",
     .summary = "large products hold back tiny kernels on the streams beside them: the convoy effect",
@@ -235,7 +243,7 @@ const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--interleave batched shows the worst order; aorta hwq map says which streams share a queue",
+    .try_of = try_of,
     .role = role,
     .setup = setup,
     .iterate = iterate,

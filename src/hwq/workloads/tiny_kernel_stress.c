@@ -3,6 +3,7 @@
 #include "hwq/kernels/kernels.h"
 #include "hwq/kernels/tiny.h"
 #include "hwq/proof.h"
+#include "hwq/run.h"
 
 #include <math.h>
 
@@ -107,6 +108,12 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, elements, "256", aorta_hwq_sizes, "elements that a kernel works on"),
 };
 
+/* The limit's own advice names --graph where launches are what limits. */
+static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
+    if (run->graph || result->limit.by == AORTA_HWQ_LIMIT_LAUNCHES) return NULL;
+    return "--graph takes the host out: what remains is what the device needs for a kernel";
+}
+
 const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {
     .name = "tiny_kernel_stress",
     .summary = "thousands of kernels that are over before the next can be launched: the launch rate is all that counts",
@@ -121,7 +128,7 @@ const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--graph takes the host out: what remains is what the device needs for a kernel",
+    .try_of = try_of,
     .setup = setup,
     .start = start,
     .iterate = iterate,
