@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,11 +26,18 @@ struct aorta_file_writer {
     int file;
 };
 
-/* mkstemp makes files for the owner alone; a result has the mode that any new file would have. */
-static void use_customary_mode(int file) {
-    mode_t mask = umask(0);
-    umask(mask);
-    (void)fchmod(file, 0666 & ~mask);
+/* As mkstemps, but of the mode that any new file has: mkstemps makes files for the owner alone, and the mask of modes
+ * can only be asked for by changing it, for all threads. -1 and errno. */
+static int create_temporary(char *name, size_t suffix) {
+    char *digits = name + strlen(name) - suffix - 6;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        unsigned number;
+        if (getrandom(&number, sizeof number, 0) != sizeof number) return -1;
+        for (int i = 0; i < 6; i++, number >>= 4) digits[i] = "0123456789abcdef"[number & 15];
+        int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file >= 0 || errno != EEXIST) return file;
+    }
+    return -1;
 }
 
 static void free_writer(struct aorta_file_writer *writer) {
@@ -48,13 +56,12 @@ aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) 
         free_writer(writer);
         return no_memory(path);
     }
-    writer->file = mkostemps(writer->temporary, 4, O_CLOEXEC);
+    writer->file = create_temporary(writer->temporary, strlen(".tmp"));
     if (writer->file < 0) {
         aorta_status status = AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, strerror(errno));
         free_writer(writer);
         return status;
     }
-    use_customary_mode(writer->file);
     *out = writer;
     return NULL;
 }
@@ -192,7 +199,7 @@ static bool to_parent(char *path) {
 static aorta_status try_directory(const char *existing, const char *path, const char *key) {
     char *probe = aorta_path_join(existing, ".aorta_XXXXXX.tmp");
     if (!probe) return no_memory(path);
-    int file = mkostemps(probe, 4, O_CLOEXEC);
+    int file = create_temporary(probe, strlen(".tmp"));
     int reason = errno;
     if (file >= 0) {
         unlink(probe);

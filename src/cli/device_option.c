@@ -27,14 +27,10 @@ static aorta_status open_index(enum aorta_device_kind kind, int index, struct ao
 
 /* A number alone. */
 static aorta_status open_any(int index, struct aorta_device **device) {
-    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int count;
-        aorta_status missing = aorta_gpu_count(kinds[i], &count);
-        if (!missing) return open_index(kinds[i], index, device);
-        aorta_status_free(missing);
-    }
-    return open_index(AORTA_DEVICE_CPU, index, device);
+    enum aorta_device_kind kind;
+    int count;
+    AORTA_TRY(aorta_device_best_kind(&kind, &count));
+    return open_index(kind, index, device);
 }
 
 static bool read_index(const char *text, int *index) {

@@ -1,8 +1,9 @@
 /* Inside the NCCL backend: what was opened together, its groups, and the watchdog over both.
  *
- * Communicators are made with blocking = 0, so that no call waits for peers longer than timeout_s: a call may return
- * "in progress", and is then waited for by asking. Collectives on the GPU cannot be waited for like that: a kernel
- * whose peer never comes runs for ever, and the host with it. So a watchdog thread looks, without touching the GPU, for
+ * Making communicators waits for peers, on a thread of its own that is given up after timeout_s (nccl_bounded). Where
+ * NCCL_COMM_BLOCKING=0 a call may return "in progress", and is then waited for by asking. Collectives cannot be waited
+ * for like that: a kernel whose peer never comes runs for ever, and the host with it; the first of a communicator may
+ * hold the host itself. So a watchdog thread looks, without touching the GPU, for
  *   - a rank that has died (its connection to the rendezvous has ended),
  *   - failures that NCCL itself has noticed (a broken network),
  *   - the host being held up in a call on the device for longer than timeout_s,

@@ -66,8 +66,11 @@ static aorta_status read_contract(const struct contract *contract, struct aorta_
         return AORTA_ERROR(AORTA_USAGE, "environment: %s=%d must be less than %s=%d", contract->rank, ranks->rank,
                            contract->size, ranks->world_size);
     }
-    /* Without a word on locality all ranks are taken to be on this host. */
-    AORTA_TRY(read_optional(contract->local_size, 1, ranks->world_size, ranks->world_size, &ranks->local_world_size));
+    /* Without a word on locality all ranks are taken to be on this host. To Slurm the number is the most there may be.
+     */
+    const int most = contract->launcher == AORTA_LAUNCH_SRUN ? INT_MAX : ranks->world_size;
+    AORTA_TRY(read_optional(contract->local_size, 1, most, ranks->world_size, &ranks->local_world_size));
+    if (ranks->local_world_size > ranks->world_size) ranks->local_world_size = ranks->world_size;
     AORTA_TRY(
         read_optional(contract->local_rank, 0, INT_MAX, ranks->rank % ranks->local_world_size, &ranks->local_rank));
     if (ranks->local_rank < ranks->local_world_size) return NULL;

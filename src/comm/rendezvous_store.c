@@ -4,6 +4,8 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -170,11 +172,25 @@ static void see_whether_complete(struct store *store) {
     for (int rank = 0; rank < store->options.world_size; rank++) answer(&store->peers[rank], WIRE_DONE, 0, NULL, 0);
 }
 
+/* A host that loses its power or its network says nothing: the connection is broken after some 20 s without an answer.
+ */
+static void notice_lost_hosts(int fd) {
+    static const struct {
+        int level, option, value;
+    } settings[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                    {IPPROTO_TCP, TCP_KEEPIDLE, 8},
+                    {IPPROTO_TCP, TCP_KEEPINTVL, 3},
+                    {IPPROTO_TCP, TCP_KEEPCNT, 4}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value, sizeof settings[i].value);
+}
+
 static void accept_stranger(struct store *store) {
     int fd = accept4(store->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) return;
     const struct timeval patience = {.tv_sec = 5};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    notice_lost_hosts(fd);
     for (int i = 0; i < STRANGERS; i++) {
         if (store->strangers[i].fd >= 0) continue;
         store->strangers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + GREETING_NS};

@@ -63,18 +63,35 @@ aorta_status aorta_device_open_local(enum aorta_device_kind kind, int local_rank
     return open_one_of(kind, count, local_rank, device, warning);
 }
 
+static const char broken[] = "there is a GPU and it cannot be used (device.kind cpu does without)";
+
+aorta_status aorta_device_best_kind(enum aorta_device_kind *kind, int *count) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    aorta_status unusable = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        *kind = kinds[i];
+        aorta_status none = aorta_gpu_count(kinds[i], count);
+        if (!none) {
+            aorta_status_free(unusable);
+            return NULL;
+        }
+        if (!unusable && aorta_status_code(none) != AORTA_UNSUPPORTED)
+            unusable = none;
+        else
+            aorta_status_free(none); /* why there is none is what `aorta info` tells */
+    }
+    *kind = AORTA_DEVICE_CPU;
+    *count = 1;
+    return aorta_annotate(unusable, "%s", broken);
+}
+
 aorta_status aorta_device_open_best(int local_rank, struct aorta_device **device,
                                     struct aorta_device_warning *warning) {
-    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int count;
-        aorta_status none = aorta_gpu_count(kinds[i], &count);
-        aorta_status_free(none); /* why there is none is what `aorta info` tells */
-        if (none) continue;
-        return aorta_annotate(open_one_of(kinds[i], count, local_rank, device, warning),
-                              "there is a GPU and it cannot be used (device.kind cpu does without)");
-    }
-    return open_one_of(AORTA_DEVICE_CPU, 1, 0, device, warning);
+    enum aorta_device_kind kind;
+    int count;
+    AORTA_TRY(aorta_device_best_kind(&kind, &count));
+    aorta_status status = open_one_of(kind, count, kind == AORTA_DEVICE_CPU ? 0 : local_rank, device, warning);
+    return kind == AORTA_DEVICE_CPU ? status : aorta_annotate(status, "%s", broken);
 }
 
 void aorta_device_close(struct aorta_device *device) {

@@ -53,8 +53,12 @@ struct aorta_gpu_properties {
 };
 const struct aorta_gpu_properties *aorta_gpu_get_properties(const struct aorta_device *device);
 
-/* Visible devices of a kind of GPU, at least one; AORTA_UNSUPPORTED when there is none, or no usable driver. */
+/* Visible devices of a kind of GPU, at least one; AORTA_UNSUPPORTED when there is none, or no driver, AORTA_DEVICE when
+ * there is a driver and it cannot be used. */
 AORTA_MUST_USE aorta_status aorta_gpu_count(enum aorta_device_kind kind, int *count);
+/* The first kind that has a usable device, and how many of it: cuda, hip, else the CPU (one), unless there is a driver
+ * that cannot be used: AORTA_DEVICE. */
+AORTA_MUST_USE aorta_status aorta_device_best_kind(enum aorta_device_kind *kind, int *count);
 bool aorta_device_is_gpu(const struct aorta_device *device);
 /* CUstream or hipStream_t. Ask anew before each use: timestamps that are still to be written go ahead of what the
  * caller queues, and in a capture the stream counts as having work. */

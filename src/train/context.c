@@ -12,17 +12,6 @@ static enum aorta_dtype dtype_of(enum aorta_precision precision) {
     return dtypes[precision];
 }
 
-static enum aorta_device_kind best_kind(void) {
-    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int count;
-        aorta_status none = aorta_gpu_count(kinds[i], &count);
-        aorta_status_free(none);
-        if (!none) return kinds[i];
-    }
-    return AORTA_DEVICE_CPU;
-}
-
 /* As asked for: by index, by local rank, or the first kind that this machine has. */
 static aorta_status open_device_asked(struct aorta_train_context *context, struct aorta_device_warning *warning) {
     static const enum aorta_device_kind kinds[] = {[AORTA_TRAIN_CPU] = AORTA_DEVICE_CPU,
@@ -33,7 +22,9 @@ static aorta_status open_device_asked(struct aorta_train_context *context, struc
     if (options->kind == AORTA_TRAIN_AUTO && options->index < 0)
         return aorta_annotate(aorta_device_open_best(local_rank, &context->device, warning),
                               "device.kind=auto (use device.kind cpu to run without a GPU)");
-    enum aorta_device_kind kind = options->kind == AORTA_TRAIN_AUTO ? best_kind() : kinds[options->kind];
+    enum aorta_device_kind kind = kinds[options->kind];
+    int count;
+    if (options->kind == AORTA_TRAIN_AUTO) AORTA_TRY(aorta_device_best_kind(&kind, &count));
     if (options->index >= 0)
         return aorta_annotate(aorta_device_open(kind, (int)options->index, &context->device), "device.index");
     return aorta_annotate(aorta_device_open_local(kind, local_rank, &context->device, warning),
@@ -177,9 +168,7 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
     memset(context, 0, sizeof *context);
     context->options = options, context->log = log, context->ranks = *ranks;
     context->dtype = dtype_of(options->training.mixed_precision);
-    aorta_status status = open_all(context);
-    if (status) aorta_train_context_close(context);
-    return status;
+    return open_all(context);
 }
 
 void aorta_train_context_close(struct aorta_train_context *context) {

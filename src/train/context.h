@@ -36,8 +36,8 @@ struct aorta_train_context {
     struct aorta_step_state *state; /* device memory */
 };
 
-/* Opens the device, the streams and the group of all ranks, and builds model, recorder and state. On failure nothing
- * remains. */
+/* Opens the device, the streams and the group of all ranks, and builds model, recorder and state. Close it on failure
+ * as well; by then the other ranks may wait for this one. */
 AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context *context,
                                                      const struct aorta_train_options *options,
                                                      const struct aorta_ranks *ranks, const struct aorta_log *log);

@@ -10,6 +10,7 @@ static const struct aorta_range_limits at_least_0 = {.min = 0, .max = INFINITY};
 static const struct aorta_range_limits steps = {.min = 1, .max = 2147483647}; /* sums and products of them fit */
 static const struct aorta_range_limits steps_or_none = {.min = 0, .max = 2147483647};
 static const struct aorta_range_limits above_0 = {.min = 0, .max = INFINITY, .above_min = true};
+static const struct aorta_range_limits seconds = {.min = 0, .max = 1e9, .above_min = true}; /* as ns in 64 bits */
 static const struct aorta_range_limits share = {.min = 0, .max = 1, .below_max = true};
 static const struct aorta_range_limits rows = {.min = 1, .max = 2147483647};   /* lengths of tables */
 static const struct aorta_range_limits extent = {.min = 1, .max = 1000000};    /* widths, batches */
@@ -197,7 +198,7 @@ static const struct aorta_option table_rows[] = {
     {"distributed.overlap_clone_for_reduce_scatter", AORTA_OPTION_BOOL,
      AT(distributed.overlap_clone_for_reduce_scatter), "false",
      .help = "ddp: the additional reduce-scatter works on a clone of the bucket"},
-    {"distributed.timeout_s", AORTA_OPTION_DOUBLE, AT(distributed.timeout_s), "180", .limits = &above_0,
+    {"distributed.timeout_s", AORTA_OPTION_DOUBLE, AT(distributed.timeout_s), "180", .limits = &seconds,
      .help = "seconds that a collective waits for the other ranks"},
 
     {"compile.enabled", AORTA_OPTION_BOOL, AT(compile.enabled), "false",

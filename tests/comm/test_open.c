@@ -56,8 +56,8 @@ static void test_refusals(void **state) {
 static void test_torchrun(void **state) {
     (void)state;
     struct aorta_comm *comm;
-    check_fails(open_as("auto", 2, 1, &comm), AORTA_UNSUPPORTED, "`aorta launch -n 2 -- aorta train");
-    check_fails(open_as("gloo", 4, 1, &comm), AORTA_UNSUPPORTED, "`mpirun -n 4 aorta train");
+    check_fails(open_as("auto", 2, 1, &comm), AORTA_UNSUPPORTED, "`aorta launch -n 2 -- aorta …`");
+    check_fails(open_as("gloo", 4, 1, &comm), AORTA_UNSUPPORTED, "`mpirun -n 4 aorta …`");
     check_fails(open_as("mpi", 2, 1, &comm), AORTA_UNSUPPORTED, "torchrun, which starts no MPI");
 }
 

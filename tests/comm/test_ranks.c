@@ -66,6 +66,8 @@ static const struct expectation expectations[] = {
     {"PMI_RANK=1 PMI_SIZE=4", AORTA_LAUNCH_MPIRUN, 1, 4, 1, 4, true},
     {"SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_STEP_ID=0 SLURM_NTASKS_PER_NODE=2", AORTA_LAUNCH_SRUN, 2, 4,
      0, 2, false},
+    {"SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_NTASKS_PER_NODE=8", AORTA_LAUNCH_SRUN, 1, 2,
+     1, 2, false}, /* the most that a node may have, of a job script for more */
     {"SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_LOCALID=2 SLURM_STEP_ID=0 PMIX_RANK=2", AORTA_LAUNCH_SRUN, 2, 4, 2, 4, true},
     {"SLURM_PROCID=0 SLURM_NTASKS=4", AORTA_LAUNCH_NONE, 0, 1, 0, 1, false}, /* a batch script's own shell */
 };

@@ -96,12 +96,36 @@ static void test_no_device_and_too_old(void **state) {
     control()->strike("cuInit", 1, 100, 0);
     check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device), AORTA_UNSUPPORTED, "shows no device");
     control()->strike("cuInit", 1, 999, 0);
-    check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device), AORTA_UNSUPPORTED, "text of error 999");
+    check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device), AORTA_DEVICE, "text of error 999");
     unsetenv("CUDA_VISIBLE_DEVICES");
     control()->set_devices(3);
     check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 3, &device), AORTA_UNSUPPORTED, "shows 3 devices");
     control()->set_version(11000);
-    check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device), AORTA_UNSUPPORTED, "CUDA 11.4");
+    check_fails(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device), AORTA_DEVICE, "CUDA 11.4");
+}
+
+/* A driver that cannot be used is no reason to take the CPU; one that is not there is. */
+static void test_a_broken_driver_is_not_passed_over(void **state) {
+    (void)state;
+    static const struct {
+        int result;
+        enum aorta_code code;
+    } rows[] = {{100, AORTA_OK}, {34, AORTA_OK}, {999, AORTA_DEVICE}, {803, AORTA_DEVICE}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_device *device = NULL;
+        struct aorta_device_warning warning;
+        control()->strike("cuInit", 1, rows[i].result, 0);
+        aorta_status status = aorta_device_open_best(0, &device, &warning);
+        assert_int_equal(aorta_status_code(status), rows[i].code);
+        if (status) assert_non_null(strstr(aorta_status_message(status), "device.kind cpu does without"));
+        if (!status) assert_int_equal(aorta_device_get_info(device)->kind, AORTA_DEVICE_CPU);
+        aorta_status_free(status);
+        if (device) aorta_device_close(device);
+    }
+    struct aorta_device *device;
+    struct aorta_device_warning warning;
+    control()->set_version(11000);
+    check_fails(aorta_device_open_best(0, &device, &warning), AORTA_DEVICE, "too old");
 }
 
 static void test_ranks_share_devices(void **state) {
@@ -299,6 +323,7 @@ int main(void) {
         cmocka_unit_test_setup(test_a_library_names_all_that_was_tried, reset_fake),
         cmocka_unit_test_setup(test_a_spoilt_library_is_told, reset_fake),
         cmocka_unit_test_setup(test_no_device_and_too_old, reset_fake),
+        cmocka_unit_test_setup(test_a_broken_driver_is_not_passed_over, reset_fake),
         cmocka_unit_test_setup(test_ranks_share_devices, reset_fake),
         cmocka_unit_test_setup(test_metrics_say_what_is_missing, reset_fake),
         cmocka_unit_test_setup(test_clocks_and_their_limits, reset_fake),

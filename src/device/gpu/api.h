@@ -13,6 +13,7 @@
 enum {
     GPU_INVALID_VALUE = 1,
     GPU_OUT_OF_MEMORY = 2,
+    GPU_STUB_LIBRARY = 34, /* CUDA: what programs are linked with where there is no driver */
     GPU_NO_DEVICE = 100,
     GPU_NOT_READY = 600,
     GPU_PEER_ALREADY_ENABLED = 704,

@@ -9,7 +9,8 @@
 
 /* ---- failures ---- */
 
-static aorta_status describe(const struct gpu_driver *driver, int result, enum aorta_code code) {
+static aorta_status describe(const struct gpu_driver *driver, int result) {
+    const enum aorta_code code = result == GPU_OUT_OF_MEMORY ? AORTA_MEMORY : AORTA_DEVICE;
     return AORTA_ERROR(code, "%s (%s)", driver->vendor->error_name(&driver->api, result),
                        driver->vendor->error_text(&driver->api, result));
 }
@@ -20,8 +21,7 @@ aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const 
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    enum aorta_code code = result == GPU_OUT_OF_MEMORY ? AORTA_MEMORY : AORTA_DEVICE;
-    return aorta_annotate(describe(&device->driver, result, code), "%s", what);
+    return aorta_annotate(describe(&device->driver, result), "%s", what);
 }
 
 /* ---- the vendor's library ---- */
@@ -40,9 +40,9 @@ static const char *tell_visible(const struct gpu_vendor *vendor, char *text, siz
 static aorta_status check_version(struct gpu_driver *driver) {
     const struct gpu_vendor *vendor = driver->vendor;
     int result = driver->api.driver_version(&driver->version);
-    if (result) return aorta_annotate(describe(driver, result, AORTA_UNSUPPORTED), "%s", driver->library.path);
+    if (result) return aorta_annotate(describe(driver, result), "%s", driver->library.path);
     if (driver->version >= vendor->oldest_driver) return NULL;
-    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: %s is of version %d, too old; needed is %s (%d) or newer; %s",
+    return AORTA_ERROR(AORTA_DEVICE, "%s: %s is of version %d, too old; needed is %s (%d) or newer; %s",
                        vendor->driver.purpose, driver->library.path, driver->version, vendor->oldest_driver_text,
                        vendor->oldest_driver, vendor->driver.install);
 }
@@ -56,11 +56,9 @@ aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_d
     if (!result) result = driver->api.device_count(&driver->count);
     if (!result && driver->count > 0) return NULL;
     const char *visible = tell_visible(vendor, hidden, sizeof hidden);
-    if (!result || result == GPU_NO_DEVICE) {
+    if (!result || result == GPU_NO_DEVICE || result == GPU_STUB_LIBRARY)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows no device%s", driver->library.path, visible);
-    }
-    return aorta_annotate(describe(driver, result, AORTA_UNSUPPORTED), "%s cannot be used%s", driver->library.path,
-                          visible);
+    return aorta_annotate(describe(driver, result), "%s cannot be used%s", driver->library.path, visible);
 }
 
 /* ---- the device ---- */

@@ -394,6 +394,8 @@ aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, cons
 /* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
  */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
+/* The same outside a capture, and returned as well. */
+aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status failure);
 /* The launch held back and the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
 /* A stamp of when a captured stream comes to a command that cannot tell its beginning to *slot; NULL: nobody asks. */

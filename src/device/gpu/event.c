@@ -220,8 +220,7 @@ aorta_status aorta_gpu_event_record(struct aorta_event *base, struct aorta_strea
     if (stream->branch) {
         status = aorta_gpu_stream_keep(stream, record_captured(event, stream));
     } else {
-        status = record_queued(event, stream);
-        if (status) stream->failure = aorta_status_join(stream->failure, aorta_status_copy(status));
+        status = aorta_gpu_stream_stick(stream, record_queued(event, stream));
     }
     if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
     pthread_mutex_unlock(&event->lock);

@@ -13,6 +13,11 @@ aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failu
     return NULL;
 }
 
+aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status failure) {
+    if (failure && !stream->branch) stream->failure = aorta_status_join(stream->failure, aorta_status_copy(failure));
+    return failure;
+}
+
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
     if (!stream->failure) stream->failure = aorta_gpu_verdict_at(stream->verdict, stream->host_calls);
     return aorta_status_copy(stream->failure);
@@ -119,13 +124,15 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
 
 static aorta_status wait_for(struct gpu_stream *stream) {
     bool skip;
-    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
-    if (skip) AORTA_TRY(aorta_gpu_make_current(stream->base.device));
+    aorta_status status = aorta_gpu_stream_enter(stream, &skip);
+    if (skip) status = aorta_gpu_make_current(stream->base.device);
+    /* In any case: whoever waits may free what is in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
     if (!result && stream->verdict) atomic_store(&stream->verdict->done, stream->host_calls);
-    if (!result) return NULL;
-    return aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s", stream->base.name,
-                           stream->last ? stream->last : "none");
+    if (!result) return status;
+    return aorta_status_join(status,
+                             aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s",
+                                             stream->base.name, stream->last ? stream->last : "none"));
 }
 
 aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {

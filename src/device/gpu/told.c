@@ -26,15 +26,19 @@ struct gpu_told {
     size_t count, room;
 };
 
+/* The zeros nobody could wait for may be on their way still. */
+static void free_memory(const struct gpu_device *device, const struct cells *cells) {
+    if (!cells->cleared) device->driver.api.stream_synchronize(device->clock.stream);
+    device->driver.api.memory_free(cells->memory);
+}
+
 void aorta_gpu_told_free(struct gpu_device *device, struct gpu_told *told) {
     if (!told) return;
     aorta_status_free(aorta_gpu_make_current(&device->base)); /* a lost device: what it held is gone anyway */
     while (told->cells) {
         struct cells *cells = told->cells;
         told->cells = cells->next;
-        /* The zeros nobody could wait for may be on their way still. */
-        if (!cells->cleared && !aorta_gpu_given_up(device)) device->driver.api.stream_synchronize(device->clock.stream);
-        device->driver.api.memory_free(cells->memory);
+        if (!aorta_gpu_given_up(device)) free_memory(device, cells);
         free(cells);
     }
     free(told->rows);
