@@ -66,7 +66,7 @@ static aorta_status make_view(struct aorta_metrics_lines *lines, const struct li
     AORTA_TRY(aorta_kernels_attribute(kernels, &line->profile));
     lines->clock_offset_ns = kernels->kernels.clock_offset_ns;
     AORTA_TRY(aorta_overlap_compute(kernels, lines->last_end_ns, &view->overlap));
-    if (kernels->range_count) lines->last_end_ns = kernels->end_ns;
+    lines->last_end_ns = kernels->range_count ? kernels->end_ns : INT64_MIN; /* nothing was seen to end */
     return NULL;
 }
 

@@ -79,16 +79,20 @@ static double cost_of(const struct aorta_verdict *verdict, const struct group *g
 /* Compute is the largest cause and less than half of the step: whether others are more than it together. */
 static bool headline_of_group(const struct aorta_verdict *verdict, const char *unit, struct aorta_text *out) {
     const struct aorta_finding *first = &verdict->findings[0];
+    const struct group *largest = NULL;
+    double cost_ms = first->cost_ms;
     if (first->cause != AORTA_CAUSE_COMPUTE || first->share >= 0.5) return false;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const double cost_ms = cost_of(verdict, &groups[i]);
-        if (cost_ms <= first->cost_ms) continue;
-        aorta_text_printf(out, "Verdict: limited by %s: %.0f%% of the %s (%.2f of %.2f ms); compute is %.0f%%",
-                          groups[i].name, 100 * cost_ms / verdict->step_ms_mean, unit, cost_ms, verdict->step_ms_mean,
-                          100 * first->share);
-        return true;
+        const double own_ms = cost_of(verdict, &groups[i]);
+        if (own_ms <= cost_ms) continue;
+        cost_ms = own_ms;
+        largest = &groups[i];
     }
-    return false;
+    if (!largest) return false;
+    aorta_text_printf(out, "Verdict: limited by %s: %.0f%% of the %s (%.2f of %.2f ms); compute is %.0f%%",
+                      largest->name, 100 * cost_ms / verdict->step_ms_mean, unit, cost_ms, verdict->step_ms_mean,
+                      100 * first->share);
+    return true;
 }
 
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -107,6 +111,9 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
         return;
     else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
+                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
+    else if (first->cause == AORTA_CAUSE_COMPUTE && first->share < 0.5)
+        aorta_text_printf(out, "Verdict: compute is most, without being half: %.0f%% of the %s (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",

@@ -316,7 +316,7 @@ static aorta_status end_before(const json_t *ranges, const struct aorta_run_step
     double lead_ms = 0.0;
     *end_ns = INT64_MIN;
     if (!follows(previous, step)) return NULL;
-    *end_ns = previous->profile.end_ns;
+    if (previous->profile.range_count) *end_ns = previous->profile.end_ns;
     if (previous->profiled) return NULL;
     AORTA_TRY(get_optional(json_object_get(ranges, "overlap"), "lead_ms", "profile.overlap.", &lead_ms));
     *end_ns = lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
@@ -336,10 +336,9 @@ static aorta_status read_views(const json_t *object, struct aorta_run *run, cons
     step->kernel_profile.source = AORTA_SOURCE_KERNEL;
     AORTA_TRY(read_profile(kernels, "kernel_profile", run, step, &step->kernel_profile));
     AORTA_TRY(read_kernel_facts(kernels, &step->kernel_profile.kernels));
-    AORTA_TRY(
-        aorta_overlap_compute(&step->kernel_profile,
-                              follows(previous, step) && previous->traced ? previous->kernel_profile.end_ns : INT64_MIN,
-                              &step->kernel_overlap));
+    const bool seen = follows(previous, step) && previous->traced && previous->kernel_profile.range_count;
+    AORTA_TRY(aorta_overlap_compute(&step->kernel_profile, seen ? previous->kernel_profile.end_ns : INT64_MIN,
+                                    &step->kernel_overlap));
     step->traced = true;
     return NULL;
 }

@@ -537,9 +537,80 @@ static void advice_is_not_repeated(void **state) {
     aorta_text_free(&text);
 }
 
+/* Shares in percent, largest first; cause AORTA_CAUSE_COUNT ends. */
+static void headline_and_advice(void **state) {
+    (void)state;
+    static char evidence[] = "so", advice[AORTA_CAUSE_COUNT][32];
+    static const struct {
+        struct {
+            enum aorta_cause cause;
+            double share;
+        } findings[6];
+        const char *headline, *advice;
+    } rows[] = {
+        {{{AORTA_CAUSE_COMPUTE, 60}, {AORTA_CAUSE_EXPOSED_COLLECTIVE, 40}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute-bound: 60% of the step",
+         "try: help compute\n  or:  help exposed_collective\n"},
+        {{{AORTA_CAUSE_COMPUTE, 26},
+          {AORTA_CAUSE_EXPOSED_COLLECTIVE, 25},
+          {AORTA_CAUSE_STRAGGLER, 25},
+          {AORTA_CAUSE_SLOW_COLLECTIVE, 24},
+          {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by communication: 74% of the step (74.00 of 100.00 ms); compute is 26%",
+         "try: help exposed_collective\n  or:  help straggler\n"},
+        {{{AORTA_CAUSE_COMPUTE, 25},
+          {AORTA_CAUSE_HOST_LAUNCH, 24},
+          {AORTA_CAUSE_LAUNCH_LATENCY, 23},
+          {AORTA_CAUSE_EXPOSED_COLLECTIVE, 14},
+          {AORTA_CAUSE_STRAGGLER, 14},
+          {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by an idle device: 47% of the step",
+         "try: help host_launch\n  or:  help launch_latency\n"},
+        {{{AORTA_CAUSE_COMPUTE, 45}, {AORTA_CAUSE_COPY, 30}, {AORTA_CAUSE_STRAGGLER, 25}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute is most, without being half: 45% of the step (45.00 of 100.00 ms)",
+         "try: help copy\n  or:  help straggler\n"},
+        {{{AORTA_CAUSE_EXPOSED_COLLECTIVE, 30}, {AORTA_CAUSE_COMPUTE, 25}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by exposed all_gather: 30% of the step",
+         "try: help exposed_collective\n"},
+        {{{AORTA_CAUSE_COMPUTE, 99.6}, {AORTA_CAUSE_LAUNCH_LATENCY, 0.4}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute-bound: 100% of the step",
+         "try: help compute\n"},
+    };
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++)
+        snprintf(advice[i], sizeof advice[i], "help %s", aorta_cause_name((enum aorta_cause)i));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct aorta_finding findings[6] = {{0}};
+        size_t count = 0;
+        for (; rows[r].findings[count].cause != AORTA_CAUSE_COUNT; count++) {
+            const double share = rows[r].findings[count].share;
+            findings[count] = (struct aorta_finding){.cause = rows[r].findings[count].cause,
+                                                     .collective = AORTA_ALL_GATHER,
+                                                     .cost_ms = share,
+                                                     .share = share / 100,
+                                                     .rank = -1,
+                                                     .evidence = evidence,
+                                                     .advice = advice[rows[r].findings[count].cause]};
+        }
+        const struct aorta_verdict verdict = {.findings = findings,
+                                              .finding_count = count,
+                                              .rank_count = 2,
+                                              .iterations = 9,
+                                              .step_ms_mean = 100,
+                                              .step_ms_p50 = 100,
+                                              .overlap_ratio = 0.5};
+        struct aorta_text text = {0};
+        aorta_verdict_text(&verdict, 120, &text);
+        check_ok(aorta_text_check(&text));
+        if (!strstr(text.data, rows[r].headline) || !strstr(text.data, rows[r].advice))
+            fail_msg("case %zu: %s", r, text.data);
+        aorta_text_free(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(advice_is_not_repeated),
+        cmocka_unit_test(headline_and_advice),
         cmocka_unit_test(costs_add_up),
         cmocka_unit_test(host_causes),
         cmocka_unit_test(a_graph_has_no_late_launches),

@@ -86,9 +86,8 @@ static void round_trip(void **state) {
     workspace_remove(&workspace);
 }
 
-/* Where the step before was not recorded, the line itself says how long before it that had ended. */
-static void unrecorded_before(void **state) {
-    (void)state;
+/* The third of three steps, the second of which has no profile, or an empty one. */
+static int64_t lead_of_third(bool empty) {
     struct workspace workspace = workspace_make();
     workspace_run(&workspace, 0, 1, 3, 10000000);
     char *text = workspace_read(&workspace, "rank_00_metrics.jsonl"), *rest = text;
@@ -97,8 +96,10 @@ static void unrecorded_before(void **state) {
         char *line = strsep(&rest, "\n");
         json_t *object = json_loads(line, 0, NULL);
         assert_non_null(object);
-        json_t *overlap = json_object_get(json_object_get(object, "profile"), "overlap");
-        if (i == 1) assert_int_equal(json_object_set_new(object, "profile", json_null()), 0);
+        json_t *profile = json_object_get(object, "profile"), *overlap = json_object_get(profile, "overlap");
+        if (i == 1 && !empty) assert_int_equal(json_object_set_new(object, "profile", json_null()), 0);
+        if (i == 1 && empty) assert_int_equal(json_object_set_new(profile, "ranges", json_array()), 0);
+        if (i == 1 && empty) assert_int_equal(json_object_set_new(profile, "origin_ns", json_integer(0)), 0);
         if (i == 2) assert_int_equal(json_object_set_new(overlap, "lead_ms", json_real(37.987654)), 0);
         char *written = json_dumps(object, JSON_REAL_PRECISION(17));
         aorta_text_printf(&lines, "%s\n", written);
@@ -110,12 +111,25 @@ static void unrecorded_before(void **state) {
     struct aorta_run run;
     check_ok(aorta_run_read(workspace.path, "x", &log, &run));
     assert_int_equal(run.step_count, 3);
-    assert_false(run.steps[1].profiled);
-    assert_int_equal(run.steps[2].overlap.lead_ns, 37987654);
+    assert_int_equal(run.steps[1].profiled, empty);
+    const int64_t lead_ns = run.steps[2].overlap.lead_ns;
     aorta_run_free(&run);
     aorta_text_free(&lines);
     free(text);
     workspace_remove(&workspace);
+    return lead_ns;
+}
+
+/* Where the step before was not recorded, the line itself says how long before it that had ended. */
+static void unrecorded_before(void **state) {
+    (void)state;
+    assert_int_equal(lead_of_third(false), 37987654);
+}
+
+/* Nothing was seen to end in it: the clock's own beginning is not the end of a step. */
+static void empty_before(void **state) {
+    (void)state;
+    assert_int_equal(lead_of_third(true), 0);
 }
 
 /* A kill leaves half a line: what stands before it counts. */
@@ -285,10 +299,15 @@ static void without_profile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original_sample),   cmocka_unit_test(round_trip),
-        cmocka_unit_test(unrecorded_before), cmocka_unit_test(torn_line),
-        cmocka_unit_test(malformed_lines),   cmocka_unit_test(a_reason_of_later_versions),
-        cmocka_unit_test(directories),       cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(original_sample),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(unrecorded_before),
+        cmocka_unit_test(empty_before),
+        cmocka_unit_test(torn_line),
+        cmocka_unit_test(malformed_lines),
+        cmocka_unit_test(a_reason_of_later_versions),
+        cmocka_unit_test(directories),
+        cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(without_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
