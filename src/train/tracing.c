@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,37 @@ static void warn_when_late(const struct aorta_train_context *context, const stru
               (long long)first, (long long)schedule->wait, (long long)schedule->warmup, (long long)steps);
 }
 
+static bool is_trace(const char *name) {
+    static const char ending[] = ".pt.trace.json";
+    const size_t length = strlen(name);
+    return length >= sizeof ending && strcmp(name + length - (sizeof ending - 1), ending) == 0;
+}
+
+/* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number. */
+static int set_aside_traces(const char *folder) {
+    DIR *directory = opendir(folder);
+    int moved = 0;
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        char aside[512];
+        if (!is_trace(entry->d_name)) continue;
+        snprintf(aside, sizeof aside, "%s.old", entry->d_name);
+        moved += renameat(dirfd(directory), entry->d_name, dirfd(directory), aside) == 0;
+    }
+    if (directory) closedir(directory);
+    return moved;
+}
+
+static void set_aside_earlier(const struct aorta_train_context *context, const char *folder) {
+    char own[32];
+    snprintf(own, sizeof own, "rank%d", context->ranks.rank);
+    char *path = aorta_path_join(folder, own);
+    const int moved = path ? set_aside_traces(path) : 0;
+    if (moved)
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %d trace%s of earlier runs in %s %s now named …json.old",
+                  moved, moved == 1 ? "" : "s", path, moved == 1 ? "is" : "are");
+    free(path);
+}
+
 struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
     const struct aorta_profiling_options *o = &options->profiling;
     return (struct aorta_trace_schedule){
@@ -61,6 +93,7 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
     char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
     char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
     char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
+    if (folder) set_aside_earlier(context, folder);
     settings.directory = o->tensorboard ? folder : NULL;
     settings.chrome = o->chrome_trace ? chrome_file : NULL;
     aorta_status status = folder && chrome_file

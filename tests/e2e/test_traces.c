@@ -375,11 +375,42 @@ static void test_refused(void **state) {
     e2e_free(&run);
 }
 
+static void run_again(const struct e2e_run *before) {
+    struct e2e_run again = {0};
+    char words[1400];
+    snprintf(words, sizeof words,
+             "train --config %s/base.yaml --override device.kind=cpu training.max_steps=6 training.output_dir=%s/out "
+             "profiling.enabled=true profiling.wait=1",
+             e2e_workspace(), before->directory);
+    e2e_start_command(&again, words);
+    e2e_finish(&again);
+    e2e_expect_output(&again, 0, "profiling: 1 trace of earlier runs in ");
+    e2e_free(&again);
+}
+
+/* The folder's traces are those of the last run, and can be read as one; the earlier ones are not lost. */
+static void test_runs_do_not_mix(void **state) {
+    (void)state;
+    struct e2e_run run, read = {0};
+    char words[1400];
+    e2e_train_well(&run, 1, 6, TRACED);
+    run_again(&run);
+    assert_int_equal(traces_of(&run, 0).count, 1);
+    assert_int_equal(find(&run, "torch_profiler/rank0/*.pt.trace.json.old").count, 1);
+    snprintf(words, sizeof words, "trace analyze %s/out", run.directory);
+    e2e_start_command(&read, words);
+    e2e_finish(&read);
+    e2e_expect_output(&read, 0, "Verdict: ");
+    e2e_free(&read);
+    e2e_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_figures),     cmocka_unit_test(test_ranks_pair), cmocka_unit_test(test_schedule),
-        cmocka_unit_test(test_too_short),   cmocka_unit_test(test_contents),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_refused),    cmocka_unit_test(test_record_every),
+        cmocka_unit_test(test_figures),         cmocka_unit_test(test_ranks_pair),  cmocka_unit_test(test_schedule),
+        cmocka_unit_test(test_too_short),       cmocka_unit_test(test_contents),    cmocka_unit_test(test_files),
+        cmocka_unit_test(test_runs_do_not_mix), cmocka_unit_test(test_interrupted), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_record_every),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
