@@ -1,25 +1,10 @@
 #include "base/log.h"
 
 #include <stdarg.h>
-#include <strings.h>
 
-static const struct {
-    const char *name, *label;
-} levels[] = {
-    [AORTA_LOG_DEBUG] = {"DEBUG", "debug"},
-    [AORTA_LOG_INFO] = {"INFO", NULL}, /* needs no label */
-    [AORTA_LOG_WARNING] = {"WARNING", "warning"},
-    [AORTA_LOG_ERROR] = {"ERROR", "error"},
-};
-
-bool aorta_log_level_parse(const char *name, enum aorta_log_level *level) {
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        if (strcasecmp(name, levels[i].name) != 0) continue;
-        *level = (enum aorta_log_level)i;
-        return true;
-    }
-    return false;
-}
+/* INFO needs none. */
+static const char *const labels[] = {
+    [AORTA_LOG_DEBUG] = "debug", [AORTA_LOG_INFO] = NULL, [AORTA_LOG_WARNING] = "warning", [AORTA_LOG_ERROR] = "error"};
 
 void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const char *format, ...) {
     if (level < log->level) return;
@@ -27,8 +12,8 @@ void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const ch
     char line[2048];
     size_t length = 0;
     if (log->rank >= 0) length += (size_t)snprintf(line, sizeof line, "[rank %d] ", log->rank);
-    if (levels[level].label) {
-        length += (size_t)snprintf(line + length, sizeof line - length, "%s: ", levels[level].label);
+    if (labels[level]) {
+        length += (size_t)snprintf(line + length, sizeof line - length, "%s: ", labels[level]);
     }
     va_list args;
     va_start(args, format);

@@ -15,7 +15,6 @@ struct aorta_log {
     FILE *stream;               /* NULL: stderr */
 };
 
-bool aorta_log_level_parse(const char *name, enum aorta_log_level *level); /* DEBUG, INFO, WARNING, ERROR; any case */
 void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const char *format, ...) AORTA_PRINTF(3, 4);
 
 #endif

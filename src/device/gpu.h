@@ -38,9 +38,6 @@ AORTA_MUST_USE aorta_status aorta_gpu_flush(struct aorta_stream *stream);
  * device.
  */
 AORTA_MUST_USE aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_gpu_entry *entry);
-/* Blocks of this shape that one multiprocessor holds at once. */
-AORTA_MUST_USE aorta_status aorta_gpu_occupancy(struct aorta_device *device, const struct aorta_gpu_entry *entry,
-                                                uint32_t threads, uint32_t shared_bytes, int *blocks);
 
 struct aorta_gpu_properties {
     int multiprocessors, warp_size;
@@ -63,11 +60,6 @@ bool aorta_device_is_gpu(const struct aorta_device *device);
 /* CUstream or hipStream_t. Ask anew before each use: timestamps that are still to be written go ahead of what the
  * caller queues, and in a capture the stream counts as having work. */
 void *aorta_gpu_stream_handle(struct aorta_stream *stream);
-/* For work queued through the handle: whether it is to be left out because the stream has failed, and how a failure of
- * it becomes the stream's (takes the status; inside a capture it breaks that and is returned). Inside the `gpu`
- * function of a kernel neither is needed: it is not called on a failed stream, and returns its failure. */
-bool aorta_gpu_stream_failed(struct aorta_stream *stream);
-AORTA_MUST_USE aorta_status aorta_gpu_stream_fail(struct aorta_stream *stream, aorta_status failure);
 /* Kernels cannot fail; what one meets it notes in pinned memory. `check` reads and clears that (NULL: nothing) on the
  * host, whenever somebody waits for the stream, for an event recorded on it from now on, or for a stream that waited
  * for one; what it returns is a failure of all those. Told once for all kernels that note in the same place:

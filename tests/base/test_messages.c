@@ -50,16 +50,6 @@ static void test_long_message_is_cut(void **state) {
     free(printed.text);
 }
 
-static void test_level_names(void **state) {
-    (void)state;
-    enum aorta_log_level level;
-    assert_true(aorta_log_level_parse("warning", &level));
-    assert_int_equal(level, AORTA_LOG_WARNING);
-    assert_true(aorta_log_level_parse("DEBUG", &level));
-    assert_int_equal(level, AORTA_LOG_DEBUG);
-    assert_false(aorta_log_level_parse("loud", &level));
-}
-
 /* `elapsed_ns` since the start, `due` or not. */
 static void pretend(struct aorta_progress *progress, int64_t elapsed_ns, bool due) {
     int64_t now_ns = aorta_clock_ns();
@@ -136,7 +126,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_long_message_is_cut),
-        cmocka_unit_test(test_level_names),
         cmocka_unit_test(test_progress_in_a_file),
         cmocka_unit_test(test_progress_lines_are_whole),
         cmocka_unit_test(test_progress_on_a_terminal),

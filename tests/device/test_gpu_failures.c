@@ -219,26 +219,6 @@ static void test_wrong_arguments_and_entries_are_told(void **state) {
     aorta_device_close(device);
 }
 
-static void test_a_failed_stream_is_known_and_can_be_failed(void **state) {
-    (void)state;
-    struct aorta_device *device = open_gpu();
-    struct aorta_stream *stream = open_stream(device, "collective");
-    assert_false(aorta_gpu_stream_failed(stream));
-    assert_non_null(aorta_gpu_stream_handle(stream));
-    check_ok(aorta_gpu_stream_fail(stream, AORTA_ERROR(AORTA_COMM, "rank 3 is gone")));
-    assert_true(aorta_gpu_stream_failed(stream));
-    check_fails(aorta_stream_synchronize(stream), AORTA_COMM, "stream collective: rank 3 is gone");
-    aorta_stream_destroy(stream);
-    stream = open_stream(device, "captured");
-    struct aorta_graph *graph = NULL;
-    check_ok(aorta_capture_begin(stream));
-    check_fails(aorta_gpu_stream_fail(stream, AORTA_ERROR(AORTA_COMM, "rank 3 is gone")), AORTA_COMM, "rank 3");
-    check_fails(aorta_capture_end(stream, &graph), AORTA_COMM, "rank 3");
-    check_ok(aorta_stream_synchronize(stream));
-    aorta_stream_destroy(stream);
-    aorta_device_close(device);
-}
-
 /* A stream whose work never ends is not waited for once somebody gave the device up. */
 static void test_a_device_given_up_is_not_waited_for(void **state) {
     (void)state;
@@ -268,7 +248,6 @@ int main(void) {
         cmocka_unit_test_setup(test_a_lost_device_fails_the_stream_for_good, reset_fake),
         cmocka_unit_test_setup(test_a_refused_launch_is_told_at_the_next_wait, reset_fake),
         cmocka_unit_test_setup(test_wrong_arguments_and_entries_are_told, reset_fake),
-        cmocka_unit_test_setup(test_a_failed_stream_is_known_and_can_be_failed, reset_fake),
         /* The last one, since it leaves the fake with memory in use: */
         cmocka_unit_test_setup(test_a_device_given_up_is_not_waited_for, reset_fake),
     };

@@ -255,13 +255,3 @@ aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_
     aorta_status status = launch_entry(stream, entry, &grid, args, bytes);
     return status && stream->branch ? aorta_capture_break(&stream->branch->capture->state, status) : status;
 }
-
-aorta_status aorta_gpu_occupancy(struct aorta_device *device, const struct aorta_gpu_entry *entry, uint32_t threads,
-                                 uint32_t shared_bytes, int *blocks) {
-    struct gpu_function *function;
-    AORTA_TRY(aorta_gpu_make_current(device));
-    AORTA_TRY(aorta_gpu_function(gpu_device(device), entry, &function));
-    AORTA_TRY(aorta_gpu_allow_shared(gpu_device(device), function, shared_bytes));
-    int result = gpu_device(device)->driver.api.occupancy(blocks, function->handle, (int)threads, shared_bytes);
-    return result ? aorta_gpu_error(gpu_device(device), result, "occupancy of kernel %s", entry->name) : NULL;
-}

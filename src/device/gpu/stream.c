@@ -164,14 +164,6 @@ void *aorta_gpu_stream_handle(struct aorta_stream *base) {
     return stream->handle;
 }
 
-bool aorta_gpu_stream_failed(struct aorta_stream *stream) {
-    return !gpu_stream(stream)->branch && has_failed(gpu_stream(stream));
-}
-
-aorta_status aorta_gpu_stream_fail(struct aorta_stream *base, aorta_status failure) {
-    return aorta_gpu_stream_keep(gpu_stream(base), aorta_annotate(failure, "stream %s", base->name));
-}
-
 /* ---- what can be queued ---- */
 
 aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aorta_kernel *kernel, const void *args,
