@@ -90,13 +90,26 @@ void aorta_labelled_free(struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
 }
 
+/* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
+ * there are any. */
+static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
+    const struct aorta_run_step *steps = labelled->run.steps;
+    size_t recorded = 0, behind = start;
+    for (size_t i = start; i < end; i++) {
+        if (!steps[i].profiled) continue;
+        if (recorded++ < labelled->warmup) behind = i + 1;
+    }
+    if (recorded) return recorded < labelled->warmup ? end : behind;
+    return end - start > labelled->warmup ? start + labelled->warmup : end;
+}
+
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first) {
     const struct aorta_run *run = &labelled->run;
     size_t start = 0;
     while (start < run->step_count && run->steps[start].rank != rank) start++;
     size_t end = start;
     while (end < run->step_count && run->steps[end].rank == rank) end++;
-    *first = end - start > labelled->warmup ? start + labelled->warmup : end;
+    *first = warmup_end(labelled, start, end);
     return end - *first;
 }
 
@@ -160,15 +173,19 @@ static void add_collectives(const struct aorta_run_step *step, struct collective
     }
 }
 
-/* Means per iteration and rank. The bandwidths are those of the time in the collective, waiting included. */
+/* Means per recorded iteration and rank: of the others nothing is known. The bandwidths are those of the time in the
+ * collective, waiting included. */
 static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
     struct collective_sums sums[AORTA_COLLECTIVE_COUNT] = {0};
     const struct aorta_run *run = &labelled->run;
     double steps = 0;
     for (size_t i = 0; i < run->rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, run->ranks[i], &first);
-        for (size_t j = 0; j < count; j++) add_collectives(&run->steps[first + j], sums);
-        steps += (double)count;
+        for (size_t j = first; j < first + count; j++) {
+            if (!run->steps[j].profiled) continue;
+            add_collectives(&run->steps[j], sums);
+            steps++;
+        }
     }
     aorta_json_key(json, "collectives");
     aorta_json_object(json);

@@ -15,7 +15,7 @@ struct aorta_labelled {
     struct aorta_run run;
     struct aorta_verdict verdict;
     bool judged;   /* there were ranges; else there is no verdict */
-    size_t warmup; /* iterations of each rank left out of the figures */
+    size_t warmup; /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
     bool by_kernels;
