@@ -18,7 +18,7 @@ static const char *why_none(const struct aorta_run *run) {
                          : "the clock was not read while measured steps ran";
 }
 
-static aorta_status clocks_of_rank(const struct aorta_labelled *labelled, int rank, struct aorta_clocks *clocks) {
+static aorta_status clocks_of_rank(const struct aorta_labelled *labelled, size_t rank, struct aorta_clocks *clocks) {
     const struct aorta_run *run = &labelled->run;
     size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
     struct aorta_clock_sample *samples = calloc(steps + 1, sizeof *samples);
@@ -60,7 +60,7 @@ aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     labelled->clocks = calloc(run->rank_count + 1, sizeof *labelled->clocks);
     if (!labelled->clocks) return AORTA_ERROR(AORTA_MEMORY, "no memory for the clocks of %zu ranks", run->rank_count);
     for (size_t i = 0; i < run->rank_count; i++) {
-        AORTA_TRY(clocks_of_rank(labelled, run->ranks[i], &labelled->clocks[i]));
+        AORTA_TRY(clocks_of_rank(labelled, i, &labelled->clocks[i]));
         if (is_lower(&labelled->clocks[i], &labelled->clocks[labelled->lowest_clock])) labelled->lowest_clock = i;
     }
     if (!aorta_clocks_low(&labelled->clocks[labelled->lowest_clock])) return NULL;

@@ -82,18 +82,9 @@ const struct aorta_metric aorta_metrics[] = {
 
 /* ---- samples of a run ---- */
 
-static size_t longest_rank(const struct aorta_labelled *labelled) {
-    size_t longest = 0, first = 0;
-    for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
-        if (count > longest) longest = count;
-    }
-    return longest;
-}
-
 aorta_status aorta_metric_samples(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
                                   double **samples, size_t *count) {
-    size_t limit = longest_rank(labelled);
+    const size_t limit = aorta_measured_most(labelled);
     *count = 0;
     *samples = malloc((limit + 1) * sizeof **samples);
     if (!*samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", limit);
@@ -101,7 +92,7 @@ aorta_status aorta_metric_samples(const struct aorta_labelled *labelled, const s
         double sum = 0;
         int ranks = 0;
         for (size_t j = 0; j < labelled->run.rank_count; j++) {
-            size_t first = 0, steps = aorta_measured_steps(labelled, labelled->run.ranks[j], &first);
+            size_t first = 0, steps = aorta_measured_steps(labelled, j, &first);
             double value = i < steps ? metric->get(&labelled->run.steps[first + i]) : NAN;
             if (isnan(value)) continue;
             sum += value;

@@ -55,7 +55,7 @@ static int by_time(const void *left, const void *right) {
 
 /* The iteration of the first rank whose span is the median; NULL without ranges. */
 static const struct aorta_run_step *median_step(const struct aorta_labelled *labelled) {
-    size_t first = 0, count = aorta_measured_steps(labelled, labelled->run.ranks[0], &first), used = 0;
+    size_t first = 0, count = aorta_measured_steps(labelled, 0, &first), used = 0;
     const struct aorta_run_step **order = malloc((count + 1) * sizeof(*order));
     if (!order) return NULL;
     for (size_t i = first; i < first + count; i++)

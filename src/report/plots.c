@@ -46,7 +46,7 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     const struct aorta_run *run = &labelled->run;
     for (size_t i = 0; i < run->rank_count; i++) {
         size_t first = 0;
-        if (k >= aorta_measured_steps(labelled, run->ranks[i], &first)) continue;
+        if (k >= aorta_measured_steps(labelled, i, &first)) continue;
         const struct aorta_run_step *step = &run->steps[first + k];
         if (!step->profiled) continue;
         moment.global_step = step->global_step;
@@ -59,15 +59,6 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     return moment;
 }
 
-static size_t moments(const struct aorta_labelled *labelled) {
-    size_t longest = 0, first = 0;
-    for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
-        if (count > longest) longest = count;
-    }
-    return longest;
-}
-
 void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, struct aorta_text *script) {
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: time per step, mean over %zu rank%s (%zu warm-up steps left out)", run->run.label,
@@ -76,7 +67,8 @@ void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, str
     aorta_text_free(&title);
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'time [ms]'\nset yrange [0:*]\nset offsets graph 0.01, "
                             "graph 0.01, graph 0.05, 0\n$steps << EOD\n");
-    for (size_t k = 0; k < moments(run); k++) {
+    const size_t moments = aorta_measured_most(run);
+    for (size_t k = 0; k < moments; k++) {
         struct moment m = moment_of(run, k);
         if (m.ranks)
             aorta_text_printf(script, "%lld %.6f %.6f %.6f %.6f\n", (long long)m.global_step, m.step / m.ranks,
@@ -92,7 +84,7 @@ void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, str
 }
 
 /* One bar per label and rank. */
-static void breakdown_row(const struct aorta_labelled *labelled, int rank, struct aorta_text *script) {
+static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, struct aorta_text *script) {
     int64_t compute = 0, overlap = 0, exposed = 0, copy = 0, idle = 0, steps = 0;
     size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
     for (size_t i = first; i < first + count; i++) {
@@ -109,9 +101,9 @@ static void breakdown_row(const struct aorta_labelled *labelled, int rank, struc
     aorta_text_puts(script, "\"");
     for (const char *c = labelled->run.label; *c; c++)
         aorta_text_append(script, *c == '"' || *c == '\\' || iscntrl((unsigned char)*c) ? " " : c, 1);
-    aorta_text_printf(script, " rank %d\" %.6f %.6f %.6f %.6f %.6f\n", rank, ms(compute) / (double)steps,
-                      ms(overlap) / (double)steps, ms(exposed) / (double)steps, ms(copy) / (double)steps,
-                      ms(idle) / (double)steps);
+    aorta_text_printf(script, " rank %d\" %.6f %.6f %.6f %.6f %.6f\n", labelled->run.ranks[rank],
+                      ms(compute) / (double)steps, ms(overlap) / (double)steps, ms(exposed) / (double)steps,
+                      ms(copy) / (double)steps, ms(idle) / (double)steps);
 }
 
 void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const char *path,
@@ -123,7 +115,7 @@ void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const
     aorta_text_puts(script, "set ylabel 'time [ms]'\nset yrange [0:*]\nset style data histograms\n"
                             "set style histogram rowstacked\nset boxwidth 0.6\nset xtics scale 0\n$bars << EOD\n");
     for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < runs[i].run.rank_count; j++) breakdown_row(&runs[i], runs[i].run.ranks[j], script);
+        for (size_t j = 0; j < runs[i].run.rank_count; j++) breakdown_row(&runs[i], j, script);
     aorta_text_printf(script, "EOD\n%s", bars > 4 ? "set xtics rotate by -30\n" : "");
     aorta_text_puts(script, "plot $bars using 2:xtic(1) linecolor '#0072B2' title 'compute alone', \\\n"
                             "  $bars using 3 linecolor '#009E73' title 'compute ∩ communication', \\\n"
@@ -140,7 +132,8 @@ void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const cha
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         aorta_text_printf(script, "$ratio%zu << EOD\n", i);
-        for (size_t k = 0; k < moments(&runs[i]); k++) {
+        const size_t moments = aorta_measured_most(&runs[i]);
+        for (size_t k = 0; k < moments; k++) {
             struct moment m = moment_of(&runs[i], k);
             double comm = m.overlap + m.exposed;
             if (m.ranks && comm > 0)

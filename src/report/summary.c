@@ -31,9 +31,37 @@ static void swap_views(struct aorta_run *run) {
     }
 }
 
+/* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
+ * there are any. */
+static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
+    const struct aorta_run_step *steps = labelled->run.steps;
+    size_t recorded = 0, behind = start;
+    for (size_t i = start; i < end; i++) {
+        if (!steps[i].profiled) continue;
+        if (recorded++ < labelled->warmup) behind = i + 1;
+    }
+    if (recorded) return recorded < labelled->warmup ? end : behind;
+    return end - start > labelled->warmup ? start + labelled->warmup : end;
+}
+
+/* Once for all who ask: a look through the run for each iteration would take a time that grows with its square. */
+static aorta_status find_measured(struct aorta_labelled *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    labelled->measured = calloc(run->rank_count + 1, sizeof *labelled->measured);
+    if (!labelled->measured) return AORTA_ERROR(AORTA_MEMORY, "no memory for the steps of %zu ranks", run->rank_count);
+    for (size_t i = 0, start = 0; i < run->rank_count; i++) {
+        size_t end = start;
+        while (end < run->step_count && run->steps[end].rank == run->ranks[i]) end++;
+        size_t first = warmup_end(labelled, start, end);
+        labelled->measured[i] = (struct aorta_measured){first, end - first};
+        start = end;
+    }
+    return NULL;
+}
+
 static aorta_status compare_views(struct aorta_labelled *labelled) {
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
+        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             const struct aorta_run_step *step = &labelled->run.steps[j];
             if (!step->traced) continue;
@@ -71,12 +99,14 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     labelled->judged = count > 0;
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;
-    status = compare_views(labelled);
+    status = find_measured(labelled);
+    if (!status) status = compare_views(labelled);
     if (!status) status = aorta_labelled_clocks(labelled);
     if (status) {
         aorta_verdict_free(&labelled->verdict);
         free(labelled->clocks);
-        memset(&labelled->run, 0, sizeof labelled->run); /* it stays the caller's */
+        free(labelled->measured);
+        memset(labelled, 0, sizeof *labelled); /* the run stays the caller's */
         return status;
     }
     memset(run, 0, sizeof *run);
@@ -87,30 +117,20 @@ void aorta_labelled_free(struct aorta_labelled *labelled) {
     aorta_run_free(&labelled->run);
     aorta_verdict_free(&labelled->verdict);
     free(labelled->clocks);
+    free(labelled->measured);
     memset(labelled, 0, sizeof *labelled);
 }
 
-/* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
- * there are any. */
-static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
-    const struct aorta_run_step *steps = labelled->run.steps;
-    size_t recorded = 0, behind = start;
-    for (size_t i = start; i < end; i++) {
-        if (!steps[i].profiled) continue;
-        if (recorded++ < labelled->warmup) behind = i + 1;
-    }
-    if (recorded) return recorded < labelled->warmup ? end : behind;
-    return end - start > labelled->warmup ? start + labelled->warmup : end;
+size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first) {
+    *first = labelled->measured[rank].first;
+    return labelled->measured[rank].count;
 }
 
-size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first) {
-    const struct aorta_run *run = &labelled->run;
-    size_t start = 0;
-    while (start < run->step_count && run->steps[start].rank != rank) start++;
-    size_t end = start;
-    while (end < run->step_count && run->steps[end].rank == rank) end++;
-    *first = warmup_end(labelled, start, end);
-    return end - *first;
+size_t aorta_measured_most(const struct aorta_labelled *labelled) {
+    size_t most = 0;
+    for (size_t i = 0; i < labelled->run.rank_count; i++)
+        if (labelled->measured[i].count > most) most = labelled->measured[i].count;
+    return most;
 }
 
 /* ---- writing ---- */
@@ -140,7 +160,7 @@ static aorta_status write_metrics(struct aorta_json *json, const struct aorta_la
         size_t count = 0;
         for (size_t i = 0; i < run->rank_count; i++) {
             if (rank >= 0 && run->ranks[i] != rank) continue;
-            size_t first = 0, steps = aorta_measured_steps(labelled, run->ranks[i], &first);
+            size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
             for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
         }
         struct aorta_summary summary = aorta_summarise(samples, count);
@@ -180,7 +200,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
     const struct aorta_run *run = &labelled->run;
     double steps = 0;
     for (size_t i = 0; i < run->rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, run->ranks[i], &first);
+        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             if (!run->steps[j].profiled) continue;
             add_collectives(&run->steps[j], sums);
@@ -224,7 +244,7 @@ static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown 
 static void write_host_bound(struct aorta_json *json, const struct aorta_labelled *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
-        size_t first = 0, count = aorta_measured_steps(labelled, labelled->run.ranks[i], &first);
+        size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             const struct aorta_overlap *overlap = &labelled->run.steps[j].overlap;
             host += overlap->idle.host_launch_ns + overlap->idle.host_sync_ns + overlap->idle.data_wait_ns;
@@ -280,7 +300,7 @@ static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
 
 static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
-    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first);
+    size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank);
     aorta_json_key_int(json, "iterations", (int64_t)count);

@@ -10,6 +10,11 @@
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
+/* The steps of a rank that count: run.steps[first .. first + count). */
+struct aorta_measured {
+    size_t first, count;
+};
+
 /* A run with its verdict. */
 struct aorta_labelled {
     struct aorta_run run;
@@ -19,6 +24,7 @@ struct aorta_labelled {
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
     bool by_kernels;
+    struct aorta_measured *measured;  /* one for each of run.ranks */
     struct aorta_clocks *clocks;      /* one for each of run.ranks */
     size_t lowest_clock;              /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_agreement agreement; /* of both views, over the measured iterations that have them */
@@ -28,8 +34,9 @@ struct aorta_labelled {
 AORTA_MUST_USE aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
 void aorta_labelled_free(struct aorta_labelled *labelled);
 
-/* The steps of one rank that count: run.steps[*first .. *first + result). */
-size_t aorta_measured_steps(const struct aorta_labelled *labelled, int rank, size_t *first);
+/* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
+size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
+size_t aorta_measured_most(const struct aorta_labelled *labelled);
 
 /* Clocks of the ranks from the measured steps, and the remark on them in the verdict. (clocks.c) */
 AORTA_MUST_USE aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct aorta_log silent(void) {
@@ -307,6 +308,30 @@ static void means_are_of_recorded_steps(void **state) {
     }
 }
 
+/* A report of many iterations takes a time in proportion to their number: half a second here, and minutes if it looked
+ * through the run for each of them. */
+static void many_iterations(void **state) {
+    (void)state;
+    struct workspace run = workspace_make();
+    struct aorta_text lines = {0};
+    for (int i = 0; i < 40000; i++)
+        aorta_text_printf(&lines,
+                          "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": %d, \"global_step\": %d, "
+                          "\"step_ms\": %d, \"profile\": null}\n",
+                          i, i, i % 7);
+    workspace_write(&run, "rank_00_metrics.jsonl", lines.data);
+    aorta_text_free(&lines);
+    const struct aorta_report_input inputs[] = {{run.path, "a"}, {run.path, "b"}};
+    struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 2, .output = run.path, .reference = "a", .candidate = "b", .warmup = -1};
+    struct aorta_log log = silent();
+    const clock_t start = clock();
+    check_ok(aorta_report_make(&options, &log, NULL, NULL));
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (seconds > 10) fail_msg("the report of 40000 iterations took %.1f s", seconds);
+    workspace_remove(&run);
+}
+
 static void labels(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"/a/b/", "b"}, {"b", "b"},      {"./x", "x"}, {".", "run"},
@@ -344,6 +369,7 @@ int main(void) {
         cmocka_unit_test(original_is_not_trusted),
         cmocka_unit_test(cost_of_recording),
         cmocka_unit_test(means_are_of_recorded_steps),
+        cmocka_unit_test(many_iterations),
         cmocka_unit_test(labels),
         cmocka_unit_test(welch),
     };
