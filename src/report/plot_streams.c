@@ -53,9 +53,9 @@ static int by_time(const void *left, const void *right) {
     return (x > y) - (x < y);
 }
 
-/* The iteration of the first rank whose span is the median; NULL without ranges. */
-static const struct aorta_run_step *median_step(const struct aorta_labelled *labelled) {
-    size_t first = 0, count = aorta_measured_steps(labelled, 0, &first), used = 0;
+/* The iteration of this rank whose span is the median; NULL without ranges. */
+static const struct aorta_run_step *median_of_rank(const struct aorta_labelled *labelled, size_t rank) {
+    size_t first = 0, count = aorta_measured_steps(labelled, rank, &first), used = 0;
     const struct aorta_run_step **order = malloc((count + 1) * sizeof(*order));
     if (!order) return NULL;
     for (size_t i = first; i < first + count; i++)
@@ -63,6 +63,13 @@ static const struct aorta_run_step *median_step(const struct aorta_labelled *lab
     qsort(order, used, sizeof(*order), by_time);
     const struct aorta_run_step *median = used ? order[used / 2] : NULL;
     free(order);
+    return median;
+}
+
+/* That of the first rank that has any: a rank that was cut off early leaves none. */
+static const struct aorta_run_step *median_step(const struct aorta_labelled *labelled) {
+    const struct aorta_run_step *median = NULL;
+    for (size_t i = 0; !median && i < labelled->run.rank_count; i++) median = median_of_rank(labelled, i);
     return median;
 }
 

@@ -159,38 +159,62 @@ void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const cha
 
 /* ---- files ---- */
 
-static char *picture_path(const char *directory, const char *label, const char *name) {
-    struct aorta_text file = {0};
+static bool is_taken(char *const *stems, size_t count, const char *stem) {
+    for (size_t i = 0; i < count; i++)
+        if (stems[i] && strcmp(stems[i], stem) == 0) return true;
+    return false;
+}
+
+/* What the names of a run's pictures begin with: its label as far as file names allow, numbered where an earlier one
+ * comes out the same. NULL: no memory. */
+static char *picture_stem(const char *label, char *const *earlier, size_t count) {
+    struct aorta_text stem = {0};
     for (const char *c = label; *c; c++)
-        aorta_text_append(&file, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
-    aorta_text_puts(&file, name);
+        aorta_text_append(&stem, isalnum((unsigned char)*c) || strchr("._-", *c) ? c : "_", 1);
+    const size_t length = stem.length;
+    for (int number = 2; !stem.failed && stem.data && is_taken(earlier, count, stem.data); number++) {
+        stem.length = length;
+        aorta_text_printf(&stem, "_%d", number);
+    }
+    char *result = stem.failed || !stem.data ? NULL : strdup(stem.data);
+    aorta_text_free(&stem);
+    return result;
+}
+
+static char *picture_path(const char *directory, const char *stem, const char *name) {
+    struct aorta_text file = {0};
+    aorta_text_printf(&file, "%s%s", stem, name);
     char *path = file.failed ? NULL : aorta_path_join(directory, file.data);
     aorta_text_free(&file);
     return path;
 }
 
-static aorta_status draw(struct aorta_text *script, char *path, aorta_status status, struct aorta_text *files) {
-    if (!status) {
-        aorta_text_puts(script, "unset output\n");
-        status = aorta_annotate(aorta_gnuplot_run(script), "%s", path);
-    }
-    if (!status) aorta_text_printf(files, "%s\n", path);
+/* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
+static aorta_status run_script(struct aorta_text *script, const char *path, struct aorta_text *files) {
+    if (!script->length) return aorta_text_check(script);
+    aorta_text_puts(script, "unset output\n");
+    AORTA_TRY(aorta_annotate(aorta_gnuplot_run(script), "%s", path));
+    aorta_text_printf(files, "%s\n", path);
+    return NULL;
+}
+
+/* Frees script and path; without a path there was no memory for it. */
+static aorta_status draw(struct aorta_text *script, char *path, struct aorta_text *files) {
+    aorta_status status =
+        path ? run_script(script, path, files) : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
     aorta_text_free(script);
     free(path);
     return status;
 }
 
-static aorta_status no_memory(const char *path) {
-    return path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
-}
-
-static aorta_status draw_one(const struct aorta_labelled *run, const char *directory, const char *name,
+static aorta_status draw_one(const struct aorta_labelled *run, const char *directory, const char *stem,
+                             const char *name,
                              void (*plot)(const struct aorta_labelled *, const char *, struct aorta_text *),
                              struct aorta_text *files) {
     struct aorta_text script = {0};
-    char *path = picture_path(directory, run->run.label, name);
+    char *path = picture_path(directory, stem, name);
     if (path) plot(run, path, &script);
-    return draw(&script, path, no_memory(path), files);
+    return draw(&script, path, files);
 }
 
 static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, const char *directory, const char *name,
@@ -199,19 +223,36 @@ static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, co
     struct aorta_text script = {0};
     char *path = picture_path(directory, "", name);
     if (path) plot(runs, count, path, &script);
-    return draw(&script, path, no_memory(path), files);
+    return draw(&script, path, files);
 }
 
-aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+static aorta_status draw_run(const struct aorta_labelled *run, const char *directory, const char *stem,
+                             struct aorta_text *files) {
+    if (!stem) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of pictures");
+    AORTA_TRY(draw_one(run, directory, stem, "_timeline.png", aorta_plot_timeline, files));
+    return draw_one(run, directory, stem, "_streams.png", aorta_plot_streams, files);
+}
+
+static aorta_status draw_runs(const struct aorta_labelled *runs, size_t count, const char *directory, char **stems,
                               struct aorta_text *files) {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         if (!runs[i].judged) continue;
         any = true;
-        AORTA_TRY(draw_one(&runs[i], directory, "_timeline.png", aorta_plot_timeline, files));
-        AORTA_TRY(draw_one(&runs[i], directory, "_streams.png", aorta_plot_streams, files));
+        stems[i] = picture_stem(runs[i].run.label, stems, i);
+        AORTA_TRY(draw_run(&runs[i], directory, stems[i], files));
     }
     if (!any) return NULL;
     AORTA_TRY(draw_all(runs, count, directory, "overlap_breakdown.png", aorta_plot_breakdown, files));
     return draw_all(runs, count, directory, "overlap_ratio.png", aorta_plot_ratio, files);
+}
+
+aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
+                              struct aorta_text *files) {
+    char **stems = calloc(count + 1, sizeof *stems);
+    if (!stems) return AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
+    aorta_status status = draw_runs(runs, count, directory, stems, files);
+    for (size_t i = 0; i < count; i++) free(stems[i]);
+    free(stems);
+    return status;
 }

@@ -14,7 +14,8 @@ void aorta_plot_streams(const struct aorta_labelled *run, const char *path, stru
 void aorta_plot_begin(struct aorta_text *script, int width, int height, const char *path);
 
 /* Writes {label}_timeline.png, {label}_streams.png, overlap_breakdown.png and overlap_ratio.png into `directory`;
- * appends the paths, one per line, to `files`. Runs without ranges have no pictures. */
+ * appends the paths of those drawn, one per line, to `files`. Where two labels come out as the same name of a file the
+ * later one is numbered ({label}_2_…). Runs without ranges have no pictures. */
 AORTA_MUST_USE aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
                                              struct aorta_text *files);
 

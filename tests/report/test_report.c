@@ -308,6 +308,59 @@ static void means_are_of_recorded_steps(void **state) {
     }
 }
 
+/* Each file that is said to be written is there, and is named once; returns their number. */
+static int check_files(const char *text) {
+    int count = 0;
+    const char *line = strstr(text, "Written:\n");
+    assert_non_null(line);
+    for (line = strchr(line, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
+        char path[512];
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(line + 2, "\n"), line + 2);
+        if (access(path, R_OK) != 0) fail_msg("%s is said to be written", path);
+        strcat(path, "\n");
+        if (strstr(strchr(line, '\n'), path)) fail_msg("named twice: %s", path);
+        count++;
+    }
+    return count;
+}
+
+/* The picture of streams shows the first rank that has any. */
+static void pictures_of_a_run_whose_first_rank_is_empty(void **state) {
+    (void)state;
+    if (!have_gnuplot()) skip();
+    struct workspace run = workspace_make();
+    workspace_write(&run, "rank_00_metrics.jsonl", "");
+    workspace_run(&run, 1, 2, 6, 10000000);
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_after_run(run.path, "run", 0, &log, &text));
+    assert_int_equal(check_files(text.data), 5);
+    assert_true(is_png(&run, "run_streams.png"));
+    aorta_text_free(&text);
+    workspace_remove(&run);
+}
+
+/* Labels that come out as the same name of a file: each run keeps its pictures. */
+static void pictures_of_like_labels(void **state) {
+    (void)state;
+    if (!have_gnuplot()) skip();
+    struct workspace run = workspace_make(), out = workspace_make();
+    workspace_run(&run, 0, 1, 6, 10000000);
+    const struct aorta_report_input inputs[] = {{run.path, "a b"}, {run.path, "a_b"}, {run.path, "a_b_2"}};
+    struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 3, .output = out.path, .pictures = true, .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_make(&options, &log, &text, NULL));
+    assert_int_equal(check_files(text.data), 9);
+    assert_true(is_png(&out, "a_b_timeline.png"));
+    assert_true(is_png(&out, "a_b_2_timeline.png"));
+    assert_true(is_png(&out, "a_b_2_2_streams.png"));
+    aorta_text_free(&text);
+    workspace_remove(&run);
+    workspace_remove(&out);
+}
+
 /* A report of many iterations takes a time in proportion to their number: half a second here, and minutes if it looked
  * through the run for each of them. */
 static void many_iterations(void **state) {
@@ -369,6 +422,8 @@ int main(void) {
         cmocka_unit_test(original_is_not_trusted),
         cmocka_unit_test(cost_of_recording),
         cmocka_unit_test(means_are_of_recorded_steps),
+        cmocka_unit_test(pictures_of_a_run_whose_first_rank_is_empty),
+        cmocka_unit_test(pictures_of_like_labels),
         cmocka_unit_test(many_iterations),
         cmocka_unit_test(labels),
         cmocka_unit_test(welch),
