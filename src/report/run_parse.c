@@ -191,6 +191,7 @@ static aorta_status read_range(const json_t *object, const char *path, int64_t o
         AORTA_TRY(get_time(metadata, "enqueue_ms", path, origin_ns, &range->enqueue_ns));
     const json_t *reached = json_object_get(metadata, "reached_ms");
     range->room = reached != NULL;
+    range->witnessed = reached && json_is_true(json_object_get(metadata, "witnessed"));
     range->reached_ns = INT64_MIN;
     if (reached && !json_is_null(reached))
         AORTA_TRY(get_time(metadata, "reached_ms", path, origin_ns, &range->reached_ns));

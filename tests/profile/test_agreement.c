@@ -48,6 +48,10 @@ static void known_gaps(void **state) {
     ranges.profile.ranges[1].room = false;
     check_ok(aorta_agreement_add(&roomy, &ranges.profile, &kernels.profile));
     assert_string_equal(aorta_agreement_range_start(&roomy), "mixed");
+    struct aorta_agreement seen = {0};
+    ranges.profile.ranges[1].room = ranges.profile.ranges[1].witnessed = true;
+    check_ok(aorta_agreement_add(&seen, &ranges.profile, &kernels.profile));
+    assert_string_equal(aorta_agreement_range_start(&seen), "kernel");
     struct aorta_text text = {0};
     aorta_agreement_text(&agreement, &text);
     assert_non_null(strstr(text.data, "(ranges +100.0%)"));

@@ -17,8 +17,9 @@ static int64_t origin_of(int step) {
     return 5000000000000 + step * (int64_t)20000000;
 }
 
-/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3. */
-static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced) {
+/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3 and began as
+ * `range_start` says. */
+static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced, const char *range_start) {
     int64_t t = origin_of(step);
     struct aorta_range ranges[] = {
         {.info = {.tag = "encoder.layers.1.linear1",
@@ -40,7 +41,10 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
          .start_ns = t + 2000000,
          .end_ns = t + 6000000,
          .enqueue_ns = t + 3000000,
-         .stream = 1},
+         .stream = 1,
+         .room = strcmp(range_start, "stream") != 0,
+         .witnessed = strcmp(range_start, "kernel") == 0,
+         .reached_ns = rank ? INT64_MIN : t + 1000000},
     };
     const struct aorta_trace_record records[] = {
         {.name = "ncclDevKernel_AllGather_RING_LL(x)", .stream = 9, .start_ns = t + 2500000, .end_ns = t + 5500000},
@@ -81,11 +85,11 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
 }
 
 /* Steps from `traced_from` on are traced. */
-static void write_run(const struct workspace *workspace, int traced_from) {
+static void write_run(const struct workspace *workspace, int traced_from, const char *range_start) {
     for (int rank = 0; rank < 2; rank++) {
         struct aorta_metrics_writer *writer = NULL;
         check_ok(aorta_metrics_open(workspace->path, rank, &writer));
-        for (int step = 0; step < 4; step++) write_step(writer, rank, step, step >= traced_from);
+        for (int step = 0; step < 4; step++) write_step(writer, rank, step, step >= traced_from, range_start);
         check_ok(aorta_metrics_close(writer));
     }
 }
@@ -94,7 +98,7 @@ static void write_run(const struct workspace *workspace, int traced_from) {
 static void round_trip(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
-    write_run(&workspace, 0);
+    write_run(&workspace, 0, "stream");
     struct aorta_log log = silent();
     struct aorta_run run;
     check_ok(aorta_run_read(workspace.path, "x", &log, &run));
@@ -161,7 +165,7 @@ static void judged_by_kernels(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     struct aorta_text text = {0};
-    write_run(&workspace, 0);
+    write_run(&workspace, 0, "stream");
     json_t *root = report(&workspace, &text);
     const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
     assert_string_equal(json_string_value(json_object_get(run, "source")), "kernel");
@@ -192,7 +196,7 @@ static void partly_traced(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     struct aorta_text text = {0};
-    write_run(&workspace, 3);
+    write_run(&workspace, 3, "stream");
     json_t *root = report(&workspace, &text);
     const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
     assert_string_equal(json_string_value(json_object_get(run, "source")), "range");
@@ -212,6 +216,28 @@ static void partly_traced(void **state) {
     json_decref(root);
     aorta_text_free(&text);
     workspace_remove(&workspace);
+}
+
+/* Where ranges of collectives begin comes through the files. */
+static void range_starts(void **state) {
+    (void)state;
+    static const char *const starts[] = {"stream", "room", "kernel"};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        struct workspace workspace = workspace_make();
+        struct aorta_text text = {0};
+        write_run(&workspace, 0, starts[i]);
+        char *line = workspace_read(&workspace, "rank_01_metrics.jsonl");
+        assert_int_equal(strstr(line, "\"witnessed\": true") != NULL, i == 2);
+        assert_null(strstr(line, "\"witnessed\": false"));
+        free(line);
+        json_t *root = report(&workspace, &text);
+        const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
+        const json_t *start = json_object_get(json_object_get(run, "agreement"), "range_start");
+        assert_string_equal(json_string_value(start), starts[i]);
+        json_decref(root);
+        aorta_text_free(&text);
+        workspace_remove(&workspace);
+    }
 }
 
 static void malformed(void **state) {
@@ -244,10 +270,8 @@ static void malformed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(judged_by_kernels),
-        cmocka_unit_test(partly_traced),
-        cmocka_unit_test(malformed),
+        cmocka_unit_test(round_trip),   cmocka_unit_test(judged_by_kernels), cmocka_unit_test(partly_traced),
+        cmocka_unit_test(range_starts), cmocka_unit_test(malformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
