@@ -60,8 +60,9 @@ static void describe_collective(const struct filling *filling, uint32_t work, bo
     range->info.collective = part->kind;
     range->info.bytes = part->bytes > 0 ? part->bytes : 0;
     range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
+    range->info.group_size = part->group_size > 0 ? part->group_size : 0;
+    /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not judged. */
     bool paired = whole && part->meeting != AORTA_TRACE_NONE;
-    range->info.group_size = whole && part->group_size > 0 ? part->group_size : 0;
     range->sequence = paired ? (int64_t)part->meeting : -1 - (int64_t)(part - filling->all_parts);
 }
 

@@ -73,7 +73,7 @@ static aorta_status add(struct collecting *c, size_t row, size_t step, int64_t n
     if (!series->ns) return no_memory();
     series->ns[step] += (double)ns;
     series->count += counted;
-    r->counted = counted;
+    r->counted |= counted; /* where it occurs as the rest of what began before, it still is a thing */
     return NULL;
 }
 
@@ -124,7 +124,7 @@ static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_
 }
 
 static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
-                             size_t step, int64_t ns) {
+                             size_t step, int64_t ns, bool counted) {
     uint32_t *known = &c->gemm_rows[work->shape];
     if (!*known) {
         const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
@@ -135,11 +135,12 @@ static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *tra
         AORTA_TRY(find_row(c->samples, AORTA_SECTION_GEMM, name, &row));
         *known = (uint32_t)row + 1;
     }
-    return add(c, *known - 1, step, ns, true);
+    return add(c, *known - 1, step, ns, counted);
 }
 
+/* `counted`: the range is not the rest of work that began in the window before, which has counted it. */
 static aorta_status add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
-                             const struct aorta_range *range, size_t step) {
+                             const struct aorta_range *range, size_t step, bool counted) {
     int64_t ns = range->end_ns - range->start_ns;
     uint32_t *known = &c->kernel_rows[work->name];
     if (!*known) {
@@ -149,9 +150,9 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
         *known = (uint32_t)row + 1;
         c->gemms[work->name] = work->class == AORTA_KERNEL_COMPUTE && aorta_kernel_is_gemm(text);
     }
-    AORTA_TRY(add(c, *known - 1, step, ns, true));
+    AORTA_TRY(add(c, *known - 1, step, ns, counted));
     if (work->kind == AORTA_TRACE_KERNEL && work->shape != AORTA_TRACE_NONE && c->gemms[work->name])
-        AORTA_TRY(add_gemm(c, trace, work, step, ns));
+        AORTA_TRY(add_gemm(c, trace, work, step, ns, counted));
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return NULL;
     char name[64];
     const char *kind = aorta_collective_name(range->info.collective);
@@ -160,7 +161,7 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
     } else {
         snprintf(name, sizeof name, "%s", kind);
     }
-    return add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, true);
+    return add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, counted);
 }
 
 static int by_number(const void *left, const void *right) {
@@ -184,8 +185,11 @@ static aorta_status add_rank(struct collecting *c, const struct aorta_trace_rank
         size_t step;
         if (!step_of(c, window, &step)) continue;
         AORTA_TRY(add_timeline(c, window, step));
-        for (size_t r = 0; r < window->profile.range_count; r++)
-            AORTA_TRY(add_work(c, rank->trace, &rank->work[window->work[r]], &window->profile.ranges[r], step));
+        for (size_t r = 0; r < window->profile.range_count; r++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[r]];
+            bool whole = work->start_ns >= window->start_ns;
+            AORTA_TRY(add_work(c, rank->trace, work, &window->profile.ranges[r], step, whole));
+        }
     }
     return NULL;
 }

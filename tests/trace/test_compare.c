@@ -179,6 +179,29 @@ static void planted_changes(void **state) {
     end_comparison(&c);
 }
 
+/* A collective that runs on into the next step is one, in one row; its time lies where it ran. */
+static void a_collective_over_a_boundary_counts_once(void **state) {
+    (void)state;
+    struct plan over = usual;
+    over.compute = 700;
+    over.jitter = 0;
+    over.gather = 400;
+    struct compared c;
+    compare(&over, &over, &c);
+    const struct aorta_trace_compare_row *gather =
+        row_of(&c.comparison, AORTA_SECTION_COLLECTIVE, "all_gather, 2 ranks");
+    const struct aorta_trace_compare_row *kernel =
+        row_of(&c.comparison, AORTA_SECTION_KERNEL, "ncclDevKernel_AllGather_RING_LL");
+    check_near(gather->values[0].ms, 0.400);
+    check_near(gather->values[0].count, 1);
+    check_near(gather->values[0].mean_us, 400);
+    check_near(kernel->values[0].count, 1);
+    check_near(kernel->values[0].mean_us, 400);
+    for (size_t i = 0; i < c.comparison.row_count; i++)
+        assert_string_not_equal(c.comparison.rows[i].name, "all_gather");
+    end_comparison(&c);
+}
+
 /* Kernels are called something else: the shape still says what changed. */
 static void kernels_of_another_name(void **state) {
     (void)state;
@@ -263,9 +286,13 @@ static void text_and_json(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_equals_itself), cmocka_unit_test(planted_changes),
-        cmocka_unit_test(kernels_of_another_name),   cmocka_unit_test(regressions),
-        cmocka_unit_test(noise_is_no_news),          cmocka_unit_test(text_and_json),
+        cmocka_unit_test(a_recording_equals_itself),
+        cmocka_unit_test(planted_changes),
+        cmocka_unit_test(a_collective_over_a_boundary_counts_once),
+        cmocka_unit_test(kernels_of_another_name),
+        cmocka_unit_test(regressions),
+        cmocka_unit_test(noise_is_no_news),
+        cmocka_unit_test(text_and_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
