@@ -85,7 +85,7 @@ static aorta_status add_named(struct collecting *c, enum aorta_trace_section sec
 }
 
 #define AT(member) offsetof(struct aorta_overlap, member)
-static const struct {
+static const struct time_class {
     const char *name;
     size_t offset;
 } classes[] = {
@@ -96,23 +96,32 @@ static const struct {
     {"exposed communication", AT(exposed_comm_ns)},
     {"copies", AT(memcpy_ns)},
     {"exposed copies", AT(exposed_copy_ns)},
-    {"idle", AT(idle_ns)},
-    {"idle: data wait", AT(idle.data_wait_ns)},
-    {"idle: host sync", AT(idle.host_sync_ns)},
-    {"idle: host launch", AT(idle.host_launch_ns)},
-    {"idle: launch latency", AT(idle.launch_latency_ns)},
+};
+static const struct time_class idle_causes[] = {
+    {"idle: data wait", AT(idle.data_wait_ns)},     {"idle: host sync", AT(idle.host_sync_ns)},
+    {"idle: host launch", AT(idle.host_launch_ns)}, {"idle: launch latency", AT(idle.launch_latency_ns)},
     {"idle: not known", AT(idle.unknown_ns)},
 };
 #undef AT
 
+static aorta_status add_classes(struct collecting *c, const struct aorta_overlap *overlap, size_t step,
+                                const struct time_class *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns;
+        memcpy(&ns, (const char *)overlap + list[i].offset, sizeof ns);
+        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, list[i].name, step, ns, false));
+    }
+    return NULL;
+}
+
+/* A step counts with the gap before it, as the verdict's does: busy and idle add up to it, and the causes to idle. */
 static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
     const char *whole = c->samples->stepped ? "step" : "recording";
-    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, window->end_ns - window->start_ns, false));
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
-        int64_t ns;
-        memcpy(&ns, (const char *)&window->overlap + classes[i].offset, sizeof ns);
-        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, classes[i].name, step, ns, false));
-    }
+    const struct aorta_overlap *all = &window->overlap;
+    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, all->lead_ns + all->span_ns, false));
+    AORTA_TRY(add_classes(c, all, step, classes, sizeof classes / sizeof classes[0]));
+    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false));
+    AORTA_TRY(add_classes(c, all, step, idle_causes, sizeof idle_causes / sizeof idle_causes[0]));
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const struct aorta_collective_overlap *overlap = &window->overlap.kind[kind];
         char name[64];

@@ -202,6 +202,25 @@ static void a_collective_over_a_boundary_counts_once(void **state) {
     end_comparison(&c);
 }
 
+/* The gap before a step belongs to it and to its idle time, as in the verdict. */
+static void the_timeline_adds_up(void **state) {
+    (void)state;
+    static const char *const causes[] = {"idle: data wait", "idle: host sync", "idle: host launch",
+                                         "idle: launch latency", "idle: not known"};
+    struct compared c;
+    compare(&usual, &usual, &c);
+    double idle = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "idle")->values[0].ms, sum = 0;
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        sum += row_of(&c.comparison, AORTA_SECTION_TIMELINE, causes[i])->values[0].ms;
+    check_near(sum, idle);
+    double busy = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "busy")->values[0].ms;
+    double step = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "step")->values[0].ms;
+    check_near(busy + idle, step);
+    /* from the first start to the last end, over six steps */
+    check_near(step, (5 * 1.0 + 0.020 + 0.304 + 0.100) / 6);
+    end_comparison(&c);
+}
+
 /* Kernels are called something else: the shape still says what changed. */
 static void kernels_of_another_name(void **state) {
     (void)state;
@@ -289,6 +308,7 @@ int main(void) {
         cmocka_unit_test(a_recording_equals_itself),
         cmocka_unit_test(planted_changes),
         cmocka_unit_test(a_collective_over_a_boundary_counts_once),
+        cmocka_unit_test(the_timeline_adds_up),
         cmocka_unit_test(kernels_of_another_name),
         cmocka_unit_test(regressions),
         cmocka_unit_test(noise_is_no_news),
