@@ -1,6 +1,7 @@
 /* Which ranks there are: one for each device of each trace. */
 #include "trace/analysis_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,14 +149,25 @@ static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trac
     return status;
 }
 
+static aorta_status nothing_ran(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++) { /* where there was work, but none that makes sense */
+        const struct aorta_trace_warning *bad = &list->items[i]->warnings[AORTA_REASON_BAD_EVENT];
+        char place[48] = "";
+        if (!bad->count) continue;
+        if (bad->offset >= 0) snprintf(place, sizeof place, " (first at byte %lld)", (long long)bad->offset);
+        return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
+                           (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
+    }
+    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded",
+                       list->count ? list->items[0]->path : "the list",
+                       list->count > 1 ? " and the files beside it" : "");
+}
+
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < list->count; i++)
         if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], analysis));
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);
     qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, by_number);
-    if (analysis->rank_count) return NULL;
-    const char *path = list->count ? list->items[0]->path : "the list";
-    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded", path,
-                       list->count > 1 ? " and the files beside it" : "");
+    return analysis->rank_count ? NULL : nothing_ran(list);
 }

@@ -118,6 +118,14 @@ struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder
     return builder->trace;
 }
 
+static bool time_fits(int64_t ns) {
+    return ns >= INT64_MIN / 4 && ns <= INT64_MAX / 4;
+}
+
+bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {
+    return time_fits(start_ns) && time_fits(end_ns);
+}
+
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset) {
     struct aorta_trace_warning *warning = &builder->trace->warnings[reason];
     if (!warning->count++) warning->offset = offset;

@@ -141,7 +141,8 @@ static bool get_times(struct kineto_event *event) {
     int64_t duration;
     return aorta_json_get_scaled(event->field[FIELD_START], 3, &event->start_ns) &&
            aorta_json_get_scaled(event->field[FIELD_DURATION], 3, &duration) &&
-           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns);
+           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns) &&
+           aorta_trace_times_fit(event->start_ns, event->end_ns);
 }
 
 /* Numbers of processes and threads; texts ("Spans") have none. */

@@ -279,7 +279,7 @@ void aorta_rocprof_add(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain 
                        const struct aorta_rocprof_record *record) {
     rocprof->events++;
     bool work = domain == AORTA_ROCPROF_DISPATCH || domain == AORTA_ROCPROF_COPY;
-    if (record->start_ns == INT64_MIN || record->end_ns == INT64_MIN) {
+    if (!aorta_trace_times_fit(record->start_ns, record->end_ns)) { /* missing ones are INT64_MIN */
         aorta_rocprof_warn(rocprof, work ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, record->offset);
         return;
     }

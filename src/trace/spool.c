@@ -184,7 +184,7 @@ static aorta_status read_device(struct spool_reader *reader, const void *record,
 
 /* Whether the times of work make sense; counts it. */
 static bool take_work(struct spool_reader *reader, int64_t start_ns, int64_t end_ns, uint32_t device) {
-    bool sound = start_ns >= 0 && end_ns >= start_ns && device <= INT32_MAX;
+    bool sound = start_ns >= 0 && end_ns >= start_ns && aorta_trace_times_fit(start_ns, end_ns) && device <= INT32_MAX;
     aorta_trace_builder_head(reader->builder)->events++;
     if (!sound) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_BAD_EVENT, reader->offset);
@@ -288,7 +288,8 @@ static aorta_status read_call(struct spool_reader *reader, const void *record, s
     memcpy(&call, record, sizeof call);
     struct aorta_trace *head = aorta_trace_builder_head(reader->builder);
     head->events++;
-    if (call.start_ns < 0 || call.end_ns < call.start_ns || !call.name || call.name > reader->text_count) {
+    if (call.start_ns < 0 || call.end_ns < call.start_ns || !aorta_trace_times_fit(call.start_ns, call.end_ns) ||
+        !call.name || call.name > reader->text_count) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_ODD_VALUE, reader->offset);
         return NULL;
     }
@@ -320,7 +321,8 @@ static void end_range(struct spool_reader *reader, const struct aorta_spool_mark
     const struct mark begun = reader->marks[i - 1];
     reader->marks[i - 1] = reader->marks[--reader->mark_count];
     uint32_t name = text_number(reader, begun.name);
-    if (name == AORTA_TRACE_NONE || begun.start_ns < 0 || mark->time_ns < begun.start_ns) {
+    if (name == AORTA_TRACE_NONE || begun.start_ns < 0 || mark->time_ns < begun.start_ns ||
+        !aorta_trace_times_fit(begun.start_ns, mark->time_ns)) {
         aorta_trace_builder_warn(reader->builder, AORTA_REASON_ODD_VALUE, reader->offset);
         return;
     }

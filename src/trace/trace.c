@@ -23,7 +23,8 @@ static const struct {
 } reasons[AORTA_REASON_COUNT] = {
     [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events before were kept"},
     [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events before were kept"},
-    [AORTA_REASON_BAD_EVENT] = {"bad_event", "device work without a start, duration or name; left out"},
+    [AORTA_REASON_BAD_EVENT] = {"bad_event",
+                                "device work without a start, duration or name, or at a time that cannot be; left out"},
     [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts; counted with length 0"},
     [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
     [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; one was kept"},

@@ -141,7 +141,7 @@ struct aorta_trace_device {
 enum aorta_trace_reason {
     AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events before were kept (recover) */
     AORTA_REASON_MALFORMED,           /* broken JSON; the events before were kept (recover) */
-    AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name: left out */
+    AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name, or beyond all times: left out */
     AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: kept with length 0 */
     AORTA_REASON_ZERO_DURATION,       /* device work of length 0: kept */
     AORTA_REASON_DUPLICATE,           /* the same work written twice: one kept */

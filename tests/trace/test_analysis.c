@@ -1,5 +1,6 @@
 /* What an analysis says of real traces, and of random ones beside a count of every nanosecond. */
 #include "check.h"
+#include "dump.h"
 #include "trace/analysis.h"
 #include "trace/builder.h"
 #include "trace/inputs.h"
@@ -250,6 +251,10 @@ static void mistakes_are_named(void **state) {
     const char *nothing[] = {"/nowhere/at/all.json"}, *folder[] = {TEST_DATA "/../../lint"};
     check_fails(aorta_trace_open_inputs(nothing, 1, NULL, &list), AORTA_USAGE, "cannot open /nowhere/at/all.json");
     check_fails(aorta_trace_open_inputs(folder, 1, NULL, &list), AORTA_USAGE, "holds no trace");
+    static const char far[] = "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-9e15,\"dur\":1}]";
+    check_ok(read_memory(far, strlen(far), 0, false, &list));
+    check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, "at a time that cannot be; left out (first");
+    aorta_trace_list_free(&list);
 }
 
 /* ---- random traces ---- */

@@ -372,6 +372,24 @@ static void odd_work_is_counted(void **state) {
     aorta_trace_free(t);
 }
 
+/* Differences of times that no clock shows would not fit: such work is left out, and the first one is named. */
+static void times_that_cannot_be(void **state) {
+    (void)state;
+    static const char text[] =
+        "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"sound\",\"ts\":1.6e15,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"before\",\"ts\":-9e15,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"after\",\"ts\":9e15,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"endless\",\"ts\":5,\"dur\":9e15},"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaDeviceSynchronize\",\"ts\":-9e15,\"dur\":1}]";
+    struct aorta_trace *t = read_text(text);
+    assert_int_equal(t->work_count, 1);
+    assert_int_equal(t->call_count, 0);
+    assert_int_equal(t->warnings[AORTA_REASON_BAD_EVENT].count, 3);
+    assert_int_equal(t->warnings[AORTA_REASON_BAD_EVENT].offset, strstr(text, "},{") + 2 - text);
+    assert_int_equal(t->warnings[AORTA_REASON_ODD_VALUE].count, 1);
+    aorta_trace_free(t);
+}
+
 static void host_side(void **state) {
     (void)state;
     struct aorta_trace *t = read_text(
@@ -476,6 +494,7 @@ int main(void) {
         cmocka_unit_test(hardware_queues),
         cmocka_unit_test(huge_and_cut_values),
         cmocka_unit_test(odd_work_is_counted),
+        cmocka_unit_test(times_that_cannot_be),
         cmocka_unit_test(host_side),
         cmocka_unit_test(users_patterns_count),
     };

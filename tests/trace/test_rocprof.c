@@ -340,6 +340,11 @@ static void broken_csv(void **state) {
     check_ok(open_with(put_text("a.csv", text), false, &list));
     assert_int_equal(list.items[0]->warnings[AORTA_REASON_BAD_EVENT].count, 1);
     aorta_trace_list_free(&list);
+    snprintf(text, sizeof text, "%s\"b\",3,9000000000000000000\n", head);
+    check_ok(open_with(put_text("a.csv", text), false, &list));
+    assert_int_equal(list.items[0]->work_count, 1);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_BAD_EVENT].count, 1);
+    aorta_trace_list_free(&list);
 }
 
 static void tables_that_are_no_trace(void **state) {
