@@ -55,15 +55,9 @@ static uint64_t group_hash(const struct aorta_trace *trace, uint32_t row) {
 }
 
 static struct align_op describe(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    if (work->collective == AORTA_TRACE_NONE) {
-        struct aorta_kernel_kind kind = aorta_kernel_classify(aorta_trace_text(trace, work->name), NULL);
-        return (struct align_op){.sequence = -1,
-                                 .bytes = -1,
-                                 .group_size = -1,
-                                 .peer = -1,
-                                 .kind = (uint8_t)kind.collective,
-                                 .named = kind.named};
-    }
+    if (work->collective == AORTA_TRACE_NONE)
+        return (struct align_op){
+            .sequence = -1, .bytes = -1, .group_size = -1, .peer = -1, .kind = work->by_name, .named = work->named};
     const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
     return (struct align_op){.group = group_hash(trace, facts->group),
                              .sequence = facts->sequence,

@@ -42,34 +42,21 @@ static aorta_status world_group(struct aorta_trace_analysis *analysis, const str
 /* What a rank's file says about its collectives, looked up once. */
 struct facts {
     const struct aorta_trace *trace;
-    uint32_t *groups;            /* world group of each of the trace's */
-    enum aorta_collective *kind; /* of each kernel name that was asked for; AORTA_COLLECTIVE_COUNT: not yet */
+    uint32_t *groups; /* world group of each of the trace's */
 };
 
 static aorta_status facts_make(struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
                                struct facts *facts) {
-    size_t texts = aorta_trace_text_count(trace);
-    *facts = (struct facts){.trace = trace,
-                            .groups = malloc((trace->group_count + 1) * sizeof *facts->groups),
-                            .kind = malloc((texts + 1) * sizeof *facts->kind)};
-    if (!facts->groups || !facts->kind) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", texts);
-    for (size_t i = 0; i < texts; i++) facts->kind[i] = AORTA_COLLECTIVE_COUNT;
+    *facts = (struct facts){.trace = trace, .groups = malloc((trace->group_count + 1) * sizeof *facts->groups)};
+    if (!facts->groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", trace->group_count);
     for (size_t i = 0; i < trace->group_count; i++)
         AORTA_TRY(world_group(analysis, trace, &trace->groups[i], &facts->groups[i]));
     return NULL;
 }
 
-static void facts_free(struct facts *facts) {
-    free(facts->groups);
-    free(facts->kind);
-}
-
-static enum aorta_collective kind_by_name(const struct facts *facts, uint32_t name) {
-    if (facts->kind[name] == AORTA_COLLECTIVE_COUNT) {
-        struct aorta_kernel_kind kind = aorta_kernel_classify(aorta_trace_text(facts->trace, name), NULL);
-        facts->kind[name] = kind.named ? kind.collective : AORTA_COLLECTIVE_OTHER;
-    }
-    return facts->kind[name];
+/* The name's kind is the reader's, who knew the user's own patterns. */
+static enum aorta_collective kind_by_name(const struct aorta_trace_work *work) {
+    return work->named ? (enum aorta_collective)work->by_name : AORTA_COLLECTIVE_OTHER;
 }
 
 static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct facts *facts,
@@ -82,7 +69,7 @@ static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analys
                                     .wait_ns = -1};
     const struct aorta_trace_collective *known =
         work->collective == AORTA_TRACE_NONE ? NULL : &facts->trace->collectives[work->collective];
-    part.kind = known && known->named ? known->kind : kind_by_name(facts, work->name);
+    part.kind = known && known->named ? known->kind : kind_by_name(work);
     if (!known) return part;
     part.bytes = known->bytes;
     part.group_size = known->group_size;
@@ -112,7 +99,7 @@ static aorta_status collect_parts(struct aorta_trace_analysis *analysis, size_t 
         part->rank = (uint32_t)rank;
         part->step = one->windows[aorta_trace_window_of(&map, &one->work[i])].number;
     }
-    facts_free(&facts);
+    free(facts.groups);
     aorta_trace_step_map_free(&map);
     return status;
 }

@@ -249,6 +249,8 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
     struct aorta_kernel_kind kind = aorta_trace_kernel_kind(builder, work->name);
     work->class = (uint8_t)(work->collective != AORTA_TRACE_NONE ? AORTA_KERNEL_COLLECTIVE : kind.class);
     if (work->class != AORTA_KERNEL_COLLECTIVE) return;
+    work->named = kind.named;
+    work->by_name = (uint8_t)kind.collective;
     const struct aorta_trace_call *calls = builder->calls.items;
     const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
     if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, requests, work, call);

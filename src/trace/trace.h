@@ -47,6 +47,8 @@ struct aorta_trace_work {
     uint8_t kind;         /* enum aorta_trace_kind */
     uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */
     bool graph;           /* launched as part of a graph: shares its launch with others */
+    bool named;           /* collective kernels: the name tells which one it is */
+    uint8_t by_name;      /* when `named`: enum aorta_collective */
 };
 
 /* Streams and hardware queues as the file numbers them. One stream may use several queues and the other way round. */

@@ -137,6 +137,25 @@ static void rank_keys_are_there(void **state) {
 }
 
 /* Where nothing communicates there is no ratio: null, and why. */
+/* A kernel that only the user's pattern finds is of the kind that its name tells. */
+static void own_collectives_have_their_kind(void **state) {
+    (void)state;
+    char path[] = "/tmp/aorta_own_kernel_XXXXXX", words[128];
+    FILE *out = fdopen(mkstemp(path), "w");
+    assert_non_null(out);
+    fputs("[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"my_allreduce_kernel\",\"ts\":1,\"dur\":1,"
+          "\"args\":{\"stream\":1}}]",
+          out);
+    fclose(out);
+    snprintf(words, sizeof words, "--json --comm-pattern my_ %s", path);
+    json_t *root = run_json(words);
+    const json_t *rank = json_array_get(json_object_get(root, "ranks"), 0);
+    const json_t *row = json_array_get(json_object_get(rank, "collectives"), 0);
+    assert_string_equal(json_string_value(json_object_get(row, "kind")), "all_reduce");
+    json_decref(root);
+    remove(path);
+}
+
 static void what_is_not_known_is_null(void **state) {
     (void)state;
     json_t *root = run_json("--json " WHOLE "/h100_qwen.json.gz");
@@ -231,6 +250,7 @@ int main(void) {
         cmocka_unit_test(calls_answer),
         cmocka_unit_test(the_answer_is_short),
         cmocka_unit_test(rank_keys_are_there),
+        cmocka_unit_test(own_collectives_have_their_kind),
         cmocka_unit_test(what_is_not_known_is_null),
         cmocka_unit_test(ranks_of_a_folder_are_found),
         cmocka_unit_test(broken_files_are_named_or_recovered),
