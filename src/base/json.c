@@ -60,13 +60,12 @@ void aorta_json_array_end(struct aorta_json *json) {
     close_level(json, "]");
 }
 
-/* Length of the UTF-8 sequence at `bytes` (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF); 0 if it is
- * none. */
-static size_t utf8_length(const unsigned char *bytes) {
+size_t aorta_json_utf8_length(const char *text, size_t available) {
+    const unsigned char *bytes = (const unsigned char *)text;
     unsigned char lead = bytes[0];
     if (lead < 0x80) return 1;
     size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
-    if (length == 0) return 0;
+    if (length == 0 || length > available) return 0;
     unsigned char low = 0x80, high = 0xBF; /* what the second byte may be */
     if (lead == 0xE0) low = 0xA0;
     if (lead == 0xED) high = 0x9F;
@@ -106,18 +105,18 @@ static size_t plain_length(const unsigned char *bytes) {
 /* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable whatever a path or a name holds. */
 static void write_quoted(struct aorta_text *out, const char *value) {
     aorta_text_puts(out, "\"");
-    const unsigned char *byte = (const unsigned char *)value;
+    const unsigned char *byte = (const unsigned char *)value, *end = byte + strlen(value);
     while (*byte) {
         size_t plain = plain_length(byte);
         aorta_text_append(out, (const char *)byte, plain);
         byte += plain;
         if (!*byte) break;
-        size_t length = utf8_length(byte);
+        size_t length = aorta_json_utf8_length((const char *)byte, (size_t)(end - byte));
         const char *escape = short_escape(*byte);
         if (escape) {
             aorta_text_puts(out, escape);
         } else if (length == 0) {
-            aorta_text_puts(out, "\xEF\xBF\xBD");
+            aorta_text_puts(out, AORTA_JSON_NO_LETTER);
         } else if (*byte < 0x20) {
             aorta_text_printf(out, "\\u%04x", *byte);
         } else {

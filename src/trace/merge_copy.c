@@ -1,6 +1,7 @@
 /* Values from a file, copied as valid JSON: what the scanner passes over unread (it looks at brackets and quotes only)
  * is looked at here. Bare words that JSON does not know (NaN, inf), which some writers leave in, become texts; letters
- * that texts may not hold are escaped; white space between is dropped. */
+ * that texts may not hold are escaped, bytes that are no UTF-8 become U+FFFD; white space between is dropped. */
+#include "base/json.h"
 #include "trace/merge_parts.h"
 
 #include <string.h>
@@ -38,13 +39,27 @@ static size_t escape_length(const char *at, const char *end) {
     return 5;
 }
 
+/* Copies what stands in a string as it is, up to the first that does not. */
+static void copy_plain(struct copier *c) {
+    const char *from = c->at;
+    while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) {
+        size_t length = aorta_json_utf8_length(c->at, (size_t)(c->end - c->at));
+        if (!length) break;
+        c->at += length;
+    }
+    put(c, from, (size_t)(c->at - from));
+}
+
 static bool copy_string(struct copier *c) {
     put(c, "\"", 1);
     for (c->at++; c->at < c->end && *c->at != '"';) {
-        const char *from = c->at;
-        while (c->at < c->end && *c->at != '"' && *c->at != '\\' && (unsigned char)*c->at >= 0x20) c->at++;
-        put(c, from, (size_t)(c->at - from));
+        copy_plain(c);
         if (c->at == c->end || *c->at == '"') break;
+        if ((unsigned char)*c->at >= 0x80) {
+            aorta_text_puts(c->out, AORTA_JSON_NO_LETTER);
+            c->at++;
+            continue;
+        }
         if ((unsigned char)*c->at < 0x20) {
             aorta_text_printf(c->out, "\\u%04x", (unsigned)(unsigned char)*c->at++);
             continue;

@@ -418,6 +418,22 @@ static void odd_values_become_valid(void **state) {
     check_refused(&path, 1, in_folder("m3.json"), AORTA_FORMAT, "byte 1: an event that is no valid JSON object");
 }
 
+/* A name cut within a letter, and bytes of another encoding. */
+static void bytes_that_are_no_text_become_valid(void **state) {
+    (void)state;
+    static const char text[] =
+        "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\xC3\xA9 \xE9 \xE2\x82\", \"pid\": 1, "
+        "\"tid\": 2, \"ts\": 1, \"dur\": 1, \"args\": {\"\xFF\": \"\xF0\x9F\x9A\x80\"}}]";
+    const char *path = in_folder("bytes.json"), *output = in_folder("merged.json");
+    check_ok(aorta_file_replace(path, text, strlen(text)));
+    free(merge(&path, 1, output, false));
+    json_t *document = load(output);
+    json_t *event = event_of(document, 0, "X", "k\xC3\xA9 \xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD", 0);
+    assert_non_null(event);
+    assert_string_equal(text_of(json_object_get(event, "args"), "\xEF\xBF\xBD"), "\xF0\x9F\x9A\x80");
+    json_decref(document);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_come_on_one_clock),
@@ -432,6 +448,7 @@ int main(void) {
         cmocka_unit_test(ranks_nobody_knows),
         cmocka_unit_test(cut_off),
         cmocka_unit_test(odd_values_become_valid),
+        cmocka_unit_test(bytes_that_are_no_text_become_valid),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
