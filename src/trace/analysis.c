@@ -14,25 +14,58 @@ struct work {
     struct aorta_trace_parts parts;
 };
 
-static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
-                                const struct aorta_trace_analysis_options *options) {
-    size_t found = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
-    if (found || !(options->all_steps || options->step_count)) return NULL;
-    int64_t low = INT64_MAX, high = INT64_MIN;
+static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->step_count; j++)
+            if (trace->steps[j].number == number) return true;
+    }
+    return false;
+}
+
+/* The lowest and the highest number of a step; false: none is marked. */
+static bool find_bounds(const struct aorta_trace_analysis *analysis, int64_t *low, int64_t *high) {
+    *low = INT64_MAX;
+    *high = INT64_MIN;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         for (size_t j = 0; j < trace->step_count; j++) {
-            if (trace->steps[j].number < low) low = trace->steps[j].number;
-            if (trace->steps[j].number > high) high = trace->steps[j].number;
+            if (trace->steps[j].number < *low) *low = trace->steps[j].number;
+            if (trace->steps[j].number > *high) *high = trace->steps[j].number;
         }
     }
-    if (low > high)
+    return *low <= *high;
+}
+
+/* All that are missing in one message, so that one mend is enough. */
+static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
+                                  const struct aorta_trace_analysis_options *options, int64_t low, int64_t high) {
+    struct aorta_text missing = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < options->step_count; i++)
+        if (!is_marked(analysis, options->steps[i]))
+            aorta_text_printf(&missing, "%s%lld", count++ ? ", " : "", (long long)options->steps[i]);
+    aorta_status status = aorta_text_check(&missing);
+    if (!status && count)
+        status = AORTA_ERROR(AORTA_USAGE, "--step %s: no such step%s; there are %lld to %lld", missing.data,
+                             count > 1 ? "s" : "", (long long)low, (long long)high);
+    aorta_text_free(&missing);
+    return status;
+}
+
+static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
+                                const struct aorta_trace_analysis_options *options) {
+    size_t found = 0;
+    int64_t low, high;
+    if (!options->all_steps && !options->step_count) return NULL;
+    if (!find_bounds(analysis, &low, &high))
         return AORTA_ERROR(AORTA_USAGE, "--step: %s marks no steps (ProfilerStep#N); leave the option out",
                            analysis->ranks[0].trace->path);
-    if (options->all_steps) return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step");
-    return AORTA_ERROR(AORTA_USAGE, "--step %lld: no such step; there are %lld to %lld", (long long)options->steps[0],
-                       (long long)low, (long long)high);
+    AORTA_TRY(check_numbers(analysis, options, low, high));
+    for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
+    if (found) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step%s",
+                       options->all_steps ? "" : " asked for");
 }
 
 static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *work, size_t at, size_t gaps) {
