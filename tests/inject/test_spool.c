@@ -156,16 +156,18 @@ static void odd_values_are_counted(void **state) {
     struct aorta_trace *trace;
     uint8_t *bytes = sample_make(&length, ends);
     struct aorta_spool_kernel *first = (void *)(bytes + ends[5]), *second = (void *)(bytes + ends[6]);
-    struct aorta_spool_transfer *third = (void *)(bytes + ends[7]);
+    struct aorta_spool_transfer *third = (void *)(bytes + ends[7]), *fourth = (void *)(bytes + ends[8]);
+    assert_int_equal(fourth->record.type, AORTA_SPOOL_FILL);
     assert_int_equal(first->record.type, AORTA_SPOOL_KERNEL);
     first->end_ns = first->start_ns - 1;
     second->name = 77;
     third->device = UINT32_MAX;
+    fourth->end_ns = INT64_MAX; /* no clock shows it */
     check_ok(read_bytes(bytes, length, false, &facts, &trace));
-    assert_int_equal(trace->warnings[AORTA_REASON_BAD_EVENT].count, 2);
+    assert_int_equal(trace->warnings[AORTA_REASON_BAD_EVENT].count, 3);
     assert_int_equal(trace->warnings[AORTA_REASON_BAD_EVENT].offset, ends[5]);
     assert_int_equal(trace->warnings[AORTA_REASON_UNKNOWN_NAME].count, 1);
-    assert_int_equal(trace->work_count, SAMPLE_WORK - 2);
+    assert_int_equal(trace->work_count, SAMPLE_WORK - 3);
     assert_string_equal(aorta_trace_text(trace, trace->work[0].name), "(unknown)");
     aorta_trace_free(trace);
     aorta_spool_facts_free(&facts);
