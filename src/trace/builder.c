@@ -119,7 +119,7 @@ struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder
 }
 
 static bool time_fits(int64_t ns) {
-    return ns >= INT64_MIN / 4 && ns <= INT64_MAX / 4;
+    return ns >= INT64_MIN / 4 && ns <= INT64_MAX / 2;
 }
 
 bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {

@@ -70,8 +70,8 @@ void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, 
 void aorta_trace_builder_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step);
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device);
 
-/* Whether these are times: those beyond 73 years from zero are damage; within, differences of them cannot overflow.
- * Readers leave out what lies beyond, and count it. */
+/* Whether these are times: what lies more than 73 years before zero or 146 after it is damage; of what lies between,
+ * differences cannot overflow. Readers leave out the rest, and count it. */
 bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns);
 
 void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset);
