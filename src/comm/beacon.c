@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x41424331u /* "ABC1": changes with the layout */
+#define MAGIC 0x41424332u /* "ABC2": changes with the layout */
 #define SLOTS 8           /* operations that may be said at the same moment without disturbing each other */
 
 /* Several streams say what they do at the same time, so every writer takes a slot of its own, in turn. */
@@ -28,6 +28,7 @@ struct record {
     uint32_t magic;
     _Atomic int32_t pid, group, wait_status;
     _Atomic int64_t ended_ns; /* 0: not ended; written last */
+    _Atomic int64_t failed_ns;
     _Atomic int64_t step;
     _Atomic uint32_t next;
     struct slot slots[SLOTS];
@@ -133,6 +134,11 @@ void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step) {
     if (beacon) atomic_store(&beacon->record->step, step);
 }
 
+void aorta_beacon_failed(struct aorta_beacon *beacon) {
+    int64_t never = 0;
+    if (beacon) atomic_compare_exchange_strong(&beacon->record->failed_ns, &never, aorta_clock_ns());
+}
+
 void aorta_beacon_started(struct aorta_beacon *beacon, int pid, int group) {
     atomic_store(&beacon->record->group, group);
     atomic_store(&beacon->record->pid, pid);
@@ -164,6 +170,7 @@ void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_st
     *state = (struct aorta_beacon_state){.pid = atomic_load(&record->pid),
                                          .group = atomic_load(&record->group),
                                          .ended_ns = atomic_load(&record->ended_ns),
+                                         .failed_ns = atomic_load(&record->failed_ns),
                                          .step = atomic_load(&record->step)};
     state->ended = state->ended_ns != 0;
     state->wait_status = atomic_load(&record->wait_status);

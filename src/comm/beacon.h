@@ -26,6 +26,9 @@ AORTA_MUST_USE aorta_status aorta_beacon_open(int rank, struct aorta_beacon **be
 void aorta_beacon_set(struct aorta_beacon *beacon, const char *text);
 /* The training step this rank is in; -1 (as at the start): none. `beacon` may be NULL. */
 void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
+/* This rank has failed by itself, not for the end of another; said before the others can notice, since its process may
+ * take longer to end than theirs. The first time counts. `beacon` may be NULL. */
+void aorta_beacon_failed(struct aorta_beacon *beacon);
 void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the record stays */
 
 /* ---- for the launcher and its per-rank wrapper ---- */
@@ -42,6 +45,7 @@ struct aorta_beacon_state {
     bool ended;
     int wait_status;              /* as from waitpid, when ended */
     int64_t ended_ns;             /* aorta_clock_ns */
+    int64_t failed_ns;            /* when it said that it had failed; 0: it did not */
     int64_t step;                 /* -1: none */
     int64_t said_ns;              /* when the last operation was said; 0: never */
     char text[AORTA_BEACON_TEXT]; /* "" : nothing was said */

@@ -246,6 +246,11 @@ static void reap(struct job *job) {
     }
 }
 
+/* The process of a rank that has failed may take longer to end than those that its failure ends. */
+static int64_t failure_ns(const struct aorta_beacon_state *state) {
+    return state->failed_ns ? state->failed_ns : state->ended_ns;
+}
+
 /* The rank that failed first, or -1. */
 static int first_failure(const struct job *job, struct aorta_beacon_state *first) {
     int found = -1;
@@ -253,7 +258,7 @@ static int first_failure(const struct job *job, struct aorta_beacon_state *first
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
         if (!state.ended || state.wait_status == 0) continue;
-        if (found >= 0 && state.ended_ns >= first->ended_ns) continue;
+        if (found >= 0 && failure_ns(&state) >= failure_ns(first)) continue;
         found = rank;
         *first = state;
     }
@@ -365,7 +370,8 @@ static void tell_failure(const struct job *job, int rank, const struct aorta_bea
     }
     if (WIFSIGNALED(state->wait_status)) {
         int signal = WTERMSIG(state->wait_status);
-        fprintf(stderr, "aorta launch: rank %d was ended by signal %d (%s)", rank, signal, strsignal(signal));
+        fprintf(stderr, "aorta launch: rank %d %s by signal %d (%s)", rank,
+                state->failed_ns ? "failed, and was ended" : "was ended", signal, strsignal(signal));
     } else {
         fprintf(stderr, "aorta launch: rank %d ended with exit status %d", rank, WEXITSTATUS(state->wait_status));
     }

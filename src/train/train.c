@@ -600,6 +600,7 @@ void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status s
 static void abort_if_several(struct trainer *t, aorta_status status) {
     if (!status || t->run->ranks.world_size == 1 || !t->context.world) return;
     aorta_train_leave_to_rank_0(&t->run->ranks, status);
+    if (aorta_status_code(status) != AORTA_COMM) aorta_beacon_failed(t->beacon);
     aorta_log(t->run->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }

@@ -35,6 +35,7 @@ static void test_absent(void **state) {
     assert_null(beacon);
     aorta_beacon_set(beacon, "nobody hears this");
     aorta_beacon_step(beacon, 3);
+    aorta_beacon_failed(beacon);
     aorta_beacon_close(beacon);
 }
 
@@ -63,6 +64,14 @@ static void test_said_and_read(void **state) {
     assert_int_equal(seen.pid, 123);
     assert_int_equal(seen.group, 122);
     assert_false(seen.ended);
+    assert_int_equal(seen.failed_ns, 0);
+    aorta_beacon_failed(rank);
+    aorta_beacon_read(launcher, &seen);
+    int64_t first = seen.failed_ns;
+    assert_true(first >= seen.said_ns);
+    aorta_beacon_failed(rank);
+    aorta_beacon_read(launcher, &seen);
+    assert_int_equal(seen.failed_ns, first);
     aorta_beacon_ended(rank, 0x900);
     aorta_beacon_read(launcher, &seen);
     assert_true(seen.ended);

@@ -99,6 +99,14 @@ static void check_fail(const char *through) {
     expect_quiet_mpirun(&run);
 }
 
+/* What is told is the rank that failed, not the one whose process ended first. */
+static void test_fail_slowly(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "3", "never", "0", LAUNCH_HELPER, "rank", "fail_slowly", "1"));
+    expect(&run, 42, WORDS("aorta launch: rank 1 ended with exit status 42", "The other ranks were ended."));
+}
+
 static void test_fail(void **state) {
     (void)state;
     check_fail("never");
@@ -297,21 +305,14 @@ static void test_cleans_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contract),
-        cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_ends_before_the_beginning),
-        cmocka_unit_test(test_kill),
-        cmocka_unit_test(test_failure_at_the_start),
-        cmocka_unit_test(test_late_wrapper),
-        cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_second_interrupt),
-        cmocka_unit_test(test_collectives),
-        cmocka_unit_test(test_kill_in_collective),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_without_mpirun),
-        cmocka_unit_test(test_stopped_rank),
+        cmocka_unit_test(test_contract),       cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_fail_slowly),    cmocka_unit_test(test_ends_before_the_beginning),
+        cmocka_unit_test(test_kill),           cmocka_unit_test(test_failure_at_the_start),
+        cmocka_unit_test(test_late_wrapper),   cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_collectives),    cmocka_unit_test(test_kill_in_collective),
+        cmocka_unit_test(test_abort),          cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_without_mpirun), cmocka_unit_test(test_stopped_rank),
         cmocka_unit_test(test_cleans_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

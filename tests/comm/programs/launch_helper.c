@@ -68,6 +68,21 @@ static int action_fail(int rank, int chosen) {
     return 0;
 }
 
+/* The chosen rank fails first and ends last; the others end because of it. */
+static int action_fail_slowly(int rank, int chosen) {
+    signal(SIGTERM, SIG_IGN);
+    if (rank != chosen) {
+        usleep(200000);
+        return 1;
+    }
+    struct aorta_beacon *beacon = NULL;
+    if (report(aorta_beacon_open(rank, &beacon))) exit(97);
+    aorta_beacon_failed(beacon);
+    aorta_beacon_close(beacon);
+    usleep(600000);
+    return 42;
+}
+
 static int action_kill(int rank, int chosen) {
     say(rank, "counting sheep");
     if (rank == chosen) kill(getpid(), SIGKILL);
@@ -148,9 +163,9 @@ static const struct {
     const char *name;
     int (*run)(int rank, int chosen);
 } actions[] = {
-    {"env", action_env},     {"fail", action_fail},           {"kill", action_kill},
-    {"hang", action_hang},   {"interrupt", action_interrupt}, {"reduce", action_reduce},
-    {"abort", action_abort},
+    {"env", action_env},       {"fail", action_fail},   {"fail_slowly", action_fail_slowly},
+    {"kill", action_kill},     {"hang", action_hang},   {"interrupt", action_interrupt},
+    {"reduce", action_reduce}, {"abort", action_abort},
 };
 
 static int be_rank(int argc, char **argv) {
