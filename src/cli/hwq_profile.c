@@ -9,8 +9,6 @@
 #include "hwq/workload.h"
 #include "trace/inputs.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,26 +66,6 @@ static const struct aorta_cli_syntax syntax = {
     .operands = true,
     .command = true,
 };
-
-/* ---- the directory ---- */
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
-static aorta_status make_directory(const struct aorta_hwq_profile *profile, char path[PATH_MAX]) {
-    if (profile->output) {
-        AORTA_TRY(aorta_directory_check_writable(profile->output, "--output"));
-        AORTA_TRY(aorta_directory_make(profile->output));
-        if (realpath(profile->output, path)) return NULL;
-        return AORTA_ERROR(AORTA_IO, "--output %s: %s", profile->output, strerror(errno));
-    }
-    const char *parent = getenv("TMPDIR");
-    snprintf(path, PATH_MAX, "%s/aorta-profile-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (mkdtemp(path)) return NULL;
-    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or --output another)", path, strerror(errno));
-}
 
 /* ---- the command ---- */
 
@@ -183,9 +161,9 @@ static aorta_status run_in(const struct aorta_hwq_profile *profile, const char *
 
 static aorta_status run(const struct aorta_hwq_profile *profile) {
     char directory[PATH_MAX];
-    AORTA_TRY(make_directory(profile, directory));
+    AORTA_TRY(aorta_trace_run_directory_open(profile->output, "--output", directory));
     aorta_status status = run_in(profile, directory);
-    if (!profile->output) nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    aorta_trace_run_directory_close(profile->output, directory);
     return status;
 }
 

@@ -8,9 +8,6 @@
 #include "trace/infer.h"
 #include "trace/inject/settings.h"
 
-#include <errno.h>
-#include <ftw.h>
-#include <glob.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -136,34 +133,6 @@ static const struct aorta_cli_syntax syntax = {
               "repetition of its kernels. Where nothing repeats the whole recording is judged.\n"
               "Exit code: the program's own (128 + signal when a signal ended it).\n",
 };
-
-/* ---- the directory ---- */
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
-static aorta_status make_temporary(char path[PATH_MAX]) {
-    const char *parent = getenv("TMPDIR");
-    snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (mkdtemp(path)) return NULL;
-    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or -o another)", path, strerror(errno));
-}
-
-static aorta_status use_output(const char *output, char path[PATH_MAX]) {
-    char pattern[PATH_MAX + 16];
-    glob_t found;
-    AORTA_TRY(aorta_directory_check_writable(output, "-o"));
-    AORTA_TRY(aorta_directory_make(output));
-    if (!realpath(output, path)) return AORTA_ERROR(AORTA_IO, "-o %s: %s", output, strerror(errno));
-    snprintf(pattern, sizeof pattern, "%s/*" AORTA_SPOOL_SUFFIX, path);
-    bool used = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
-    globfree(&found);
-    if (!used) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "-o %s: holds the recording of another run; remove it, or name another directory",
-                       output);
-}
 
 /* ---- which tool ---- */
 
@@ -315,13 +284,13 @@ static aorta_status add_patterns(const struct aorta_string_list *list, struct ao
 static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
     char directory[PATH_MAX] = "";
     AORTA_TRY(check_command(arguments->command));
-    AORTA_TRY(arguments->output ? use_output(arguments->output, directory) : make_temporary(directory));
+    AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "-o", directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = add_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {.recover = true, .patterns = patterns};
     if (!status) *exit_code = run_in(arguments, directory, &options, &status);
     aorta_kernel_patterns_free(patterns);
-    if (!arguments->output) nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    aorta_trace_run_directory_close(arguments->output, directory);
     return status;
 }
 

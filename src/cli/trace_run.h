@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 #include "trace/run.h"
 
+#include <limits.h>
+
 enum aorta_trace_run_tool { AORTA_TRACE_RUN_AUTO, AORTA_TRACE_RUN_CUDA, AORTA_TRACE_RUN_ROCM };
 enum aorta_trace_run_format {
     AORTA_TRACE_RUN_FORMAT_AUTO,
@@ -32,6 +34,11 @@ struct aorta_trace_run_outcome {
     struct aorta_text words; /* about the recording, lines for people */
 };
 void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
+
+/* Where a recording goes: `output`, made when missing and refused when it holds another recording; NULL: a new
+ * directory that ends with aorta_trace_run_directory_close. `option` names it in messages, as in "-o". */
+AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, const char *option, char path[PATH_MAX]);
+void aorta_trace_run_directory_close(const char *output, const char *path);
 
 /* Of CUDA and ROCm the one that was wished for (enum aorta_trace_run_tool), else that of the GPUs here. Starts nothing.
  */

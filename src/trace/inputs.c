@@ -115,6 +115,19 @@ static aorta_status add_folder(struct paths *paths, const char *folder, int dept
     return status;
 }
 
+aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
+    struct paths paths = {0};
+    aorta_status status = add_folder(&paths, folder, 0);
+    if (!status && paths.count) {
+        const char *found = paths.items[0] + strlen(folder);
+        status = AORTA_ERROR(AORTA_USAGE,
+                             "%s %s: holds the recording of another run (%s); remove it, or name another directory",
+                             option, folder, found + (*found == '/'));
+    }
+    free_paths(&paths);
+    return status;
+}
+
 /* ---- one file by two names ---- */
 
 struct facts {

@@ -149,6 +149,17 @@ static void queues_of_a_run(void **state) {
     assert_non_null(strstr(arguments, "hwq run tiny_kernel_stress --streams 2 --iterations 10 --device hip\n"));
 }
 
+static void a_directory_is_used_once(void **state) {
+    (void)state;
+    char words[256], message[256];
+    plant(0, 0, "workload");
+    snprintf(words, sizeof words, "--device hip --output %s/kept moe", folder);
+    expect(words, 0, "Hardware queues used: 2\n");
+    snprintf(message, sizeof message,
+             "--output %s/kept: holds the recording of another run (host/1_kernel_trace.csv); remove it", folder);
+    expect(words, 2, message);
+}
+
 static void json_of_a_run(void **state) {
     (void)state;
     plant(0.002, 0.005, "workload");
@@ -256,9 +267,13 @@ static void a_single_stream_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queues_of_a_run),          cmocka_unit_test(json_of_a_run),
-        cmocka_unit_test(agreement_of_gaps),        cmocka_unit_test(agreement_without_pairs),
-        cmocka_unit_test(recordings_are_read),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(queues_of_a_run),
+        cmocka_unit_test(a_directory_is_used_once),
+        cmocka_unit_test(json_of_a_run),
+        cmocka_unit_test(agreement_of_gaps),
+        cmocka_unit_test(agreement_without_pairs),
+        cmocka_unit_test(recordings_are_read),
+        cmocka_unit_test(mistakes),
         cmocka_unit_test(a_single_stream_is_named),
     };
     return cmocka_run_group_tests(tests, open_folder, remove_folder);

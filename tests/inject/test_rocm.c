@@ -81,6 +81,21 @@ static void a_newer_tool_writes_rocpd(void **state) {
     shell_close(&of_other);
 }
 
+/* Both recordings would be read at the end, as two ranks. */
+static void a_directory_is_used_once(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
+                          "$A trace run --tool rocm -o kept -- true && $A trace run --tool rocm -o kept -- touch ran");
+    shell_expect(shell, 2, "", "-o kept: holds the recording of another run (host/1234_results.json); remove it");
+    assert_false(shell_has(shell, "ran"));
+    shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
+                          "mkdir other; echo '{\"a\": 1}' >other/notes.json\n"
+                          "$A trace run --tool rocm -o other/ -- true");
+    shell_expect(shell, 0, "", "Verdict: ");
+    shell_run(shell, "$A trace run --tool rocm -o other/ -- true");
+    shell_expect(shell, 2, "", "other/: holds the recording of another run (host/1234_results.json)");
+}
+
 static void the_format_can_be_chosen(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "NEWER=1; export NEWER; $A trace run --dry-run --tool rocm --format csv -- train 'a b'");
@@ -147,10 +162,15 @@ static void the_script_records_every_rank(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SHELL_TEST(an_older_tool_writes_json),   SHELL_TEST(a_newer_tool_writes_rocpd),
-        SHELL_TEST(the_format_can_be_chosen),    SHELL_TEST(an_end_by_signal_is_kept),
-        SHELL_TEST(nothing_recorded_is_said),    SHELL_TEST(a_missing_tool_and_unfit_options_are_errors),
-        SHELL_TEST(the_script_records_training), SHELL_TEST(the_script_records_every_rank),
+        SHELL_TEST(an_older_tool_writes_json),
+        SHELL_TEST(a_newer_tool_writes_rocpd),
+        SHELL_TEST(a_directory_is_used_once),
+        SHELL_TEST(the_format_can_be_chosen),
+        SHELL_TEST(an_end_by_signal_is_kept),
+        SHELL_TEST(nothing_recorded_is_said),
+        SHELL_TEST(a_missing_tool_and_unfit_options_are_errors),
+        SHELL_TEST(the_script_records_training),
+        SHELL_TEST(the_script_records_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+/* The directory of a recording: the user's, or one that is removed at the end. */
+#include "base/files.h"
+#include "cli/trace_run.h"
+#include "trace/inputs.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
+static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
+    const char *parent = getenv("TMPDIR");
+    snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (mkdtemp(path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", path, strerror(errno), option);
+}
+
+aorta_status aorta_trace_run_directory_open(const char *output, const char *option, char path[PATH_MAX]) {
+    if (!output) return make_temporary(option, path);
+    AORTA_TRY(aorta_directory_check_writable(output, option));
+    AORTA_TRY(aorta_directory_make(output));
+    AORTA_TRY(aorta_trace_check_unused(output, option));
+    if (realpath(output, path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s %s: %s", option, output, strerror(errno));
+}
+
+void aorta_trace_run_directory_close(const char *output, const char *path) {
+    if (!output) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
