@@ -137,26 +137,9 @@ static aorta_status warn(struct aorta_hwq_comparison *comparison, size_t capacit
     return NULL;
 }
 
-static const char *setting_of(const struct aorta_hwq_reading *reading, const char *key) {
-    for (size_t i = 0; i < reading->setting_count; i++) {
-        if (strcmp(reading->settings[i].key, key) == 0) return reading->settings[i].value;
-    }
-    return NULL;
-}
-
-/* A variable that was not written down was not set; other keys are only compared where both files have them, as ours
- * and the original's do not have the same. */
-static bool is_variable(const char *key) {
-    return strncmp(key, "environment.", 12) == 0;
-}
-
 static aorta_status warn_of_setting(struct aorta_hwq_comparison *comparison, size_t capacity, const char *key,
                                     const char *baseline, const char *test) {
-    if (!baseline && !test) return NULL;
-    if ((!baseline || !test) && !is_variable(key)) return NULL;
-    baseline = baseline ? baseline : "null";
-    test = test ? test : "null";
-    if (strcmp(baseline, test) == 0) return NULL;
+    if (!aorta_hwq_setting_differs(key, &baseline, &test)) return NULL;
     return warn(
         comparison, capacity,
         aorta_arena_printf(&comparison->arena, "%s differs: %s in the baseline, %s in the test", key, baseline, test));
@@ -167,9 +150,9 @@ static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, si
     const struct aorta_hwq_reading *a = pair->baseline, *b = pair->test;
     for (size_t i = 0; i < a->setting_count; i++)
         AORTA_TRY(warn_of_setting(comparison, capacity, a->settings[i].key, a->settings[i].value,
-                                  setting_of(b, a->settings[i].key)));
+                                  aorta_hwq_setting_of(b, a->settings[i].key)));
     for (size_t i = 0; i < b->setting_count; i++) {
-        if (!setting_of(a, b->settings[i].key))
+        if (!aorta_hwq_setting_of(a, b->settings[i].key))
             AORTA_TRY(warn_of_setting(comparison, capacity, b->settings[i].key, NULL, b->settings[i].value));
     }
     if (a->simulated != b->simulated)

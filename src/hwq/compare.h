@@ -46,6 +46,11 @@ struct aorta_hwq_readings {
 AORTA_MUST_USE aorta_status aorta_hwq_readings_open(const char *path, struct aorta_hwq_readings *readings);
 void aorta_hwq_readings_close(struct aorta_hwq_readings *readings);
 
+/* The value of a setting, NULL where the result does not have it. */
+const char *aorta_hwq_setting_of(const struct aorta_hwq_reading *reading, const char *key);
+/* Whether two such values say that the runs were set up differently; then what is NULL becomes "null". */
+bool aorta_hwq_setting_differs(const char *key, const char **left, const char **right);
+
 enum aorta_hwq_change {
     AORTA_HWQ_UNCHANGED,
     AORTA_HWQ_REGRESSION,

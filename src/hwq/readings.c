@@ -103,6 +103,27 @@ static void collect(struct settings *settings, const char *prefix, json_t *objec
     }
 }
 
+const char *aorta_hwq_setting_of(const struct aorta_hwq_reading *reading, const char *key) {
+    for (size_t i = 0; i < reading->setting_count; i++) {
+        if (strcmp(reading->settings[i].key, key) == 0) return reading->settings[i].value;
+    }
+    return NULL;
+}
+
+/* A variable that was not written down was not set; other keys are only compared where both files have them, as ours
+ * and the original's do not have the same. */
+static bool is_variable(const char *key) {
+    return strncmp(key, "environment.", 12) == 0;
+}
+
+bool aorta_hwq_setting_differs(const char *key, const char **left, const char **right) {
+    if (!*left && !*right) return false;
+    if ((!*left || !*right) && !is_variable(key)) return false;
+    *left = *left ? *left : "null";
+    *right = *right ? *right : "null";
+    return strcmp(*left, *right) != 0;
+}
+
 /* ---- one result ---- */
 
 static aorta_status wrong(const struct reader *reader, const char *what, const char *problem) {
@@ -131,9 +152,39 @@ static struct aorta_hwq_reading *find_reading(struct aorta_hwq_readings *reading
     return NULL;
 }
 
+/* ---- runs of the same ---- */
+
+static aorta_status note_setting(struct reader *reader, const struct aorta_hwq_reading *reading, const char *key,
+                                 const char *first, const char *found) {
+    if (!aorta_hwq_setting_differs(key, &first, &found)) return NULL;
+    struct aorta_arena *arena = &reader->readings->arena;
+    const char *what = aorta_arena_printf(arena, "%s differs", key);
+    const char *why =
+        aorta_arena_printf(arena, "%s, but %s in %s, which is taken for the same", found, first, reading->file);
+    return what && why ? add_note(reader, what, why) : no_memory(reader->readings->path);
+}
+
+/* What is pooled is compared as one: who mixed GPUs in a directory is to hear of it. */
+static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_reading *reading,
+                                  const struct aorta_hwq_reading *found) {
+    for (size_t i = 0; i < reading->setting_count; i++) {
+        const struct aorta_hwq_setting *setting = &reading->settings[i];
+        AORTA_TRY(
+            note_setting(reader, reading, setting->key, setting->value, aorta_hwq_setting_of(found, setting->key)));
+    }
+    for (size_t i = 0; i < found->setting_count; i++) {
+        const struct aorta_hwq_setting *setting = &found->settings[i];
+        if (!aorta_hwq_setting_of(reading, setting->key))
+            AORTA_TRY(note_setting(reader, reading, setting->key, NULL, setting->value));
+    }
+    return note_setting(reader, reading, "simulated", reading->simulated ? "true" : "false",
+                        found->simulated ? "true" : "false");
+}
+
 /* The times of another run of the same behind those that are there. */
 static aorta_status append(struct reader *reader, struct aorta_hwq_reading *reading,
                            const struct aorta_hwq_reading *found) {
+    AORTA_TRY(note_settings(reader, reading, found));
     double *all = aorta_arena_alloc(&reader->readings->arena, (reading->count + found->count) * sizeof *all);
     if (!all) return no_memory(reader->readings->path);
     memcpy(all, reading->times_ms, reading->count * sizeof *all);

@@ -424,6 +424,23 @@ static void directories(void **state) {
     finish(&sides);
 }
 
+/* Files of one directory that are pooled although their runs were set up differently. */
+static void mixed_directories(void **state) {
+    (void)state;
+    struct sides sides;
+    assert_int_equal(mkdir(path_of("mixed"), 0777), 0);
+    write_run("mixed/a.json", 8, 1, 1, "H100", NULL);
+    write_run("mixed/b.json", 8, 1, 2, "H200", "1");
+    write_run("mixed/c.json", 8, 1, 3, "H100", NULL);
+    compare(&sides, write_run("a.json", 8, 1, 4, "H100", NULL), path_of("mixed"));
+    assert_int_equal(sides.comparison.pairs[0].test->runs, 3);
+    assert_int_equal(sides.comparison.warning_count, 2);
+    assert_true(says(&sides, "mixed/b.json: device_info.name differs: H200, but H100 in "));
+    assert_true(says(&sides, "mixed/b.json: environment.CUDA_DEVICE_MAX_CONNECTIONS differs: 1, but null in "));
+    assert_true(says(&sides, "mixed/a.json, which is taken for the same\n"));
+    finish(&sides);
+}
+
 /* All results of a group in one file: lists and names around the sweeps do not matter. */
 static void groups_in_one_file(void **state) {
     (void)state;
@@ -542,6 +559,7 @@ int main(void) {
         cmocka_unit_test(sweeps_are_paired_by_streams),
         cmocka_unit_test(partners_that_are_missing),
         cmocka_unit_test(directories),
+        cmocka_unit_test(mixed_directories),
         cmocka_unit_test(groups_in_one_file),
         cmocka_unit_test(the_originals_files),
         cmocka_unit_test(few_iterations),
