@@ -19,9 +19,15 @@ static aorta_status find_group(const char *word, int *group) {
                        word);
 }
 
+/* A list would be cut to its first number. */
+static aorta_status check_streams(const struct hwq_values *values) {
+    if (!values->streams.items || values->streams.count == 1) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run-priority takes one number; aorta hwq sweep a list");
+}
+
 /* Streams that a workload can run on: those asked for, held within its range. */
 static int64_t streams_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
-    if (!values->streams.items || !values->streams.count) return w->recommended_streams;
+    if (!values->streams.items) return w->recommended_streams;
     const int64_t wanted = values->streams.items[0];
     return wanted < w->min_streams ? w->min_streams : wanted > w->max_streams ? w->max_streams : wanted;
 }
@@ -151,6 +157,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     if (!line.help) {
         if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
             status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
+        if (!status) status = check_streams(&values);
         if (!status) status = hwq_check_set(&values);
         if (!status) status = hwq_check_profile(&values);
         if (!status) status = hwq_check_no_stamps(&values, "run-priority");

@@ -205,6 +205,7 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
     expect("hwq run-priority P9", 2, "is no group");
+    expect("hwq run-priority P0 --streams 4,8 --device cpu --iterations 1", 2, "run-priority takes one number");
     expect("hwq run-priority P0 --set size=3", 2, "WORKLOAD.OPTION=VALUE is expected");
     expect("hwq run-priority P0 --set hetero_kernel.size=3", 2, "did you mean \"hetero_kernels\"");
     expect("hwq run-priority P0 --set hetero_kernels.sise=3", 2, "did you mean \"size\"");
