@@ -122,7 +122,7 @@ static aorta_status record(const struct aorta_hwq_profile *profile, const char *
                            struct aorta_trace_run_outcome *outcome) {
     const struct aorta_trace_run_arguments arguments = {.tool = AORTA_TRACE_RUN_AUTO,
                                                         .format = AORTA_TRACE_RUN_FORMAT_AUTO,
-                                                        .limit_mb = 2048,
+                                                        .limit_mb = AORTA_TRACE_RUN_LIMIT_MB,
                                                         .json = profile->json,
                                                         .dry_run = profile->dry_run,
                                                         .command = command};

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TEXT_OF_(x) #x
+#define TEXT_OF(x) TEXT_OF_(x)
 #define AT(field) offsetof(struct aorta_trace_run_arguments, field)
 static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1 << 24};
@@ -82,7 +84,7 @@ static const struct aorta_cli_option rows[] = {
     {.value = {.key = "limit-mb",
                .type = AORTA_OPTION_INT,
                .offset = AT(limit_mb),
-               .fallback = "2048",
+               .fallback = TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB),
                .limits = &at_least_one,
                .help = "recording of a process stops when its file has this size (CUDA only)"},
      .argument = "MB"},
@@ -119,6 +121,8 @@ static const struct aorta_cli_option rows[] = {
                .help = "print the command that would be run, and run nothing"}},
 };
 #undef AT
+#undef TEXT_OF
+#undef TEXT_OF_
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace run [-o DIR] [--json] [OPTIONS] -- COMMAND [ARGUMENT …]",

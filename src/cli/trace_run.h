@@ -15,6 +15,9 @@ enum aorta_trace_run_format {
     AORTA_TRACE_RUN_FORMAT_CSV
 };
 
+/* Of limit_mb, unless another is asked for. */
+#define AORTA_TRACE_RUN_LIMIT_MB 2048
+
 struct aorta_trace_run_arguments {
     const char *output; /* NULL: a temporary directory */
     struct aorta_string_list comm_patterns;

@@ -29,6 +29,13 @@ static aorta_status find_library(char path[PATH_MAX]) {
                        self);
 }
 
+static aorta_status check_options(const struct aorta_trace_run_arguments *arguments) {
+    if (arguments->format == AORTA_TRACE_RUN_FORMAT_AUTO) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "--format is for ROCm; on CUDA each process writes a .spool (aorta trace merge makes "
+                       "JSON of them)");
+}
+
 /* Two tools cannot be injected into one program. */
 static aorta_status check_environment(void) {
     const char *other = getenv("CUDA_INJECTION64_PATH");
@@ -116,7 +123,8 @@ aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *argume
         return AORTA_ERROR(AORTA_USAGE, "--cupti %s: %s", arguments->cupti, strerror(errno));
     struct aorta_trace_run_arguments absolute = *arguments;
     absolute.cupti = cupti;
-    aorta_status status = find_library(library);
+    aorta_status status = check_options(arguments);
+    if (!status) status = find_library(library);
     if (!status) status = check_environment();
     if (!status) fill(&environment, &absolute, library, directory);
     if (!status && arguments->dry_run) {

@@ -51,12 +51,13 @@ static const char *format_name(const struct aorta_trace_run_arguments *arguments
 }
 
 static aorta_status check_options(const struct aorta_trace_run_arguments *arguments) {
-    const char *unfit = arguments->delay_s > 0                  ? "--delay"
-                        : arguments->duration_s > 0             ? "--duration"
-                        : arguments->cupti                      ? "--cupti"
-                        : arguments->nvtx                       ? "--nvtx"
-                        : arguments->record != AORTA_INJECT_ALL ? "--record"
-                                                                : NULL;
+    const char *unfit = arguments->delay_s > 0                            ? "--delay"
+                        : arguments->duration_s > 0                       ? "--duration"
+                        : arguments->cupti                                ? "--cupti"
+                        : arguments->nvtx                                 ? "--nvtx"
+                        : arguments->record != AORTA_INJECT_ALL           ? "--record"
+                        : arguments->limit_mb != AORTA_TRACE_RUN_LIMIT_MB ? "--limit-mb"
+                                                                          : NULL;
     if (!unfit) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
                        "%s is for CUDA; on ROCm rocprofv3 records from the start to the end, roctx ranges "

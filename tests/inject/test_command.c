@@ -227,6 +227,7 @@ static void mistakes_are_named(void **state) {
         {"$A trace run --comm-pattern '(' -- $P normal", "--comm-pattern"},
         {"$A trace run -o /proc/x -- $P normal", "/proc/x"},
         {"$A trace run --limit-mb 0 -- $P normal", "limit-mb"},
+        {"$A trace run --tool cuda --format csv -- $P normal", "--format is for ROCm"},
         {"$A trace run --tool metal -- $P normal", "tool"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {

@@ -128,6 +128,8 @@ static void a_missing_tool_and_unfit_options_are_errors(void **state) {
     shell_expect(shell, 2, "", "--delay is for CUDA");
     shell_run(shell, "$A trace run --tool rocm --record kernels -- $P normal");
     shell_expect(shell, 2, "", "--record is for CUDA");
+    shell_run(shell, "$A trace run --tool rocm --limit-mb 1 -- $P normal");
+    shell_expect(shell, 2, "", "--limit-mb is for CUDA");
 }
 
 static void the_script_records_training(void **state) {
