@@ -161,9 +161,10 @@ static aorta_status run_in(const struct aorta_hwq_profile *profile, const char *
 
 static aorta_status run(const struct aorta_hwq_profile *profile) {
     char directory[PATH_MAX];
-    AORTA_TRY(aorta_trace_run_directory_open(profile->output, "--output", directory));
+    AORTA_TRY((profile->dry_run ? aorta_trace_run_directory_name
+                                : aorta_trace_run_directory_open)(profile->output, "--output", directory));
     aorta_status status = run_in(profile, directory);
-    aorta_trace_run_directory_close(profile->output, directory);
+    if (!profile->dry_run) aorta_trace_run_directory_close(profile->output, directory);
     return status;
 }
 

@@ -288,13 +288,14 @@ static aorta_status add_patterns(const struct aorta_string_list *list, struct ao
 static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
     char directory[PATH_MAX] = "";
     AORTA_TRY(check_command(arguments->command));
-    AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "-o", directory));
+    AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name : aorta_trace_run_directory_open)(arguments->output,
+                                                                                                     "-o", directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = add_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {.recover = true, .patterns = patterns};
     if (!status) *exit_code = run_in(arguments, directory, &options, &status);
     aorta_kernel_patterns_free(patterns);
-    aorta_trace_run_directory_close(arguments->output, directory);
+    if (!arguments->dry_run) aorta_trace_run_directory_close(arguments->output, directory);
     return status;
 }
 

@@ -42,13 +42,15 @@ void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
  * directory that ends with aorta_trace_run_directory_close. `option` names it in messages, as in "-o". */
 AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, const char *option, char path[PATH_MAX]);
 void aorta_trace_run_directory_close(const char *output, const char *path);
+/* For a dry run: the same checks, and the name it would have, but nothing is made. */
+AORTA_MUST_USE aorta_status aorta_trace_run_directory_name(const char *output, const char *option, char path[PATH_MAX]);
 
 /* Of CUDA and ROCm the one that was wished for (enum aorta_trace_run_tool), else that of the GPUs here. Starts nothing.
  */
 enum aorta_trace_run_tool aorta_trace_run_choose(int wish);
 
-/* Runs the program, recording into `directory` (which exists), and reads what was recorded. With --dry-run the command
- * is printed instead and *ran is false. */
+/* Runs the program, recording into `directory` (which exists, but for --dry-run), and reads what was recorded. With
+ * --dry-run the command is printed instead and *ran is false. */
 aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);

@@ -85,11 +85,17 @@ static void fill(struct environment *environment, const struct aorta_trace_run_a
     set(environment, "NVTX_INJECTION64_PATH", library);
 }
 
-static void print_command(const struct environment *environment, char *const *command) {
+/* As a shell takes it: our library makes no directory. */
+static void print_command(const struct environment *environment, const char *directory, char *const *command) {
     struct aorta_text text = {0};
-    aorta_text_puts(&text, "env ");
-    for (size_t i = 0; i < environment->count; i++)
-        aorta_text_printf(&text, "%s=%s ", environment->variables[i].name, environment->variables[i].value);
+    aorta_text_puts(&text, "mkdir -p ");
+    aorta_trace_run_quote(&text, (char *[]){(char *)directory, NULL});
+    aorta_text_puts(&text, " && env ");
+    for (size_t i = 0; i < environment->count; i++) {
+        aorta_text_printf(&text, "%s=", environment->variables[i].name);
+        aorta_trace_run_quote(&text, (char *[]){(char *)environment->variables[i].value, NULL});
+        aorta_text_puts(&text, " ");
+    }
     aorta_trace_run_quote(&text, command);
     if (text.data) puts(text.data);
     aorta_text_free(&text);
@@ -128,7 +134,7 @@ aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *argume
     if (!status) status = check_environment();
     if (!status) fill(&environment, &absolute, library, directory);
     if (!status && arguments->dry_run) {
-        print_command(&environment, arguments->command);
+        print_command(&environment, directory, arguments->command);
     } else if (!status) {
         const struct aorta_trace_run_options run = {.command = arguments->command,
                                                     .variables = environment.variables,

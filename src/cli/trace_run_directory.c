@@ -7,15 +7,20 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
     (void)info, (void)kind, (void)place;
     return remove(path);
 }
 
-static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
+static void name_temporary(char path[PATH_MAX]) {
     const char *parent = getenv("TMPDIR");
     snprintf(path, PATH_MAX, "%s/aorta-trace-XXXXXX", parent && *parent ? parent : "/tmp");
+}
+
+static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
+    name_temporary(path);
     if (mkdtemp(path)) return NULL;
     return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", path, strerror(errno), option);
 }
@@ -31,4 +36,23 @@ aorta_status aorta_trace_run_directory_open(const char *output, const char *opti
 
 void aorta_trace_run_directory_close(const char *output, const char *path) {
     if (!output) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Absolute, as the program may go elsewhere before it records. */
+static aorta_status name_missing(const char *output, const char *option, char path[PATH_MAX]) {
+    char here[PATH_MAX] = "";
+    if (*output != '/' && !getcwd(here, sizeof here))
+        return AORTA_ERROR(AORTA_IO, "%s %s: %s", option, output, strerror(errno));
+    if (snprintf(path, PATH_MAX, "%s%s%s", here, *here ? "/" : "", output) < PATH_MAX) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s %s: the path is too long", option, output);
+}
+
+aorta_status aorta_trace_run_directory_name(const char *output, const char *option, char path[PATH_MAX]) {
+    if (!output) {
+        name_temporary(path);
+        return NULL;
+    }
+    AORTA_TRY(aorta_directory_check_writable(output, option));
+    if (!realpath(output, path)) return name_missing(output, option, path);
+    return aorta_trace_check_unused(output, option);
 }

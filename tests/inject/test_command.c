@@ -244,6 +244,22 @@ static void a_dry_run_prints_the_command(void **state) {
     shell_expect(shell, 0, "'a b' 'it'\\''s'\n", "");
 }
 
+/* What it prints can be run, and it makes nothing itself. */
+static void a_dry_run_can_be_run_as_shown(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell,
+              "mkdir tmp; TMPDIR=$PWD/tmp $A trace run --tool cuda --dry-run -- $P normal >/dev/null; ls -A tmp");
+    shell_expect(shell, 0, "", "");
+    assert_string_equal(shell->output, "");
+    shell_run(shell, "$A trace run --tool cuda --dry-run -o 'D 2' -- $P normal >shown");
+    shell_expect(shell, 0, "", "");
+    assert_false(shell_has(shell, "D 2"));
+    shell_run(shell, "sh ./shown && ls 'D 2'");
+    shell_expect(shell, 0, ".spool\n", "");
+    shell_run(shell, "$A trace run --tool cuda --dry-run -o 'D 2' -- $P normal");
+    shell_expect(shell, 2, "", "-o D 2: holds the recording of another run");
+}
+
 static void a_time_to_record_is_never_rounded_to_nothing(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run --tool cuda --dry-run --delay 0.29 --duration 0.0004 -- true");
@@ -278,6 +294,7 @@ int main(void) {
         SHELL_TEST(its_own_profiler_goes_before_ours),
         SHELL_TEST(mistakes_are_named),
         SHELL_TEST(a_dry_run_prints_the_command),
+        SHELL_TEST(a_dry_run_can_be_run_as_shown),
         SHELL_TEST(a_time_to_record_is_never_rounded_to_nothing),
         SHELL_TEST(patterns_make_kernels_communication),
     };
