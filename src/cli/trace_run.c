@@ -163,6 +163,16 @@ void aorta_trace_run_quote(struct aorta_text *out, char *const *words) {
 
 /* ---- the end ---- */
 
+/* Lines for the terminal as one, without a break at the end. */
+static void join_lines(const char *lines, struct aorta_text *out) {
+    for (const char *at = lines; *at;) {
+        size_t length = strcspn(at, "\n");
+        aorta_text_append(out, at, length);
+        at += length + strspn(at + length, "\n");
+        if (*at) aorta_text_puts(out, " ");
+    }
+}
+
 /* The shape of an analysis, for readers by machine. */
 static void empty_json(const char *reason, struct aorta_text *json) {
     struct aorta_json writer;
@@ -209,8 +219,12 @@ static aorta_status judge(const struct aorta_trace_run_outcome *outcome, bool st
     struct aorta_trace_analysis analysis;
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
-        empty_json(outcome->words.data ? outcome->words.data : "", json);
-        return NULL;
+        struct aorta_text reason = {0};
+        if (outcome->words.data) join_lines(outcome->words.data, &reason);
+        empty_json(reason.data ? reason.data : "", json);
+        aorta_status status = aorta_text_check(&reason);
+        aorta_text_free(&reason);
+        return status ? status : aorta_text_check(json);
     }
     AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
     aorta_trace_analysis_text(&analysis, aorta_terminal_width(stderr), text);

@@ -197,7 +197,10 @@ static void no_gpu_at_all_is_said_and_the_exit_code_kept(void **state) {
     shell_run(shell, "$A trace run --json -- $P without-cuda 4");
     json_t *object = parse(shell->output);
     assert_int_equal(json_array_size(json_object_get(object, "ranks")), 0);
-    assert_non_null(strstr(json_string_value(json_object_get(object, "reason")), "no activity of a GPU"));
+    const char *reason = json_string_value(json_object_get(object, "reason"));
+    assert_non_null(strstr(reason, "no activity of a GPU"));
+    assert_null(strchr(reason, '\n'));
+    assert_true(reason[strlen(reason) - 1] != ' ');
     json_decref(object);
 }
 
