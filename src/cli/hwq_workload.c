@@ -127,7 +127,7 @@ static const struct aorta_cli_option set_row = {
               .fallback = "null",
               .nullable = true,
               .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
-    .argument = "WORKLOAD.OPTION=VALUE …",
+    .argument = "WORKLOAD.OPTION=VALUE",
     .several = true};
 #undef AT
 enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };

@@ -36,6 +36,7 @@ static const struct {
     {"inof", 2, "aorta: unknown command \"inof\"; did you mean \"aorta info\"?"},
     {"hwq", 2, "aorta: aorta hwq needs a command; aorta hwq --help lists them"},
     {"hwq --help", 0, "Commands:\n"},
+    {"hwq run-priority --help", 0, "      --set WORKLOAD.OPTION=VALUE …\n"},
     {"hwq comapre", 2, "aorta: unknown command \"comapre\"; did you mean \"aorta hwq compare\"?"},
     {"hwq compare --test a.json", 2, "--baseline"},
     {"hwq compare --baseline /nowhere --test a.json", 2, "--baseline: /nowhere: cannot be read: No such file"},
