@@ -105,15 +105,28 @@ size_t aorta_edit_distance(const char *a, const char *b) {
     return row[b_length];
 }
 
+/* "trian" for "train": the commonest slip, and two edits. */
+static bool has_swapped_neighbours(const char *a, const char *b) {
+    while (*a && *a == *b) a++, b++;
+    return *a && a[1] && a[0] == b[1] && a[1] == b[0] && strcmp(a + 2, b + 2) == 0;
+}
+
+size_t aorta_near_distance(const char *a, const char *b) {
+    size_t a_length = strnlen(a, LONGEST_WORD), b_length = strnlen(b, LONGEST_WORD);
+    size_t longer = a_length > b_length ? a_length : b_length, limit = longer >= 3 ? longer / 3 : 1;
+    size_t distance = aorta_edit_distance(a, b);
+    if (distance <= limit && distance < longer) return distance;
+    return has_swapped_neighbours(a, b) ? distance : SIZE_MAX;
+}
+
 const char *aorta_nearest(const char *word, const char *const *candidates, size_t count) {
-    size_t third = strlen(word) / 3, limit = third > 2 ? third : 2;
-    size_t best_distance = limit + 1;
-    const char *best = NULL;
+    size_t least = SIZE_MAX;
+    const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
-        size_t distance = aorta_edit_distance(word, candidates[i]);
-        if (distance >= best_distance) continue;
-        best_distance = distance;
-        best = candidates[i];
+        size_t distance = aorta_near_distance(word, candidates[i]);
+        if (distance >= least) continue;
+        least = distance;
+        nearest = candidates[i];
     }
-    return best;
+    return nearest;
 }

@@ -31,7 +31,11 @@ struct aorta_brief aorta_brief(double value);
 /* Levenshtein distance, for "did you mean". */
 size_t aorta_edit_distance(const char *a, const char *b);
 
-/* The candidate nearest to `word`, or NULL when none is near enough to suggest (distance > max(2, length / 3)). */
+/* That distance where one word suggests the other, else SIZE_MAX. Near enough is a third of the longer word's length,
+ * at least 1 but never the whole word, and two neighbouring characters in each other's place. */
+size_t aorta_near_distance(const char *a, const char *b);
+
+/* The candidate nearest to `word`, or NULL when none is near enough to suggest. */
 const char *aorta_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

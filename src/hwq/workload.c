@@ -29,20 +29,19 @@ const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level) {
     return names[level];
 }
 
-/* From the word to the name, or to as much of its beginning as was typed. */
+/* From the word to the name, or to as much of its beginning as was typed; SIZE_MAX: neither is near. */
 static size_t distance_of(const char *word, const char *name) {
     char beginning[64];
-    const size_t whole = aorta_edit_distance(word, name), length = strlen(word);
+    const size_t whole = aorta_near_distance(word, name), length = strlen(word);
     if (length >= sizeof beginning || length >= strlen(name)) return whole;
     memcpy(beginning, name, length);
     beginning[length] = '\0';
-    const size_t begun = aorta_edit_distance(word, beginning);
+    const size_t begun = aorta_near_distance(word, beginning);
     return begun < whole ? begun : whole;
 }
 
-/* However far off the word is: there are few names, and one of them is meant. */
 static aorta_status unknown(const char *word) {
-    const char *nearest = "";
+    const char *nearest = NULL;
     size_t least = SIZE_MAX;
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const size_t distance = distance_of(word, aorta_hwq_workloads[i]->name);
@@ -50,8 +49,8 @@ static aorta_status unknown(const char *word) {
         least = distance;
         nearest = aorta_hwq_workloads[i]->name;
     }
-    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"; did you mean \"%s\"? aorta hwq list shows them all", word,
-                       nearest);
+    return AORTA_ERROR(AORTA_USAGE, "unknown workload \"%s\"%s%s%s; aorta hwq list shows them all", word,
+                       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
 aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload) {

@@ -51,6 +51,12 @@ static void test_nearest(void **state) {
     assert_string_equal(aorta_nearest("reports", names, 4), "report");
     assert_null(aorta_nearest("sdma", names, 4));
     assert_null(aorta_nearest("x", names, 0));
+    static const char *const directions[] = {"d2h", "h2d", "d2d", "p2p", "x"};
+    assert_null(aorta_nearest("up", directions, 5)); /* two of three characters */
+    assert_null(aorta_nearest("y", directions, 5));
+    assert_string_equal(aorta_nearest("pp", directions, 5), "p2p");
+    assert_string_equal(aorta_nearest("dh2", directions, 5), "d2h"); /* neighbours in each other's place */
+    assert_null(aorta_nearest("", directions, 5));
 }
 
 static void test_arena(void **state) {

@@ -170,6 +170,10 @@ static void test_unknown_workloads_name_the_nearest(void **state) {
     (void)state;
     check_fails(aorta_hwq_find("tiny_kernl", &found), AORTA_USAGE, "did you mean \"tiny_kernel_stress\"");
     check_fails(aorta_hwq_find("large_gem_only", &found), AORTA_USAGE, "did you mean \"large_gemm_only\"");
+    check_fails(aorta_hwq_find("meo", &found), AORTA_USAGE, "did you mean \"moe\"");
+    check_fails(aorta_hwq_find("nosuch", &found), AORTA_USAGE,
+                "unknown workload \"nosuch\"; aorta hwq list shows them");
+    check_fails(aorta_hwq_find("", &found), AORTA_USAGE, "unknown workload \"\"; aorta hwq list shows them");
     check_ok(aorta_hwq_find("hetero_kernels", &found));
 }
 
