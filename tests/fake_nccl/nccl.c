@@ -363,8 +363,8 @@ struct job {
     const char *to[MOST_RANKS];
     char *from[MOST_RANKS];
     size_t bytes;
-    /* For reductions the blocks are received in `scratch` and reduced into `out`. */
-    char *scratch;
+    /* For reductions the blocks are received in memory of their own and reduced into `out`. Jobs are kept, for graphs;
+     * that memory is not, or long runs would not fit. */
     void *out;
     size_t count;
     enum aorta_dtype dtype;
@@ -395,27 +395,40 @@ static bool barrier(struct comm *comm) {
     return !atomic_load(&comm->aborted);
 }
 
-static void run_job(const struct job *job) {
+/* False once the communicator is aborted. */
+static bool exchange(const struct job *job, char *const from[]) {
     struct comm *comm = job->comm;
     const size_t piece = SLOT_BYTES / (size_t)comm->size / 16 * 16;
-    if (atomic_load(&comm->aborted)) return;
+    if (atomic_load(&comm->aborted)) return false;
     for (size_t at = 0; at < job->bytes; at += piece) {
         size_t length = job->bytes - at < piece ? job->bytes - at : piece;
         for (int peer = 0; peer < comm->size; peer++) {
             if (job->to[peer])
                 memcpy(comm->segment->slots[comm->rank] + (size_t)peer * piece, job->to[peer] + at, length);
         }
-        if (!barrier(comm)) return;
+        if (!barrier(comm)) return false;
         for (int peer = 0; peer < comm->size; peer++) {
-            if (job->from[peer])
-                memcpy(job->from[peer] + at, comm->segment->slots[peer] + (size_t)comm->rank * piece, length);
+            if (from[peer]) memcpy(from[peer] + at, comm->segment->slots[peer] + (size_t)comm->rank * piece, length);
         }
-        if (!barrier(comm)) return;
+        if (!barrier(comm)) return false;
     }
-    if (!job->out) return;
+    return true;
+}
+
+static void run_reduction(const struct job *job) {
+    const int size = job->comm->size;
+    char *scratch = malloc((size_t)size * job->bytes), *from[MOST_RANKS];
     const void *blocks[MOST_RANKS];
-    for (int peer = 0; peer < comm->size; peer++) blocks[peer] = job->from[peer];
-    aorta_reduce_blocks(job->out, blocks, comm->size, job->count, job->dtype, job->reduction);
+    for (int peer = 0; peer < size; peer++) blocks[peer] = from[peer] = scratch + (size_t)peer * job->bytes;
+    if (exchange(job, from)) aorta_reduce_blocks(job->out, blocks, size, job->count, job->dtype, job->reduction);
+    free(scratch);
+}
+
+static void run_job(const struct job *job) {
+    if (job->out)
+        run_reduction(job);
+    else
+        (void)exchange(job, job->from);
 }
 
 static void run_kernel(void *argument) {
@@ -484,11 +497,7 @@ static int reduce(const void *send, size_t stride, void *receive, size_t count, 
                   struct comm *comm, void *stream) {
     size_t bytes = count * size_of(type);
     struct job *job = make_job(comm, bytes);
-    job->scratch = malloc((size_t)comm->size * bytes);
-    for (int peer = 0; peer < comm->size; peer++) {
-        job->to[peer] = (const char *)send + (size_t)peer * stride;
-        job->from[peer] = job->scratch + (size_t)peer * bytes;
-    }
+    for (int peer = 0; peer < comm->size; peer++) job->to[peer] = (const char *)send + (size_t)peer * stride;
     job->out = receive;
     job->count = count;
     job->dtype = dtype_of(type);
