@@ -1,4 +1,5 @@
-/* Writing JSON into a text buffer: commas, quoting, indentation. Reading is jansson's job.
+/* Writing JSON into a text buffer: commas, quoting, indentation. Reading is jansson's job, and
+ * json_value.h's where there is much.
  *
  * Numbers: doubles with the shortest digits that read back equal; NaN and infinities become null. */
 #ifndef AORTA_BASE_JSON_H

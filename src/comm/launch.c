@@ -349,7 +349,7 @@ static void watch(struct job *job) {
 static void tell_operation(const struct aorta_beacon_state *state) {
     if (state->step >= 0) fprintf(stderr, ", in step %lld", (long long)state->step);
     if (!state->said_ns) {
-        fprintf(stderr, "; it had not said what it was doing");
+        if (!state->failed_ns) fprintf(stderr, "; it had not said what it was doing");
         return;
     }
     int64_t until_ns = state->ended ? state->ended_ns : aorta_clock_ns();

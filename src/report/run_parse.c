@@ -1,68 +1,127 @@
 /* One line of rank_RR_metrics.jsonl. Keys that only this program writes are optional, so that the original toolkit's
  * files are read too. */
 #include "profile/clocks.h"
+#include "report/fields.h"
 #include "report/run.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Times beyond thirty years and sizes beyond a petabyte are damage; below, sums cannot overflow. */
+static const int64_t time_limit_ns = 1000000000000000000;
 static const double time_limit_ms = 1e12;
 static const int64_t bytes_limit = 1000000000000000;
 
+/* The line that is read and the run that it is of. */
+struct reader {
+    const char *line;
+    struct aorta_run *run;
+    struct aorta_text scratch;
+};
+
 /* ---- typed access, errors with the path ---- */
 
-static aorta_status get_number(const json_t *object, const char *key, const char *path, double *value) {
-    const json_t *field = json_object_get(object, key);
+static bool is_null(const struct aorta_json_value *value) {
+    return value && aorta_value_is(*value, "null");
+}
+
+static bool get_flag(const struct aorta_fields *object, const char *key) {
+    const struct aorta_json_value *value = aorta_fields_get(object, key);
+    return value && aorta_value_is(*value, "true");
+}
+
+static aorta_status get_number(const struct aorta_fields *object, const char *key, const char *path, double *value) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
     if (!field) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
-    if (!json_is_number(field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
-    *value = json_number_value(field);
+    if (!aorta_value_is_number(*field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
+    *value = aorta_value_number(*field);
     return NULL;
 }
 
-/* NaN when the key is absent or null. */
-static aorta_status get_optional(const json_t *object, const char *key, const char *path, double *value) {
-    const json_t *field = json_object_get(object, key);
+/* NaN when the key is absent or null, or no finite number. */
+static aorta_status get_optional(const struct aorta_fields *object, const char *key, const char *path, double *value) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
     *value = NAN;
-    if (!field || json_is_null(field)) return NULL;
-    return get_number(object, key, path, value);
+    if (!field || is_null(field)) return NULL;
+    AORTA_TRY(get_number(object, key, path, value));
+    if (isinf(*value)) *value = NAN;
+    return NULL;
 }
 
-static aorta_status get_integer(const json_t *object, const char *key, const char *path, int64_t *value) {
-    const json_t *field = json_object_get(object, key);
+static aorta_status get_integer(const struct aorta_fields *object, const char *key, const char *path, int64_t *value) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
     if (!field) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
-    if (!json_is_integer(field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not an integer", path, key);
-    *value = json_integer_value(field);
-    return NULL;
+    if (aorta_value_is_number(*field) && aorta_json_get_int(*field, value)) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT, "%s%s is not an integer", path, key);
 }
 
-static aorta_status get_optional_integer(const json_t *object, const char *key, const char *path, int64_t fallback,
-                                         int64_t *value) {
+static aorta_status get_optional_integer(const struct aorta_fields *object, const char *key, const char *path,
+                                         int64_t fallback, int64_t *value) {
     *value = fallback;
-    return json_object_get(object, key) ? get_integer(object, key, path, value) : NULL;
+    return aorta_fields_get(object, key) ? get_integer(object, key, path, value) : NULL;
 }
 
-static aorta_status get_string(const json_t *object, const char *key, const char *path, const char **value) {
-    *value = json_string_value(json_object_get(object, key));
-    if (!*value) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing or not a string", path, key);
-    return NULL;
+static bool is_utf8(struct aorta_json_value string) {
+    for (size_t at = 0, length; at < string.length; at += length) {
+        length = aorta_json_utf8_length(string.text + at, string.length - at);
+        if (!length || !string.text[at]) return false;
+    }
+    return true;
 }
 
-static aorta_status get_time(const json_t *object, const char *key, const char *path, int64_t origin_ns,
+/* A string that lives as long as the run; NULL when there is none under the key. */
+static aorta_status get_word(struct reader *reader, const struct aorta_fields *object, const char *key,
+                             const char **word) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
+    struct aorta_json_value string;
+    *word = NULL;
+    if (!field || !aorta_json_is_string(*field)) return NULL;
+    reader->scratch.length = 0;
+    if (!aorta_json_get_string(*field, &reader->scratch, &string)) return aorta_text_check(&reader->scratch);
+    if (!is_utf8(string)) return AORTA_ERROR(AORTA_FORMAT, "%s holds bytes that are no text in UTF-8", key);
+    *word = aorta_intern_slice(&reader->run->strings, string.text, string.length);
+    return *word ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
+}
+
+static aorta_status get_string(struct reader *reader, const struct aorta_fields *object, const char *key,
+                               const char **value) {
+    AORTA_TRY(get_word(reader, object, key, value));
+    return *value ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s is missing or not a string", key);
+}
+
+static aorta_status get_time(const struct aorta_fields *object, const char *key, const char *path, int64_t origin_ns,
                              int64_t *time_ns) {
-    double ms = 0;
-    AORTA_TRY(get_number(object, key, path, &ms));
-    if (!(fabs(ms) <= time_limit_ms)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a time: %g", path, key, ms);
-    *time_ns = origin_ns + llround(ms * 1e6);
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
+    if (!field) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
+    if (!aorta_value_is_number(*field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
+    if (!aorta_json_get_scaled(*field, 6, time_ns) || llabs(*time_ns) > time_limit_ns)
+        return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a time: %g", path, key, aorta_value_number(*field));
+    *time_ns += origin_ns;
     return NULL;
 }
 
-/* A string that lives as long as the run. */
-static aorta_status keep_string(struct aorta_run *run, const char *string, const char **kept) {
-    *kept = aorta_intern(&run->strings, string);
-    return *kept ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
+/* The object under a key; empty when there is none. */
+static aorta_status get_object(const struct reader *reader, const struct aorta_fields *object, const char *key,
+                               struct aorta_fields *members) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
+    members->count = 0;
+    if (!field || is_null(field)) return NULL;
+    return aorta_annotate(aorta_fields_read(reader->line, *field, members), "%s", key);
+}
+
+/* The elements under a key, zeroed, and one more, so that none is no failure. */
+static aorta_status get_list(const struct reader *reader, const struct aorta_fields *object, const char *key,
+                             size_t size, void **list, struct aorta_json_cursor *cursor) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
+    size_t count = 0;
+    *cursor = (struct aorta_json_cursor){0};
+    if (field && !is_null(field)) {
+        AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *field, &count), "%s", key));
+        *cursor = aorta_json_elements(*field);
+    }
+    *list = calloc(count + 1, size);
+    return *list ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu %s", count, key);
 }
 
 /* ---- what an operation is ---- */
@@ -100,13 +159,12 @@ static const char *without_step(const char *tag) {
     return sscanf(tag, "epoch%d_step%d_%n", &epoch, &step, &length) == 2 && length > 0 ? tag + length : tag;
 }
 
-static aorta_status find_role(const char *name, const char *path, enum aorta_role *role) {
+static aorta_status find_role(const char *name, enum aorta_role *role) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) {
         *role = (enum aorta_role)i;
         if (strcmp(aorta_role_name(*role), name) == 0) return NULL;
     }
-    return AORTA_ERROR(AORTA_FORMAT, "%sstream is \"%s\"; known are compute, allreduce, reducescatter and aux", path,
-                       name);
+    return AORTA_ERROR(AORTA_FORMAT, "stream is \"%s\"; known are compute, allreduce, reducescatter and aux", name);
 }
 
 /* Files that do not name the kind: collectives by their function or stream, the input's way to the device by its tag.
@@ -120,8 +178,10 @@ static enum aorta_range_kind guess_kind(struct aorta_range_info *info) {
     return strcmp(info->function, "prefetch") == 0 ? AORTA_RANGE_COPY : AORTA_RANGE_COMPUTE;
 }
 
-static aorta_status read_kind(const json_t *metadata, const char *path, struct aorta_range_info *info) {
-    const char *kind = json_string_value(json_object_get(metadata, "kind"));
+static aorta_status read_kind(struct reader *reader, const struct aorta_fields *metadata,
+                              struct aorta_range_info *info) {
+    const char *kind, *name;
+    AORTA_TRY(get_word(reader, metadata, "kind", &kind));
     if (!kind) {
         info->kind = guess_kind(info);
         return NULL;
@@ -129,19 +189,19 @@ static aorta_status read_kind(const json_t *metadata, const char *path, struct a
     info->kind = strcmp(kind, "copy") == 0 ? AORTA_RANGE_COPY : AORTA_RANGE_COMPUTE;
     if (strcmp(kind, "compute") == 0 || strcmp(kind, "copy") == 0) return NULL;
     if (strcmp(kind, "collective") != 0)
-        return AORTA_ERROR(AORTA_FORMAT, "%smetadata.kind is \"%s\"; known are compute, collective and copy", path,
-                           kind);
+        return AORTA_ERROR(AORTA_FORMAT, "metadata.kind is \"%s\"; known are compute, collective and copy", kind);
     info->kind = AORTA_RANGE_COLLECTIVE;
-    const char *name = json_string_value(json_object_get(metadata, "collective"));
+    AORTA_TRY(get_word(reader, metadata, "collective", &name));
     if (name && find_collective(name, &info->collective)) return NULL;
-    return AORTA_ERROR(AORTA_FORMAT, "%smetadata.collective does not name a collective: %s", path,
+    return AORTA_ERROR(AORTA_FORMAT, "metadata.collective does not name a collective: %s",
                        name ? name : "it is missing");
 }
 
 /* ---- ranges ---- */
 
-static aorta_status read_numbers(const json_t *metadata, const char *path, const struct aorta_run_step *step,
+static aorta_status read_numbers(const struct aorta_fields *metadata, const struct aorta_run_step *step,
                                  struct aorta_range *range) {
+    static const char path[] = "metadata.";
     struct aorta_range_info *info = &range->info;
     bool collective = info->kind == AORTA_RANGE_COLLECTIVE;
     int64_t layer = 0, group_size = 0, group = 0, queue = 0;
@@ -153,50 +213,57 @@ static aorta_status read_numbers(const json_t *metadata, const char *path, const
     AORTA_TRY(get_optional_integer(metadata, "sequence", path, -1, &range->sequence));
     AORTA_TRY(get_optional(metadata, "flops", path, &info->flops));
     if (isnan(info->flops)) info->flops = 0;
-    if (info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 || group_size < 0 || group_size > INT32_MAX ||
-        group < 0 || group > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
-        return AORTA_ERROR(AORTA_FORMAT, "%smetadata holds a number that cannot be", path);
+    if (info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 || isinf(info->flops) || group_size < 0 ||
+        group_size > INT32_MAX || group < 0 || group > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 ||
+        queue > INT32_MAX)
+        return AORTA_ERROR(AORTA_FORMAT, "metadata holds a number that cannot be");
     info->layer = (int)layer;
     info->group_size = (int)group_size;
     info->group = (int)group;
     range->stream = (int)queue;
-    info->simulated = json_is_true(json_object_get(metadata, "simulated"));
+    info->simulated = get_flag(metadata, "simulated");
     return NULL;
 }
 
-static aorta_status read_names(const json_t *object, const json_t *metadata, const char *path, struct aorta_run *run,
-                               struct aorta_range_info *info) {
-    const char *stream = NULL, *tag = NULL;
-    AORTA_TRY(get_string(object, "stream", path, &stream));
-    AORTA_TRY(get_string(object, "tag", path, &tag));
-    AORTA_TRY(find_role(stream, path, &info->role));
-    const char *function = json_string_value(json_object_get(metadata, "function"));
-    const char *within = json_string_value(json_object_get(metadata, "range"));
-    AORTA_TRY(keep_string(run, tag, &info->tag));
-    if (within) AORTA_TRY(keep_string(run, within, &info->within));
-    return keep_string(run, function ? function : without_step(tag), &info->function);
+static aorta_status read_names(struct reader *reader, const struct aorta_fields *object,
+                               const struct aorta_fields *metadata, struct aorta_range_info *info) {
+    const char *stream, *short_tag;
+    AORTA_TRY(get_string(reader, object, "stream", &stream));
+    AORTA_TRY(get_string(reader, object, "tag", &info->tag));
+    AORTA_TRY(find_role(stream, &info->role));
+    AORTA_TRY(get_word(reader, metadata, "range", &info->within));
+    AORTA_TRY(get_word(reader, metadata, "function", &info->function));
+    if (info->function) return NULL;
+    short_tag = without_step(info->tag);
+    info->function = aorta_intern(&reader->run->strings, short_tag);
+    return info->function ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
 }
 
-static aorta_status read_range(const json_t *object, const char *path, int64_t origin_ns, struct aorta_run *run,
-                               const struct aorta_run_step *step, struct aorta_range *range) {
-    if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "%s is not an object", path);
-    const json_t *metadata = json_object_get(object, "metadata");
-    AORTA_TRY(read_names(object, metadata, path, run, &range->info));
-    AORTA_TRY(get_time(object, "start_ms", path, origin_ns, &range->start_ns));
-    AORTA_TRY(get_time(object, "end_ms", path, origin_ns, &range->end_ns));
+static aorta_status read_times(const struct aorta_fields *object, const struct aorta_fields *metadata,
+                               int64_t origin_ns, struct aorta_range *range) {
+    AORTA_TRY(get_time(object, "start_ms", "", origin_ns, &range->start_ns));
+    AORTA_TRY(get_time(object, "end_ms", "", origin_ns, &range->end_ns));
     if (range->end_ns < range->start_ns)
-        return AORTA_ERROR(AORTA_FORMAT, "%send_ms lies before start_ms (range '%s')", path, range->info.tag);
-    range->enqueue_ns = INT64_MIN;
-    if (json_object_get(metadata, "enqueue_ms"))
-        AORTA_TRY(get_time(metadata, "enqueue_ms", path, origin_ns, &range->enqueue_ns));
-    const json_t *reached = json_object_get(metadata, "reached_ms");
+        return AORTA_ERROR(AORTA_FORMAT, "end_ms lies before start_ms (range '%s')", range->info.tag);
+    range->enqueue_ns = range->reached_ns = INT64_MIN;
+    if (aorta_fields_get(metadata, "enqueue_ms"))
+        AORTA_TRY(get_time(metadata, "enqueue_ms", "metadata.", origin_ns, &range->enqueue_ns));
+    const struct aorta_json_value *reached = aorta_fields_get(metadata, "reached_ms");
     range->room = reached != NULL;
-    range->witnessed = reached && json_is_true(json_object_get(metadata, "witnessed"));
-    range->reached_ns = INT64_MIN;
-    if (reached && !json_is_null(reached))
-        AORTA_TRY(get_time(metadata, "reached_ms", path, origin_ns, &range->reached_ns));
-    AORTA_TRY(read_kind(metadata, path, &range->info));
-    return read_numbers(metadata, path, step, range);
+    range->witnessed = reached && get_flag(metadata, "witnessed");
+    return !reached || is_null(reached) ? NULL
+                                        : get_time(metadata, "reached_ms", "metadata.", origin_ns, &range->reached_ns);
+}
+
+static aorta_status read_range(struct reader *reader, struct aorta_json_value value, int64_t origin_ns,
+                               const struct aorta_run_step *step, struct aorta_range *range) {
+    struct aorta_fields object, metadata;
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    AORTA_TRY(get_object(reader, &object, "metadata", &metadata));
+    AORTA_TRY(read_names(reader, &object, &metadata, &range->info));
+    AORTA_TRY(read_times(&object, &metadata, origin_ns, range));
+    AORTA_TRY(read_kind(reader, &metadata, &range->info));
+    return read_numbers(&metadata, step, range);
 }
 
 /* Where the file does not number the collectives, their order does. */
@@ -209,17 +276,15 @@ static void number_collectives(struct aorta_profile *profile) {
     }
 }
 
-static aorta_status read_ranges(const json_t *list, const char *key, int64_t origin_ns, struct aorta_run *run,
+static aorta_status read_ranges(struct reader *reader, const struct aorta_fields *object, int64_t origin_ns,
                                 const struct aorta_run_step *step, struct aorta_profile *profile) {
-    size_t count = json_array_size(list);
-    profile->ranges = calloc(count + 1, sizeof *profile->ranges);
-    if (!profile->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
+    struct aorta_json_cursor cursor;
+    struct aorta_json_value value;
+    AORTA_TRY(get_list(reader, object, "ranges", sizeof *profile->ranges, (void **)&profile->ranges, &cursor));
     profile->start_ns = profile->end_ns = origin_ns;
-    for (size_t i = 0; i < count; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s.ranges[%zu].", key, i);
+    for (size_t i = 0; aorta_json_next_element(&cursor, &value); i++) {
         struct aorta_range *range = &profile->ranges[i];
-        AORTA_TRY(read_range(json_array_get(list, i), path, origin_ns, run, step, range));
+        AORTA_TRY(aorta_annotate(read_range(reader, value, origin_ns, step, range), "ranges[%zu]", i));
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
         profile->range_count++;
@@ -228,81 +293,83 @@ static aorta_status read_ranges(const json_t *list, const char *key, int64_t ori
     return NULL;
 }
 
-static aorta_status read_markers(const json_t *list, const char *key, int64_t origin_ns, struct aorta_run *run,
+static aorta_status read_marker(struct reader *reader, struct aorta_json_value value, int64_t origin_ns,
+                                struct aorta_marker *marker) {
+    struct aorta_fields object;
+    const char *stream;
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    AORTA_TRY(get_string(reader, &object, "stream", &stream));
+    AORTA_TRY(get_string(reader, &object, "tag", &marker->tag));
+    AORTA_TRY(find_role(stream, &marker->role));
+    return get_time(&object, "time_ms", "", origin_ns, &marker->time_ns);
+}
+
+static aorta_status read_markers(struct reader *reader, const struct aorta_fields *object, int64_t origin_ns,
                                  struct aorta_profile *profile) {
-    size_t count = json_array_size(list);
-    profile->markers = calloc(count + 1, sizeof *profile->markers);
-    if (!profile->markers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu markers", count);
-    for (size_t i = 0; i < count; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s.markers[%zu].", key, i);
-        const json_t *object = json_array_get(list, i);
-        struct aorta_marker *marker = &profile->markers[i];
-        const char *stream = NULL, *tag = NULL;
-        AORTA_TRY(get_string(object, "stream", path, &stream));
-        AORTA_TRY(get_string(object, "tag", path, &tag));
-        AORTA_TRY(find_role(stream, path, &marker->role));
-        AORTA_TRY(keep_string(run, tag, &marker->tag));
-        AORTA_TRY(get_time(object, "time_ms", path, origin_ns, &marker->time_ns));
+    struct aorta_json_cursor cursor;
+    struct aorta_json_value value;
+    AORTA_TRY(get_list(reader, object, "markers", sizeof *profile->markers, (void **)&profile->markers, &cursor));
+    for (size_t i = 0; aorta_json_next_element(&cursor, &value); i++) {
+        AORTA_TRY(aorta_annotate(read_marker(reader, value, origin_ns, &profile->markers[i]), "markers[%zu]", i));
         profile->marker_count++;
     }
     return NULL;
 }
 
-static aorta_status read_host(const json_t *list, const char *key, int64_t origin_ns, struct aorta_profile *profile) {
-    size_t count = json_array_size(list);
-    profile->host = calloc(count + 1, sizeof *profile->host);
-    if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu host ranges", count);
-    for (size_t i = 0; i < count; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s.host_ranges[%zu].", key, i);
-        const json_t *object = json_array_get(list, i);
-        struct aorta_host_range *range = &profile->host[i];
-        const char *kind = NULL;
-        AORTA_TRY(get_string(object, "kind", path, &kind));
-        if (strcmp(kind, "data_wait") != 0 && strcmp(kind, "host_sync") != 0)
-            return AORTA_ERROR(AORTA_FORMAT, "%skind is \"%s\"; known are data_wait and host_sync", path, kind);
-        range->kind = kind[0] == 'd' ? AORTA_HOST_DATA_WAIT : AORTA_HOST_SYNC;
-        AORTA_TRY(get_time(object, "start_ms", path, origin_ns, &range->start_ns));
-        AORTA_TRY(get_time(object, "end_ms", path, origin_ns, &range->end_ns));
+static aorta_status read_host_range(struct reader *reader, struct aorta_json_value value, int64_t origin_ns,
+                                    struct aorta_host_range *range) {
+    struct aorta_fields object;
+    const char *kind;
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    AORTA_TRY(get_string(reader, &object, "kind", &kind));
+    if (strcmp(kind, "data_wait") != 0 && strcmp(kind, "host_sync") != 0)
+        return AORTA_ERROR(AORTA_FORMAT, "kind is \"%s\"; known are data_wait and host_sync", kind);
+    range->kind = kind[0] == 'd' ? AORTA_HOST_DATA_WAIT : AORTA_HOST_SYNC;
+    AORTA_TRY(get_time(&object, "start_ms", "", origin_ns, &range->start_ns));
+    return get_time(&object, "end_ms", "", origin_ns, &range->end_ns);
+}
+
+static aorta_status read_host(struct reader *reader, const struct aorta_fields *object, int64_t origin_ns,
+                              struct aorta_profile *profile) {
+    struct aorta_json_cursor cursor;
+    struct aorta_json_value value;
+    AORTA_TRY(get_list(reader, object, "host_ranges", sizeof *profile->host, (void **)&profile->host, &cursor));
+    for (size_t i = 0; aorta_json_next_element(&cursor, &value); i++) {
+        AORTA_TRY(aorta_annotate(read_host_range(reader, value, origin_ns, &profile->host[i]), "host_ranges[%zu]", i));
         profile->host_count++;
     }
     return NULL;
 }
 
 /* What only a kernel view has. */
-static aorta_status read_kernel_facts(const json_t *object, struct aorta_kernel_facts *facts) {
+static aorta_status read_kernel_facts(const struct aorta_fields *object, struct aorta_kernel_facts *facts) {
     double offset_ms = NAN, stamps_ms = NAN;
-    AORTA_TRY(get_optional_integer(object, "attributed", "kernel_profile.", 0, &facts->attributed));
-    AORTA_TRY(get_optional_integer(object, "dropped", "kernel_profile.", 0, &facts->dropped));
-    AORTA_TRY(get_optional_integer(object, "stamps", "kernel_profile.", 0, &facts->stamp_count));
-    AORTA_TRY(get_optional(object, "clock_offset_ms", "kernel_profile.", &offset_ms));
-    AORTA_TRY(get_optional(object, "stamps_ms", "kernel_profile.", &stamps_ms));
+    AORTA_TRY(get_optional_integer(object, "attributed", "", 0, &facts->attributed));
+    AORTA_TRY(get_optional_integer(object, "dropped", "", 0, &facts->dropped));
+    AORTA_TRY(get_optional_integer(object, "stamps", "", 0, &facts->stamp_count));
+    AORTA_TRY(get_optional(object, "clock_offset_ms", "", &offset_ms));
+    AORTA_TRY(get_optional(object, "stamps_ms", "", &stamps_ms));
     if (fabs(offset_ms) > time_limit_ms || fabs(stamps_ms) > time_limit_ms || facts->attributed < 0 ||
         facts->attributed > INT32_MAX || facts->dropped < 0 || facts->dropped > bytes_limit || facts->stamp_count < 0)
-        return AORTA_ERROR(AORTA_FORMAT, "kernel_profile holds a number that cannot be");
+        return AORTA_ERROR(AORTA_FORMAT, "it holds a number that cannot be");
     if (!isnan(offset_ms)) facts->clock_offset_ns = llround(offset_ms * 1e6);
     if (!isnan(stamps_ms)) facts->stamp_ns = llround(stamps_ms * 1e6);
     return NULL;
 }
 
-/* The object under `key`; its strings go to the run. */
-static aorta_status read_profile(const json_t *object, const char *key, struct aorta_run *run,
+static aorta_status read_profile(struct reader *reader, const struct aorta_fields *object,
                                  const struct aorta_run_step *step, struct aorta_profile *profile) {
-    char path[32];
-    snprintf(path, sizeof path, "%s.", key);
-    if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "%s is missing or not an object", key);
     int64_t origin_ns = 0;
-    AORTA_TRY(get_optional_integer(object, "index", path, step->global_step, &profile->index));
-    AORTA_TRY(get_optional_integer(object, "origin_ns", path, 0, &origin_ns));
+    AORTA_TRY(get_optional_integer(object, "index", "", step->global_step, &profile->index));
+    AORTA_TRY(get_optional_integer(object, "origin_ns", "", 0, &origin_ns));
     if (origin_ns < INT64_MIN / 4 || origin_ns > INT64_MAX / 4)
-        return AORTA_ERROR(AORTA_FORMAT, "%s.origin_ns is not a time: %lld", key, (long long)origin_ns);
-    profile->own_clock = !json_object_get(object, "origin_ns");
-    const json_t *ranges = json_object_get(object, "ranges");
-    if (!json_is_array(ranges)) return AORTA_ERROR(AORTA_FORMAT, "%s.ranges is missing or not an array", key);
-    AORTA_TRY(read_ranges(ranges, key, origin_ns, run, step, profile));
-    AORTA_TRY(read_markers(json_object_get(object, "markers"), key, origin_ns, run, profile));
-    return read_host(json_object_get(object, "host_ranges"), key, origin_ns, profile);
+        return AORTA_ERROR(AORTA_FORMAT, "origin_ns is not a time: %lld", (long long)origin_ns);
+    profile->own_clock = !aorta_fields_get(object, "origin_ns");
+    const struct aorta_json_value *ranges = aorta_fields_get(object, "ranges");
+    if (!ranges || *ranges->text != '[') return AORTA_ERROR(AORTA_FORMAT, "ranges is missing or not an array");
+    AORTA_TRY(read_ranges(reader, object, origin_ns, step, profile));
+    AORTA_TRY(read_markers(reader, object, origin_ns, profile));
+    return read_host(reader, object, origin_ns, profile);
 }
 
 static bool follows(const struct aorta_run_step *previous, const struct aorta_run_step *step) {
@@ -312,50 +379,75 @@ static bool follows(const struct aorta_run_step *previous, const struct aorta_ru
 
 /* When the iteration before had ended; INT64_MIN: not known. Where that was not recorded the line itself says how long
  * before this one. */
-static aorta_status end_before(const json_t *ranges, const struct aorta_run_step *previous,
-                               const struct aorta_run_step *step, int64_t *end_ns) {
+static aorta_status end_before(const struct reader *reader, const struct aorta_fields *ranges,
+                               const struct aorta_run_step *previous, const struct aorta_run_step *step,
+                               int64_t *end_ns) {
+    struct aorta_fields overlap;
     double lead_ms = 0.0;
     *end_ns = INT64_MIN;
     if (!follows(previous, step)) return NULL;
     if (previous->profile.range_count) *end_ns = previous->profile.end_ns;
     if (previous->profiled) return NULL;
-    AORTA_TRY(get_optional(json_object_get(ranges, "overlap"), "lead_ms", "profile.overlap.", &lead_ms));
+    AORTA_TRY(get_object(reader, ranges, "overlap", &overlap));
+    AORTA_TRY(get_optional(&overlap, "lead_ms", "overlap.", &lead_ms));
     *end_ns = lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
     return NULL;
 }
 
-static aorta_status read_views(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
-                               struct aorta_run_step *step) {
-    const json_t *ranges = json_object_get(object, "profile"), *kernels = json_object_get(object, "kernel_profile");
-    if (json_is_null(ranges)) return NULL;
-    AORTA_TRY(read_profile(ranges, "profile", run, step, &step->profile));
+static aorta_status read_range_view(struct reader *reader, struct aorta_json_value value,
+                                    const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    struct aorta_fields object;
     int64_t previous_ns;
-    AORTA_TRY(end_before(ranges, previous, step, &previous_ns));
-    AORTA_TRY(aorta_overlap_compute(&step->profile, previous_ns, &step->overlap));
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    AORTA_TRY(read_profile(reader, &object, step, &step->profile));
+    AORTA_TRY(end_before(reader, &object, previous, step, &previous_ns));
     step->profiled = true;
-    if (!kernels) return NULL;
+    return aorta_overlap_compute(&step->profile, previous_ns, &step->overlap);
+}
+
+static aorta_status read_kernel_view(struct reader *reader, struct aorta_json_value value,
+                                     const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    struct aorta_fields object;
     step->kernel_profile.source = AORTA_SOURCE_KERNEL;
-    AORTA_TRY(read_profile(kernels, "kernel_profile", run, step, &step->kernel_profile));
-    AORTA_TRY(read_kernel_facts(kernels, &step->kernel_profile.kernels));
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    AORTA_TRY(read_profile(reader, &object, step, &step->kernel_profile));
+    AORTA_TRY(read_kernel_facts(&object, &step->kernel_profile.kernels));
     const bool seen = follows(previous, step) && previous->traced && previous->kernel_profile.range_count;
-    AORTA_TRY(aorta_overlap_compute(&step->kernel_profile, seen ? previous->kernel_profile.end_ns : INT64_MIN,
-                                    &step->kernel_overlap));
     step->traced = true;
-    return NULL;
+    return aorta_overlap_compute(&step->kernel_profile, seen ? previous->kernel_profile.end_ns : INT64_MIN,
+                                 &step->kernel_overlap);
+}
+
+static aorta_status read_views(struct reader *reader, const struct aorta_fields *object,
+                               const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    const struct aorta_json_value *ranges = aorta_fields_get(object, "profile");
+    const struct aorta_json_value *kernels = aorta_fields_get(object, "kernel_profile");
+    if (is_null(ranges)) return NULL;
+    if (!ranges) return AORTA_ERROR(AORTA_FORMAT, "profile is missing");
+    AORTA_TRY(aorta_annotate(read_range_view(reader, *ranges, previous, step), "profile"));
+    if (!kernels) return NULL;
+    return aorta_annotate(read_kernel_view(reader, *kernels, previous, step), "kernel_profile");
 }
 
 /* ---- the device's clock ---- */
 
 /* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
-static aorta_status read_clock_limits(const json_t *list, struct aorta_device_metrics *values) {
-    size_t i;
-    const json_t *item;
-    values->clock_limits_known = json_is_array(list);
-    if (!list || json_is_null(list)) return NULL;
+static aorta_status read_clock_limits(struct reader *reader, const struct aorta_json_value *list,
+                                      struct aorta_device_metrics *values) {
+    struct aorta_json_value item, name;
+    size_t count;
+    values->clock_limits_known = list && *list->text == '[';
+    if (!list || is_null(list)) return NULL;
     if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by is not an array");
-    json_array_foreach(list, i, item) {
-        if (!json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is not a string", i);
-        const enum aorta_clock_limit limit = aorta_clock_limit_find(json_string_value(item));
+    AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "clocks.limited_by"));
+    struct aorta_json_cursor cursor = aorta_json_elements(*list);
+    for (size_t i = 0; aorta_json_next_element(&cursor, &item); i++) {
+        if (!aorta_json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is not a string", i);
+        reader->scratch.length = 0;
+        if (!aorta_json_get_string(item, &reader->scratch, &name)) return aorta_text_check(&reader->scratch);
+        const char *word = aorta_intern_slice(&reader->run->strings, name.text, name.length);
+        if (!word) return AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
+        const enum aorta_clock_limit limit = aorta_clock_limit_find(word);
         if (limit == AORTA_CLOCK_LIMITS)
             values->clock_limits_known = false;
         else
@@ -368,16 +460,27 @@ static bool is_amount(double value, double limit) {
     return isnan(value) || (value >= 0 && value <= limit);
 }
 
-static aorta_status read_clocks(const json_t *object, struct aorta_run_step *step) {
-    const json_t *clocks = json_object_get(object, "clocks");
+/* Why nothing was measured. */
+static aorta_status read_no_clocks(struct reader *reader, const struct aorta_fields *object,
+                                   struct aorta_device_metrics *values) {
+    struct aorta_fields reasons;
+    const char *reason;
+    AORTA_TRY(get_object(reader, object, "null_reasons", &reasons));
+    AORTA_TRY(get_word(reader, &reasons, "clocks", &reason));
+    *values = aorta_device_unmeasured(reason ? reason : "the files do not say why");
+    return NULL;
+}
+
+static aorta_status read_clocks(struct reader *reader, const struct aorta_fields *object, struct aorta_run_step *step) {
+    const struct aorta_json_value *found = aorta_fields_get(object, "clocks");
     struct aorta_device_metrics *values = &step->clocks;
-    step->clocked = clocks != NULL;
-    if (!clocks) return NULL;
-    const char *reason = json_string_value(json_object_get(json_object_get(object, "null_reasons"), "clocks"));
-    bool none = json_is_null(clocks);
-    *values = aorta_device_unmeasured(!none ? "" : reason ? reason : "the files do not say why");
-    if (none) return NULL;
-    if (!json_is_object(clocks)) return AORTA_ERROR(AORTA_FORMAT, "clocks is neither an object nor null");
+    struct aorta_fields members, *clocks = &members;
+    step->clocked = found != NULL;
+    if (!found) return NULL;
+    if (is_null(found)) return read_no_clocks(reader, object, values);
+    if (*found->text != '{') return AORTA_ERROR(AORTA_FORMAT, "clocks is neither an object nor null");
+    *values = aorta_device_unmeasured("");
+    AORTA_TRY(get_object(reader, object, "clocks", clocks));
     AORTA_TRY(get_optional(clocks, "sm_clock_mhz", "clocks.", &values->sm_clock_mhz));
     AORTA_TRY(get_optional(clocks, "sm_clock_max_mhz", "clocks.", &values->sm_clock_max_mhz));
     AORTA_TRY(get_optional(clocks, "power_w", "clocks.", &values->power_w));
@@ -392,12 +495,13 @@ static aorta_status read_clocks(const json_t *object, struct aorta_run_step *ste
         return AORTA_ERROR(AORTA_FORMAT, "clocks holds a number that cannot be");
     if (isnan(values->sm_clock_mhz))
         snprintf(values->reason, sizeof values->reason, "the driver does not tell the clock of this device");
-    return read_clock_limits(json_object_get(clocks, "limited_by"), values);
+    return read_clock_limits(reader, aorta_fields_get(clocks, "limited_by"), values);
 }
 
-static aorta_status read_step(const json_t *object, struct aorta_run *run, const struct aorta_run_step *previous,
-                              struct aorta_run_step *step) {
-    if (!json_is_object(object)) return AORTA_ERROR(AORTA_FORMAT, "the line is not a JSON object");
+static aorta_status read_step(struct reader *reader, const struct aorta_fields *object,
+                              const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    struct aorta_run *run = reader->run;
+    const char *device;
     int64_t rank = 0, world_size = 0, version = 0;
     AORTA_TRY(get_optional_integer(object, "schema_version", "", 0, &version));
     if (version > 1)
@@ -418,24 +522,32 @@ static aorta_status read_step(const json_t *object, struct aorta_run *run, const
     AORTA_TRY(get_optional(object, "samples_per_s", "", &step->samples_per_s));
     AORTA_TRY(get_optional(object, "data_wait_ms", "", &step->data_wait_ms));
     AORTA_TRY(get_optional(object, "step_ms", "", &step->step_ms));
-    step->skipped = json_is_true(json_object_get(object, "skipped"));
-    step->simulated = json_is_true(json_object_get(object, "simulated"));
-    AORTA_TRY(read_clocks(object, step));
-    const char *device = json_string_value(json_object_get(object, "device"));
-    if (device) AORTA_TRY(keep_string(run, device, &run->device));
+    step->skipped = get_flag(object, "skipped");
+    step->simulated = get_flag(object, "simulated");
+    AORTA_TRY(read_clocks(reader, object, step));
+    AORTA_TRY(get_word(reader, object, "device", &device));
+    if (device) run->device = device;
     run->simulated |= step->simulated;
     run->original |= version == 0;
-    return read_views(object, run, previous, step);
+    return read_views(reader, object, previous, step);
+}
+
+static aorta_status read_line(struct reader *reader, size_t length, const struct aorta_run_step *previous,
+                              struct aorta_run_step *step) {
+    struct aorta_json_value value;
+    struct aorta_fields object;
+    AORTA_TRY(aorta_line_value(reader->line, length, &value));
+    if (*value.text != '{') return AORTA_ERROR(AORTA_FORMAT, "the line is not a JSON object");
+    AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    return read_step(reader, &object, previous, step);
 }
 
 aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_run *run,
                                   const struct aorta_run_step *previous, struct aorta_run_step *step) {
+    struct reader reader = {.line = line, .run = run};
     memset(step, 0, sizeof *step);
-    json_error_t error;
-    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &error);
-    if (!object) return AORTA_ERROR(AORTA_FORMAT, "byte %d: %s", error.position, error.text);
-    aorta_status status = read_step(object, run, previous, step);
-    json_decref(object);
+    aorta_status status = read_line(&reader, length, previous, step);
+    aorta_text_free(&reader.scratch);
     if (status) aorta_run_step_free(step);
     return status;
 }

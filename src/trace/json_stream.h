@@ -12,18 +12,11 @@
 #ifndef AORTA_TRACE_JSON_STREAM_H
 #define AORTA_TRACE_JSON_STREAM_H
 
+#include "base/json_value.h"
 #include "base/status.h"
-#include "base/text.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-
-/* A value as it stands in the file, without white space around it: begins with { [ " or a scalar's first letter. */
-struct aorta_json_value {
-    const char *text;
-    size_t length;
-};
 
 struct aorta_json_stream;
 
@@ -64,35 +57,5 @@ int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream); /* pass
 const char *aorta_json_stream_name(const struct aorta_json_stream *stream);
 bool aorta_json_stream_failed(const struct aorta_json_stream *stream);    /* it was broken, or could not be read */
 bool aorta_json_stream_truncated(const struct aorta_json_stream *stream); /* it failed because the file ended */
-
-/* ---- values in memory: these do not fail ---- */
-struct aorta_json_cursor {
-    const char *at, *end;
-};
-
-/* Over the members or elements of a value; nothing comes if it is no object or array. A member that is malformed (no
- * colon, say) ends the walk; `well_formed` says so afterwards: the cursor then stands at its end. */
-struct aorta_json_cursor aorta_json_members(struct aorta_json_value value);
-bool aorta_json_next_member(struct aorta_json_cursor *cursor, struct aorta_json_value *key,
-                            struct aorta_json_value *value);
-struct aorta_json_cursor aorta_json_elements(struct aorta_json_value value);
-bool aorta_json_next_element(struct aorta_json_cursor *cursor, struct aorta_json_value *value);
-static inline bool aorta_json_well_formed(const struct aorta_json_cursor *cursor) {
-    return cursor->at == cursor->end;
-}
-
-/* Whether a key (as handed out, without quotes) is this one. */
-bool aorta_json_key_is(struct aorta_json_value key, const char *name);
-static inline bool aorta_json_is_string(struct aorta_json_value value) {
-    return value.length && value.text[0] == '"';
-}
-/* A string's text without quotes and with escapes resolved, appended to `scratch` only if there are any; else it
- * points into the file. Half surrogates become U+FFFD. False when it is no string. */
-bool aorta_json_get_string(struct aorta_json_value value, struct aorta_text *scratch, struct aorta_json_value *string);
-/* A whole number in the range of int64, also in quotes ("0x1f" and "31") and as 31.0. */
-bool aorta_json_get_int(struct aorta_json_value value, int64_t *number);
-/* A decimal number times 10^`shift` (in quotes too), as the nearest integer, half away from zero, computed exactly:
- * microseconds with shift 3 are ns. */
-bool aorta_json_get_scaled(struct aorta_json_value value, int shift, int64_t *number);
 
 #endif

@@ -196,9 +196,9 @@ static void tell_of_no_capture(const struct trainer *t) {
 static aorta_status set_up(struct trainer *t) {
     const struct aorta_train_options *o = options_of(t);
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
+    AORTA_TRY(aorta_beacon_open(rank, &t->beacon)); /* first: it tells of what fails from here on */
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
     tell_of_no_capture(t);
-    AORTA_TRY(aorta_beacon_open(rank, &t->beacon));
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
@@ -596,11 +596,18 @@ void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status s
     nanosleep(mistake ? &long_while : &short_while, NULL);
 }
 
+/* Not the end of another rank, nor what all of them find wrong at once. */
+static bool is_own_failure(aorta_status status) {
+    enum aorta_code code = aorta_status_code(status);
+    return code != AORTA_COMM && code != AORTA_INTERRUPTED && aorta_code_exit(code) != 2;
+}
+
 /* The other ranks may wait in a collective for this one: no orderly end is possible. */
 static void abort_if_several(struct trainer *t, aorta_status status) {
-    if (!status || t->run->ranks.world_size == 1 || !t->context.world) return;
+    if (!status || t->run->ranks.world_size == 1) return;
+    if (is_own_failure(status)) aorta_beacon_failed(t->beacon);
+    if (!t->context.world) return;
     aorta_train_leave_to_rank_0(&t->run->ranks, status);
-    if (aorta_status_code(status) != AORTA_COMM) aorta_beacon_failed(t->beacon);
     aorta_log(t->run->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }

@@ -170,7 +170,15 @@ static void malformed_lines(void **state) {
     static const struct {
         const char *line, *message;
     } rows[] = {
-        {"{\"rank\": 0,,}\n", "rank_00_metrics.jsonl:1 (line starts at byte 0): byte 12"},
+        {"{\"rank\": 0,,}\n", "rank_00_metrics.jsonl:1 (line starts at byte 0): byte 11: expected \"key\": value"},
+        {"{\"rank\": 0, \"rank\": 1}\n", "byte 12: a key that was there before"},
+        {"{\"rank\": 0, \"x\": tru}\n", "byte 17: no value of JSON"},
+        {"{\"rank\": 01}\n", "byte 9: no value of JSON"},
+        {"{\"rank\": 1.}\n", "byte 9: no value of JSON"},
+        {"{\"rank\": 1e}\n", "byte 9: no value of JSON"},
+        {"{\"rank\": 0} 7\n", "byte 11: something follows the last bracket"},
+        {"{\"rank\": 0\n", "byte 10: the line ends within a string"},
+        {" \n", "byte 1: the line is empty"},
         {"[]\n", "not a JSON object"},
         {"{\"rank\": 0}\n", "world_size is missing"},
         {"{\"rank\": \"0\", \"world_size\": 1}\n", "rank is not an integer"},
@@ -182,13 +190,18 @@ static void malformed_lines(void **state) {
         {CLOCKS("{\"at_ns\": 1, \"power_w\": -1}"), "clocks holds a number that cannot be"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": 3}"), "clocks.limited_by is not an array"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\", 4]}"), "clocks.limited_by[1] is not a string"},
-        {HEAD "7}\n", "profile is missing or not an object"},
-        {HEAD "{}}\n", "profile.ranges is missing"},
-        {HEAD "{\"ranges\": [4]}}\n", "profile.ranges[0]. is not an object"},
-        {RANGE("gpu", "0", "1", ""), "profile.ranges[0].stream is \"gpu\"; known are compute"},
-        {RANGE("compute", "5", "1", ""), "profile.ranges[0].end_ms lies before start_ms"},
-        {RANGE("compute", "\"5\"", "1", ""), "profile.ranges[0].start_ms is not a number"},
+        {HEAD "7}\n", "profile: byte 81: not an object"},
+        {HEAD "{}}\n", "profile: ranges is missing"},
+        {HEAD "{\"ranges\": [4]}}\n", "profile: ranges[0]: byte 93: not an object"},
+        {HEAD "{\"ranges\": [1,]}}\n", "profile: ranges: byte 93: expected a value"},
+        {HEAD "{\"ranges\": [}}}\n", "profile: ranges: byte 92: not an array"},
+        {RANGE("gpu", "0", "1", ""), "profile: ranges[0]: stream is \"gpu\"; known are compute"},
+        {RANGE("compute", "5", "1", ""), "profile: ranges[0]: end_ms lies before start_ms"},
+        {RANGE("compute", "\"5\"", "1", ""), "profile: ranges[0]: start_ms is not a number"},
         {RANGE("compute", "1e300", "1e301", ""), "start_ms is not a time"},
+        {RANGE("compute", "NaN", "1", ""), "start_ms is not a time: nan"},
+        {RANGE("compute", "0", "1", "\"kind\": \"\xff\""), "kind holds bytes that are no text in UTF-8"},
+        {RANGE("compute", "0", "1", "\"flops\": -1"), "a number that cannot be"},
         {RANGE("compute", "0", "1", "\"kind\": \"magic\""), "metadata.kind is \"magic\""},
         {RANGE("aux", "0", "1", "\"kind\": \"collective\""), "metadata.collective does not name"},
         {RANGE("aux", "0", "1", "\"bytes\": -4"), "a number that cannot be"},
@@ -200,6 +213,45 @@ static void malformed_lines(void **state) {
         workspace_write(&workspace, "rank_00_metrics.jsonl", rows[i].line);
         check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, rows[i].message);
     }
+    workspace_remove(&workspace);
+}
+
+/* An object without end would cost the square of its members. */
+static void many_members(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    struct aorta_text line = {0};
+    aorta_text_puts(&line, "{\"rank\": 0");
+    for (int i = 0; i < 200; i++) aorta_text_printf(&line, ", \"k%d\": %d", i, i);
+    aorta_text_puts(&line, "}\n");
+    workspace_write(&workspace, "rank_00_metrics.jsonl", line.data);
+    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "more than 128 members");
+    aorta_text_free(&line);
+    workspace_remove(&workspace);
+}
+
+/* Python writes a loss that is no number as NaN; and a line's letters may be escaped. */
+static void what_python_writes(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    workspace_write(&workspace, "rank_00_metrics.jsonl",
+                    "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, \"global_step\": 0, \"loss\": NaN, "
+                    "\"grad_norm\": -Infinity, \"lr\": 1.5E-3, \"later\": [{\"x\": 1}], \"profile\": {\"ranges\": [ {"
+                    "\"stream\": \"c\\u006fmpute\", \"tag\": \"a\\\"b\\u00e9\", \"start_ms\": 0.0000005, "
+                    "\"end_ms\":1e0,\"metadata\":null} ]}}\r\n");
+    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    assert_true(isnan(run.steps[0].loss) && isnan(run.steps[0].grad_norm) && run.steps[0].lr == 1.5e-3);
+    const struct aorta_range *range = run.steps[0].profile.ranges;
+    assert_int_equal(run.steps[0].profile.range_count, 1);
+    assert_string_equal(range->info.tag, "a\"b\xc3\xa9");
+    assert_int_equal(range->info.role, AORTA_ROLE_COMPUTE);
+    assert_int_equal(range->start_ns, 1);
+    assert_int_equal(range->end_ns, 1000000);
+    aorta_run_free(&run);
     workspace_remove(&workspace);
 }
 
@@ -305,6 +357,8 @@ int main(void) {
         cmocka_unit_test(empty_before),
         cmocka_unit_test(torn_line),
         cmocka_unit_test(malformed_lines),
+        cmocka_unit_test(many_members),
+        cmocka_unit_test(what_python_writes),
         cmocka_unit_test(a_reason_of_later_versions),
         cmocka_unit_test(directories),
         cmocka_unit_test(missing_ranks_are_said),

@@ -1,6 +1,7 @@
 /* Values that lie in memory: walking them, and their texts and numbers. */
-#include "trace/json_skip.h"
-#include "trace/json_stream.h"
+#include "base/json_value.h"
+
+#include "base/json_skip.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Finds where a JSON value ends, many bytes at a time; for the scanner. */
-#ifndef AORTA_TRACE_JSON_SKIP_H
-#define AORTA_TRACE_JSON_SKIP_H
+/* Finds where a JSON value ends, many bytes at a time. */
+#ifndef AORTA_BASE_JSON_SKIP_H
+#define AORTA_BASE_JSON_SKIP_H
 
 #include <stdbool.h>
 #include <stddef.h>
