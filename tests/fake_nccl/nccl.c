@@ -417,7 +417,7 @@ static bool exchange(const struct job *job, char *const from[]) {
 
 static void run_reduction(const struct job *job) {
     const int size = job->comm->size;
-    char *scratch = malloc((size_t)size * job->bytes), *from[MOST_RANKS];
+    char *scratch = malloc((size_t)size * job->bytes), *from[MOST_RANKS] = {0};
     const void *blocks[MOST_RANKS];
     for (int peer = 0; peer < size; peer++) blocks[peer] = from[peer] = scratch + (size_t)peer * job->bytes;
     if (exchange(job, from)) aorta_reduce_blocks(job->out, blocks, size, job->count, job->dtype, job->reduction);
