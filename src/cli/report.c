@@ -10,12 +10,13 @@
 struct report_arguments {
     struct aorta_string_list directories, labels;
     const char *output, *reference, *candidate;
-    int64_t warmup;
+    int64_t warmup, read_every;
     bool json, no_pictures;
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
 static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e9};
+static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e9};
 static const struct aorta_cli_option rows[] = {
     {.value = {.key = "log-dir",
                .type = AORTA_OPTION_STRING_LIST,
@@ -61,6 +62,15 @@ static const struct aorta_cli_option rows[] = {
                .when_null = -1,
                .limits = &not_negative,
                .help = "iterations of each rank left out at the start; null: none below 4, one below 10, else 3"},
+     .argument = "N"},
+    {.value = {.key = "read-every",
+               .type = AORTA_OPTION_INT,
+               .offset = AT(read_every),
+               .fallback = "null",
+               .nullable = true,
+               .limits = &at_least_one,
+               .help = "reads the ranges of every Nth recorded iteration; null: of all while a run's files have up to "
+                       "1 GiB, else of so many that they take that memory"},
      .argument = "N"},
     {.value = {.key = "json",
                .type = AORTA_OPTION_BOOL,
@@ -111,6 +121,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
         .candidate = arguments->candidate,
         .pictures = !arguments->no_pictures,
         .warmup = (int)arguments->warmup,
+        .read_every = arguments->read_every,
         .width = aorta_terminal_width(stdout),
     };
     struct aorta_text text = {0}, json = {0};

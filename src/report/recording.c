@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 static double get_recorded(const struct aorta_run_step *step) {
-    return step->profiled ? step->step_ms : NAN;
+    return step->recorded ? step->step_ms : NAN;
 }
 
 static double get_unrecorded(const struct aorta_run_step *step) {
-    return step->profiled ? NAN : step->step_ms;
+    return step->recorded ? NAN : step->step_ms;
 }
 
 /* `reference`: measured steps without ranges, `candidate`: those with; one sample per iteration, the mean over ranks.

@@ -152,7 +152,8 @@ static aorta_status read_and_judge(const struct aorta_report_options *options, c
                                    struct aorta_labelled *runs) {
     for (size_t i = 0; i < options->input_count; i++) {
         struct aorta_run run;
-        AORTA_TRY(aorta_run_read(options->inputs[i].directory, options->inputs[i].label, log, &run));
+        AORTA_TRY(
+            aorta_run_read(options->inputs[i].directory, options->inputs[i].label, options->read_every, log, &run));
         aorta_status status = aorta_labelled_judge(&run, options->warmup, &runs[i]);
         if (status) {
             aorta_run_free(&run);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct aorta_report_input {
     const char *directory, *label;
@@ -17,8 +18,9 @@ struct aorta_report_options {
     const char *output;                /* directory; made when missing */
     const char *reference, *candidate; /* labels; both or neither */
     bool pictures;
-    int warmup; /* iterations left out at the start; negative: automatic */
-    int width;  /* of the printed lines; 0: 100 */
+    int warmup;         /* iterations left out at the start; negative: automatic */
+    int64_t read_every; /* aorta_run_read's */
+    int width;          /* of the printed lines; 0: 100 */
 };
 
 /* Reads the inputs, writes summary.json and the pictures into `output`. `text` receives what is to be printed: the

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- which files ---- */
 
@@ -54,6 +55,7 @@ struct file {
     int rank;
     int64_t line, offset; /* of the line being read: number from 1, first byte from 0 */
     size_t first_step;    /* index of the file's first step */
+    int64_t recorded;     /* lines with ranges so far */
 };
 
 static aorta_status grow_steps(struct aorta_run *run) {
@@ -79,23 +81,43 @@ static aorta_status check_belongs(const struct aorta_run *run, const struct file
     return NULL;
 }
 
-static aorta_status add_line(struct aorta_run *run, const struct file *file, const char *line, size_t length) {
+/* Of all ranks the same, as they record the same steps. `recorded`: steps with ranges before it. */
+static bool is_kept(const struct aorta_run *run, int64_t recorded) {
+    return recorded % run->read_every == 0;
+}
+
+/* Before a step whose ranges are kept those of the step before are read as well: when it ended says for how long the
+ * device was idle in between. */
+static bool is_read(const struct aorta_run *run, int64_t recorded) {
+    return is_kept(run, recorded) || is_kept(run, recorded + 1);
+}
+
+/* The rank's last step, when the next was read or none follows. */
+static void drop_last_unless_kept(struct aorta_run *run, const struct file *file) {
+    if (run->step_count == file->first_step) return;
+    struct aorta_run_step *last = &run->steps[run->step_count - 1];
+    if (last->profiled && !is_kept(run, file->recorded - 1)) aorta_run_step_drop_ranges(last);
+}
+
+static aorta_status add_line(struct aorta_run *run, struct file *file, const char *line, size_t length) {
     AORTA_TRY(grow_steps(run));
     const struct aorta_run_step *previous =
         run->step_count > file->first_step ? &run->steps[run->step_count - 1] : NULL;
     struct aorta_run_step *step = &run->steps[run->step_count];
-    AORTA_TRY(aorta_run_parse_line(line, length, run, previous, step));
+    AORTA_TRY(aorta_run_parse_line(line, length, is_read(run, file->recorded), run, previous, step));
     aorta_status status = check_belongs(run, file, step);
     if (status) {
         aorta_run_step_free(step);
         return status;
     }
+    drop_last_unless_kept(run, file);
     run->world_size = step->world_size;
     run->step_count++;
+    file->recorded += step->recorded;
     return NULL;
 }
 
-static aorta_status read_line(struct aorta_run *run, const struct file *file, char *line, size_t length,
+static aorta_status read_line(struct aorta_run *run, struct file *file, char *line, size_t length,
                               const struct aorta_log *log) {
     bool whole = line[length - 1] == '\n';
     if (whole && length == 1) return NULL; /* an empty line */
@@ -126,13 +148,18 @@ static aorta_status read_lines(struct aorta_run *run, struct file *file, FILE *s
     return status;
 }
 
+static void name_file(const struct aorta_run *run, int rank, char path[4096]) {
+    snprintf(path, 4096, "%s/rank_%02d_metrics.jsonl", run->directory, rank);
+}
+
 static aorta_status read_file(struct aorta_run *run, int rank, const struct aorta_log *log) {
     struct file file = {.rank = rank, .first_step = run->step_count};
-    snprintf(file.path, sizeof file.path, "%s/rank_%02d_metrics.jsonl", run->directory, rank);
+    name_file(run, rank, file.path);
     FILE *stream = fopen(file.path, "re");
     if (!stream) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", file.path, strerror(errno));
     aorta_status status = read_lines(run, &file, stream, log);
     fclose(stream);
+    drop_last_unless_kept(run, &file);
     if (!status && run->step_count == file.first_step)
         aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file.path);
     return status;
@@ -149,8 +176,35 @@ static void warn_of_missing_ranks(const struct aorta_run *run, const struct aort
               run->directory, run->rank_count, run->world_size, missing);
 }
 
-static aorta_status read_directory(struct aorta_run *run, const struct aorta_log *log) {
+static int64_t size_of_files(const struct aorta_run *run) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        char path[4096];
+        struct stat info;
+        name_file(run, run->ranks[i], path);
+        if (stat(path, &info) == 0) bytes += info.st_size;
+    }
+    return bytes;
+}
+
+int64_t aorta_run_read_every(int64_t bytes) {
+    const int64_t limit = (int64_t)1 << 30;
+    return bytes > limit ? (bytes + limit - 1) / limit : 1;
+}
+
+static void choose_what_is_read(struct aorta_run *run, int64_t read_every, const struct aorta_log *log) {
+    const int64_t bytes = size_of_files(run);
+    run->read_every = read_every > 0 ? read_every : aorta_run_read_every(bytes);
+    if (read_every > 0 || run->read_every == 1) return;
+    aorta_log(log, AORTA_LOG_INFO,
+              "%s holds %.1f GiB of metrics: the ranges of every %lldth recorded iteration are read (aorta report "
+              "--read-every 1 reads all; profiling.record_every records fewer)",
+              run->directory, (double)bytes / (double)((int64_t)1 << 30), (long long)run->read_every);
+}
+
+static aorta_status read_directory(struct aorta_run *run, int64_t read_every, const struct aorta_log *log) {
     AORTA_TRY(find_files(run));
+    choose_what_is_read(run, read_every, log);
     for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(read_file(run, run->ranks[i], log));
     if (run->step_count == 0)
         return AORTA_ERROR(AORTA_USAGE, "the files in %s hold no complete iteration", run->directory);
@@ -158,12 +212,12 @@ static aorta_status read_directory(struct aorta_run *run, const struct aorta_log
     return NULL;
 }
 
-aorta_status aorta_run_read(const char *directory, const char *label, const struct aorta_log *log,
+aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every, const struct aorta_log *log,
                             struct aorta_run *run) {
     memset(run, 0, sizeof *run);
     run->directory = aorta_arena_strdup(&run->arena, directory);
     run->label = aorta_arena_strdup(&run->arena, label);
-    aorta_status status = run->directory && run->label ? read_directory(run, log)
+    aorta_status status = run->directory && run->label ? read_directory(run, read_every, log)
                                                        : AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", directory);
     if (status) aorta_run_free(run);
     return status;

@@ -17,10 +17,11 @@ struct aorta_run_step {
     bool clocked;                       /* the line held a reading of the device's clock, or why there is none */
     struct aorta_device_metrics clocks; /* of that, what clocks.h takes */
     int64_t clocks_at_ns;
-    bool profiled;                /* the line held ranges; else the two below are empty */
+    bool recorded;                /* the line held ranges */
+    bool profiled;                /* they were read; else the two below are empty */
     struct aorta_profile profile; /* its strings lie in the run's arena */
     struct aorta_overlap overlap; /* computed from the ranges */
-    bool traced;                  /* the line held the kernel view, too */
+    bool traced;                  /* the line held the kernel view, too, and it was read */
     struct aorta_profile kernel_profile;
     struct aorta_overlap kernel_overlap;
 };
@@ -33,6 +34,7 @@ struct aorta_run {
     size_t rank_count;
     struct aorta_run_step *steps; /* by rank, then in the order of the file */
     size_t step_count, step_capacity;
+    int64_t read_every; /* 1: all ranges were read; N: those of every Nth recorded iteration of each rank */
     bool simulated;
     bool original;     /* files of the Python toolkit: no launch times, coarse compute ranges */
     size_t torn_lines; /* incomplete last lines left out (the run was killed) */
@@ -41,14 +43,22 @@ struct aorta_run {
 };
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
- * Missing ranks and torn last lines are warnings in the log and stay visible in the run. */
-AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, const struct aorta_log *log,
-                                           struct aorta_run *run);
+ * Missing ranks and torn last lines are warnings in the log and stay visible in the run. `read_every`: see the run; 0:
+ * aorta_run_read_every of the files, which the log tells when it is not 1. What a line holds beside ranges is always
+ * read. */
+AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
+                                           const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
+/* Of `bytes` of lines, so that the ranges read take 1 GiB at most: they take about as much memory as their lines. */
+int64_t aorta_run_read_every(int64_t bytes);
 
-/* One line of a file (run_parse.c). `previous`: the rank's step before, or NULL. On failure *step is empty. */
-AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_run *run,
-                                                 const struct aorta_run_step *previous, struct aorta_run_step *step);
+/* One line of a file, with its ranges or without (run_parse.c). `previous`: the rank's step before, or NULL. On failure
+ * *step is empty. */
+AORTA_MUST_USE aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges,
+                                                 struct aorta_run *run, const struct aorta_run_step *previous,
+                                                 struct aorta_run_step *step);
+/* The step goes on without its ranges. */
+void aorta_run_step_drop_ranges(struct aorta_run_step *step);
 void aorta_run_step_free(struct aorta_run_step *step);
 
 #endif

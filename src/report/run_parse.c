@@ -17,6 +17,7 @@ static const int64_t bytes_limit = 1000000000000000;
 struct reader {
     const char *line;
     struct aorta_run *run;
+    bool with_ranges;
     struct aorta_text scratch;
 };
 
@@ -424,6 +425,8 @@ static aorta_status read_views(struct reader *reader, const struct aorta_fields 
     const struct aorta_json_value *kernels = aorta_fields_get(object, "kernel_profile");
     if (is_null(ranges)) return NULL;
     if (!ranges) return AORTA_ERROR(AORTA_FORMAT, "profile is missing");
+    step->recorded = true;
+    if (!reader->with_ranges) return NULL;
     AORTA_TRY(aorta_annotate(read_range_view(reader, *ranges, previous, step), "profile"));
     if (!kernels) return NULL;
     return aorta_annotate(read_kernel_view(reader, *kernels, previous, step), "kernel_profile");
@@ -542,9 +545,9 @@ static aorta_status read_line(struct reader *reader, size_t length, const struct
     return read_step(reader, &object, previous, step);
 }
 
-aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_run *run,
+aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ranges, struct aorta_run *run,
                                   const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    struct reader reader = {.line = line, .run = run};
+    struct reader reader = {.line = line, .run = run, .with_ranges = with_ranges};
     memset(step, 0, sizeof *step);
     aorta_status status = read_line(&reader, length, previous, step);
     aorta_text_free(&reader.scratch);
@@ -552,10 +555,19 @@ aorta_status aorta_run_parse_line(const char *line, size_t length, struct aorta_
     return status;
 }
 
-void aorta_run_step_free(struct aorta_run_step *step) {
+void aorta_run_step_drop_ranges(struct aorta_run_step *step) {
     aorta_profile_free(&step->profile);
     aorta_overlap_free(&step->overlap);
     aorta_profile_free(&step->kernel_profile);
     aorta_overlap_free(&step->kernel_overlap);
+    memset(&step->profile, 0, sizeof step->profile);
+    memset(&step->overlap, 0, sizeof step->overlap);
+    memset(&step->kernel_profile, 0, sizeof step->kernel_profile);
+    memset(&step->kernel_overlap, 0, sizeof step->kernel_overlap);
+    step->profiled = step->traced = false;
+}
+
+void aorta_run_step_free(struct aorta_run_step *step) {
+    aorta_run_step_drop_ranges(step);
     memset(step, 0, sizeof *step);
 }

@@ -353,6 +353,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_int(json, "iterations", (int64_t)run->step_count);
     aorta_json_key_int(json, "warmup_per_rank", (int64_t)labelled->warmup);
     aorta_json_key_int(json, "incomplete_lines", (int64_t)run->torn_lines);
+    aorta_json_key_int(json, "read_every", run->read_every);
     write_loss(json, run);
     AORTA_TRY(write_metrics(json, labelled, -1));
     aorta_json_key_double(json, "overlap_ratio_total", labelled->judged ? labelled->verdict.overlap_ratio : NAN);

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct aorta_run_step first = {0}, second = {0};
     const char *text = (const char *)data, *line_break = size ? memchr(text, '\n', size) : NULL;
     size_t length = line_break ? (size_t)(line_break - text) : size;
-    aorta_status status = aorta_run_parse_line(size ? text : "", length, &run, NULL, &first);
+    aorta_status status = aorta_run_parse_line(size ? text : "", length, true, &run, NULL, &first);
     bool have_first = !status;
     const struct aorta_run_step *steps[2];
     size_t count = 0;
@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         steps[count++] = &first;
     }
     if (line_break) {
-        status = aorta_run_parse_line(line_break + 1, size - length - 1, &run, have_first ? &first : NULL, &second);
+        status =
+            aorta_run_parse_line(line_break + 1, size - length - 1, true, &run, have_first ? &first : NULL, &second);
         if (!status) {
             check(&second);
             steps[count++] = &second;

@@ -101,7 +101,7 @@ static void round_trip(void **state) {
     write_run(&workspace, 0, "stream");
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_int_equal(run.step_count, 8);
     for (size_t i = 0; i < run.step_count; i++) {
         const struct aorta_run_step *step = &run.steps[i];
@@ -262,7 +262,7 @@ static void malformed(void **state) {
                  rows[i].kernels);
         struct aorta_run run = {0};
         struct aorta_run_step step;
-        check_fails(aorta_run_parse_line(line, strlen(line), &run, NULL, &step), AORTA_FORMAT, rows[i].part);
+        check_fails(aorta_run_parse_line(line, strlen(line), true, &run, NULL, &step), AORTA_FORMAT, rows[i].part);
         assert_null(step.kernel_profile.ranges);
         aorta_run_free(&run);
     }

@@ -22,7 +22,7 @@ static void original_sample(void **state) {
     };
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(TEST_DATA "/original", "x", &log, &run));
+    check_ok(aorta_run_read(TEST_DATA "/original", "x", 0, &log, &run));
     assert_true(run.original);
     assert_int_equal(run.world_size, 2);
     assert_int_equal(run.rank_count, 1);
@@ -58,7 +58,7 @@ static void round_trip(void **state) {
     workspace_run(&workspace, 0, 1, 4, 10000000);
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_false(run.original);
     assert_string_equal(run.device, "cpu");
     assert_int_equal(run.step_count, 4);
@@ -109,7 +109,7 @@ static int64_t lead_of_third(bool empty) {
     workspace_write(&workspace, "rank_00_metrics.jsonl", lines.data);
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_int_equal(run.step_count, 3);
     assert_int_equal(run.steps[1].profiled, empty);
     const int64_t lead_ns = run.steps[2].overlap.lead_ns;
@@ -132,6 +132,46 @@ static void empty_before(void **state) {
     assert_int_equal(lead_of_third(true), 0);
 }
 
+/* Of a long run the ranges of some iterations are read, and these as if all had been. */
+static void some_are_read(void **state) {
+    (void)state;
+    enum { STEPS = 11, EVERY = 4 };
+    struct workspace workspace = workspace_make();
+    for (int rank = 0; rank < 2; rank++) workspace_run(&workspace, rank, 2, STEPS, 10000000);
+    struct aorta_log log = silent();
+    struct aorta_run all, some;
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &all));
+    check_ok(aorta_run_read(workspace.path, "x", EVERY, &log, &some));
+    assert_int_equal(all.read_every, 1);
+    assert_int_equal(some.read_every, EVERY);
+    assert_int_equal(some.step_count, 2 * STEPS);
+    int64_t leads = 0;
+    for (size_t i = 0; i < some.step_count; i++) {
+        const struct aorta_run_step *step = &some.steps[i], *whole = &all.steps[i];
+        assert_true(step->recorded && whole->recorded && whole->profiled);
+        assert_int_equal(step->global_step, whole->global_step);
+        assert_int_equal(step->profiled, i % STEPS % EVERY == 0);
+        assert_int_equal(step->profile.range_count, step->profiled ? whole->profile.range_count : 0);
+        if (!step->profiled) continue;
+        assert_int_equal(step->overlap.lead_ns, whole->overlap.lead_ns);
+        assert_int_equal(step->overlap.busy_ns, whole->overlap.busy_ns);
+        leads += step->overlap.lead_ns;
+    }
+    assert_true(leads > 0);
+    aorta_run_free(&all);
+    aorta_run_free(&some);
+    workspace_remove(&workspace);
+}
+
+static void as_many_as_fit(void **state) {
+    (void)state;
+    const int64_t gib = (int64_t)1 << 30;
+    assert_int_equal(aorta_run_read_every(0), 1);
+    assert_int_equal(aorta_run_read_every(gib), 1);
+    assert_int_equal(aorta_run_read_every(gib + 1), 2);
+    assert_int_equal(aorta_run_read_every(24 * gib), 24);
+}
+
 /* A kill leaves half a line: what stands before it counts. */
 static void torn_line(void **state) {
     (void)state;
@@ -142,7 +182,7 @@ static void torn_line(void **state) {
     workspace_write(&workspace, "rank_00_metrics.jsonl", text);
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_int_equal(run.step_count, 2);
     assert_int_equal(run.torn_lines, 1);
     aorta_run_free(&run);
@@ -150,7 +190,8 @@ static void torn_line(void **state) {
     struct aorta_text broken = {0};
     aorta_text_printf(&broken, "%s\n%s\n", text, text);
     workspace_write(&workspace, "rank_00_metrics.jsonl", broken.data);
-    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "rank_00_metrics.jsonl:3 (line starts");
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_FORMAT,
+                "rank_00_metrics.jsonl:3 (line starts");
     aorta_text_free(&broken);
     free(text);
     workspace_remove(&workspace);
@@ -211,7 +252,7 @@ static void malformed_lines(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct aorta_run run;
         workspace_write(&workspace, "rank_00_metrics.jsonl", rows[i].line);
-        check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, rows[i].message);
+        check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_FORMAT, rows[i].message);
     }
     workspace_remove(&workspace);
 }
@@ -227,7 +268,7 @@ static void many_members(void **state) {
     for (int i = 0; i < 200; i++) aorta_text_printf(&line, ", \"k%d\": %d", i, i);
     aorta_text_puts(&line, "}\n");
     workspace_write(&workspace, "rank_00_metrics.jsonl", line.data);
-    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "more than 128 members");
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_FORMAT, "more than 128 members");
     aorta_text_free(&line);
     workspace_remove(&workspace);
 }
@@ -243,7 +284,7 @@ static void what_python_writes(void **state) {
                     "\"grad_norm\": -Infinity, \"lr\": 1.5E-3, \"later\": [{\"x\": 1}], \"profile\": {\"ranges\": [ {"
                     "\"stream\": \"c\\u006fmpute\", \"tag\": \"a\\\"b\\u00e9\", \"start_ms\": 0.0000005, "
                     "\"end_ms\":1e0,\"metadata\":null} ]}}\r\n");
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_true(isnan(run.steps[0].loss) && isnan(run.steps[0].grad_norm) && run.steps[0].lr == 1.5e-3);
     const struct aorta_range *range = run.steps[0].profile.ranges;
     assert_int_equal(run.steps[0].profile.range_count, 1);
@@ -263,12 +304,12 @@ static void a_reason_of_later_versions(void **state) {
     struct aorta_run run;
     workspace_write(&workspace, "rank_00_metrics.jsonl",
                     CLOCKS("{\"at_ns\": 1, \"sm_clock_mhz\": 900, \"limited_by\": [\"fate\"]}"));
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_true(run.steps[0].clocked && run.steps[0].clocks.sm_clock_mhz == 900);
     assert_false(run.steps[0].clocks.clock_limits_known);
     aorta_run_free(&run);
     workspace_write(&workspace, "rank_00_metrics.jsonl", CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\"]}"));
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_true(run.steps[0].clocks.clock_limits_known);
     aorta_run_free(&run);
     workspace_remove(&workspace);
@@ -278,20 +319,20 @@ static void directories(void **state) {
     (void)state;
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_fails(aorta_run_read("/nowhere/at/all", "x", &log, &run), AORTA_USAGE, "/nowhere/at/all");
+    check_fails(aorta_run_read("/nowhere/at/all", "x", 0, &log, &run), AORTA_USAGE, "/nowhere/at/all");
     struct workspace workspace = workspace_make();
     workspace_write(&workspace, "rank_0_metrics.jsonl", "{}"); /* not the name of such a file */
-    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_USAGE, "holds no rank_RR_metrics.jsonl");
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_USAGE, "holds no rank_RR_metrics.jsonl");
     workspace_write(&workspace, "rank_00_metrics.jsonl", "");
-    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_USAGE, "no complete iteration");
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_USAGE, "no complete iteration");
     workspace_run(&workspace, 0, 3, 2, 10000000);
     workspace_run(&workspace, 2, 3, 2, 10000000);
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run)); /* rank 1 is missing: said, not fatal */
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run)); /* rank 1 is missing: said, not fatal */
     assert_int_equal(run.rank_count, 2);
     assert_int_equal(run.ranks[1], 2);
     aorta_run_free(&run);
     workspace_run(&workspace, 1, 2, 2, 10000000);
-    check_fails(aorta_run_read(workspace.path, "x", &log, &run), AORTA_FORMAT, "files of different runs");
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_FORMAT, "files of different runs");
     workspace_remove(&workspace);
 }
 
@@ -305,7 +346,7 @@ static void missing_ranks_are_said(void **state) {
     assert_non_null(stream);
     struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1, .stream = stream};
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     fclose(stream);
     assert_non_null(strstr(words, "1 of 2 ranks (rank 0 is missing)"));
     free(words);
@@ -339,7 +380,7 @@ static void without_profile(void **state) {
     free(line);
     struct aorta_log log = silent();
     struct aorta_run run;
-    check_ok(aorta_run_read(workspace.path, "x", &log, &run));
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_false(run.steps[0].profiled);
     assert_true(run.steps[0].skipped);
     assert_true(run.simulated);
@@ -356,6 +397,8 @@ int main(void) {
         cmocka_unit_test(unrecorded_before),
         cmocka_unit_test(empty_before),
         cmocka_unit_test(torn_line),
+        cmocka_unit_test(some_are_read),
+        cmocka_unit_test(as_many_as_fit),
         cmocka_unit_test(malformed_lines),
         cmocka_unit_test(many_members),
         cmocka_unit_test(what_python_writes),
