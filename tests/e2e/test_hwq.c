@@ -33,6 +33,16 @@ static void test_a_run_explains_itself_and_leaves_a_file(void **state) {
     expect("hwq run comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3 --device cpu", 0, "simulated");
 }
 
+/* Where a sentence is cut into lines depends on its figures. */
+static void join_lines(char *text) {
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        const char letter = *from == '\n' ? ' ' : *from;
+        if (letter != ' ' || to == text || to[-1] != ' ') *to++ = letter;
+    }
+    *to = '\0';
+}
+
 /* What a run has already is not what it is told to try. */
 static void test_advice_is_for_what_is_left(void **state) {
     (void)state;
@@ -51,8 +61,9 @@ static void test_advice_is_for_what_is_left(void **state) {
         snprintf(words, sizeof words, "hwq run %s --device cpu", rows[i].words);
         e2e_start_command(&run, words);
         e2e_finish(&run);
+        join_lines(run.output);
         e2e_expect_output(&run, 0, rows[i].advice);
-        const char *told = strstr(run.output, "  try ");
+        const char *told = strstr(run.output, " try ");
         assert_non_null(told);
         if (strstr(told, rows[i].not )) fail_msg("%s: %s", rows[i].words, told);
         e2e_free(&run);
