@@ -133,8 +133,9 @@ const struct command *aorta_cpu_queue_next(struct queue *queue) {
         const struct command *command = peek(queue);
         if (command) return command;
         atomic_store(&queue->asleep, 1);
+        bool closed = atomic_load(&queue->closed); /* before the look: it finds what was queued before the end */
         command = peek(queue);
-        if (command || atomic_load(&queue->closed)) {
+        if (command || closed) {
             atomic_store(&queue->asleep, 0);
             return command;
         }
