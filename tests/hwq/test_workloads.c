@@ -277,12 +277,28 @@ static void wrong_results(void **state) {
     bench_end(&b);
 }
 
+/* Fewer rows than segments: right results are right there, too. */
+static void tiny_sizes(void **state) {
+    static const struct small tiny[] = {
+        {"activation_ckpt", {"width", "4", "hidden", "4", "batch", "1", "positions", "3"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof tiny / sizeof *tiny; i++) {
+        const struct aorta_hwq_workload *workload;
+        struct bench b;
+        check_ok(aorta_hwq_find(tiny[i].name, &workload));
+        bench_open(&b, &tiny[i], workload, workload->min_streams);
+        verify(&b, workload, workload->min_streams);
+        bench_close(&b, workload);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
         cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode),
         cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline),     cmocka_unit_test(torch_compile),
         cmocka_unit_test(zero_offload),    cmocka_unit_test(async_dataload),   cmocka_unit_test(impossible_options),
-        cmocka_unit_test(wrong_results)};
+        cmocka_unit_test(wrong_results),   cmocka_unit_test(tiny_sizes)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }

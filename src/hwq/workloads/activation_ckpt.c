@@ -218,7 +218,7 @@ static aorta_status row_linear(struct aorta_hwq_proof *proof, const struct aorta
 static aorta_status prove_segment(struct aorta_hwq_proof *proof, const struct state *state, int64_t segment,
                                   struct row row) {
     const struct options *o = proof->hwq->options;
-    const int64_t at = aorta_hwq_sample(segment + 2, state->rows);
+    const int64_t at = aorta_hwq_sample((segment + 2) % state->rows, state->rows);
     const float *x, *y;
     double most = 0.0;
     AORTA_TRY(aorta_hwq_fetch(proof, state->kept[segment] + at * o->width, o->width, &x));
