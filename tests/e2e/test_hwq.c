@@ -53,6 +53,8 @@ static void test_advice_is_for_what_is_left(void **state) {
         {"hetero_kernels --size 32 --streams 4 --iterations 3", "--interleave batched shows", "nothing"},
         {"hetero_kernels --size 32 --streams 4 --iterations 3 --interleave batched", "aorta hwq map says",
          "--interleave batched"},
+        {"torch_compile --width 8 --batch 2 --positions 4 --iterations 3", "--compiled=false: what",
+         "--compiled false"},
         {"comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3", "aorta launch -n 2 -- ", "NCCL"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

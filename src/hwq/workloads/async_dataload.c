@@ -307,7 +307,7 @@ static const struct aorta_option rows[] = {
      .type = AORTA_OPTION_BOOL,
      .offset = offsetof(struct options, tf32),
      .fallback = "true",
-     .help = "convolutions may round their operands to TF32, as PyTorch's do"},
+     .help = "convolutions may round their operands to TF32, as PyTorch's do; --tf32=false: they stay in fp32"},
 };
 
 const struct aorta_hwq_workload aorta_hwq_async_dataload = {

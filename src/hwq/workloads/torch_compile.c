@@ -198,7 +198,7 @@ static const struct aorta_option rows[] = {
      .type = AORTA_OPTION_BOOL,
      .offset = offsetof(struct options, compiled),
      .fallback = "true",
-     .help = "regions are graphs captured beforehand; false: their operations are queued one by one"},
+     .help = "regions are graphs captured beforehand; --compiled=false: their operations are queued one by one"},
 };
 
 const struct aorta_hwq_workload aorta_hwq_torch_compile = {
@@ -215,7 +215,7 @@ const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--compiled false: what the regions' graphs save; small --positions make their launches weigh",
+    .try_next = "--compiled=false: what the regions' graphs save; small --positions make their launches weigh",
     .role = role,
     .setup = setup,
     .iterate = iterate,
