@@ -25,6 +25,22 @@ static aorta_status check_streams(const struct hwq_values *values) {
     return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run-priority takes one number; aorta hwq sweep a list");
 }
 
+static bool is_in_group(const struct aorta_hwq_workload *w, int group) {
+    return group == AORTA_HWQ_GROUP_COUNT || (int)w->group == group;
+}
+
+/* It is for those that have collectives; a group without any would ignore it. */
+static aorta_status check_backend(const struct hwq_values *values, int group) {
+    aorta_status none = NULL;
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
+        if (!is_in_group(aorta_hwq_workloads[i], group)) continue;
+        aorta_status_free(none);
+        none = hwq_check_backend(values, aorta_hwq_workloads[i]);
+        if (!none) return NULL;
+    }
+    return none;
+}
+
 /* Streams that a workload can run on: those asked for, held within its range. */
 static int64_t streams_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     if (!values->streams.items) return w->recommended_streams;
@@ -113,7 +129,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
     struct tally tally = {0};
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
-        if (group < AORTA_HWQ_GROUP_COUNT && (int)w->group != group) continue;
+        if (!is_in_group(w, group)) continue;
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
@@ -158,6 +174,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
         if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
             status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
         if (!status) status = check_streams(&values);
+        if (!status) status = check_backend(&values, group);
         if (!status) status = hwq_check_set(&values);
         if (!status) status = hwq_check_profile(&values);
         if (!status) status = hwq_check_no_stamps(&values, "run-priority");

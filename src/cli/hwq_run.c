@@ -133,6 +133,7 @@ static aorta_status check_counts(const struct hwq_values *values, const struct a
             .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
         AORTA_TRY(aorta_hwq_run_check(&run));
     }
+    AORTA_TRY(hwq_check_backend(values, w));
     AORTA_TRY(hwq_check_profile(values));
     if (sweep) AORTA_TRY(hwq_check_no_stamps(values, "sweep"));
     return hwq_check_output(values);

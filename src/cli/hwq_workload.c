@@ -275,6 +275,11 @@ aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *co
                        values->stamps, command);
 }
 
+aorta_status hwq_check_backend(const struct hwq_values *values, const struct aorta_hwq_workload *workload) {
+    if (workload->collectives || strcmp(values->backend, "auto") == 0) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, workload->name);
+}
+
 /* ---- device and ranks ---- */
 
 aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
@@ -299,12 +304,7 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
 
 static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,
                                const struct aorta_hwq_workload *workload) {
-    if (!workload->collectives) {
-        if (strcmp(values->backend, "auto") != 0)
-            return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, workload->name);
-        return NULL;
-    }
-    if (session->world) return NULL;
+    if (!workload->collectives || session->world) return NULL;
     const struct aorta_comm_options options = {
         .device = session->device, .backend = values->backend, .ranks = session->ranks, .timeout_s = values->timeout_s};
     AORTA_TRY(aorta_comm_open(&options, &session->world));

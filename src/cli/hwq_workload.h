@@ -54,6 +54,8 @@ AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const st
 AORTA_MUST_USE aorta_status hwq_check_set(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_profile(const struct hwq_values *values);
 AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
+AORTA_MUST_USE aorta_status hwq_check_backend(const struct hwq_values *values,
+                                              const struct aorta_hwq_workload *workload);
 AORTA_MUST_USE aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command);
 
 #endif

@@ -163,6 +163,18 @@ static void test_a_group_runs(void **state) {
     assert_true(result_of("well", "large_gemm_only_streams4.json") > 0.0);
 }
 
+/* grad_accum has collectives, the others have none. */
+static void test_a_backend_is_for_those_that_have_collectives(void **state) {
+    (void)state;
+    expect("hwq run-priority P2 --backend local --device cpu --iterations 2 --warmup 0 --set "
+           "graph_subgraphs.in=8 graph_subgraphs.hidden=8 graph_subgraphs.out=8 "
+           "grad_accum.in=8 grad_accum.hidden=8 grad_accum.classes=8 "
+           "activation_ckpt.width=8 activation_ckpt.hidden=8 activation_ckpt.positions=4 "
+           "rag_pipeline.width=12 rag_pipeline.embedding=8 rag_pipeline.layers=1 rag_pipeline.vocab=50",
+           0, "4 of 4 workloads ran well");
+    expect("hwq run-priority P0 --backend local --device cpu", 2, "has no collectives");
+}
+
 /* The file of one workload cannot be written: a folder of its name stands there. */
 static void test_a_group_goes_on_after_a_failure(void **state) {
     char path[512];
@@ -235,6 +247,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_alone),
         cmocka_unit_test(test_groups_may_overlap),
         cmocka_unit_test(test_a_group_runs),
+        cmocka_unit_test(test_a_backend_is_for_those_that_have_collectives),
         cmocka_unit_test(test_a_group_goes_on_after_a_failure),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_others),
         cmocka_unit_test(test_mistakes_are_named),
