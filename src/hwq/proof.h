@@ -33,7 +33,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_fetch(struct aorta_hwq_proof *proof, const
 AORTA_MUST_USE aorta_status aorta_hwq_fetch_bytes(struct aorta_hwq_proof *proof, const void *memory, size_t bytes,
                                                   const void **copy);
 void aorta_hwq_proof_end(struct aorta_hwq_proof *proof); /* frees the copies */
-/* Forgets all results, queues one iteration, waits for all streams, and compares with `compare`. */
+/* Forgets all results, queues one iteration (with --graph as a replay), waits for all streams, and compares with
+ * `compare`. */
 AORTA_MUST_USE aorta_status aorta_hwq_prove(struct aorta_hwq *hwq, struct aorta_hwq_check *check,
                                             const struct aorta_hwq_results *results, void *state,
                                             aorta_status (*iterate)(struct aorta_hwq *hwq, void *state),

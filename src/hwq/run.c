@@ -240,8 +240,10 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
     return status;
 }
 
-/* One iteration from the state that `start` makes: with --graph the replay is what is checked. */
-static aorta_status iterate_once(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
+/* One iteration from the state that `start` makes, and the workload's look at it: with --graph the replay is what is
+ * checked, and what runs an iteration anew for workloads that forget their results first. */
+static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
+                                    struct aorta_hwq_check *check) {
     const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = run->workload->iterate, .state = state};
     struct aorta_hwq_frame frame;
     int64_t host_ns;
@@ -250,6 +252,9 @@ static aorta_status iterate_once(const struct aorta_hwq_run *run, struct aorta_h
     if (!status) status = start(run, hwq, state);
     if (!status) status = aorta_hwq_frame_run(&frame, -1, &host_ns);
     if (!status) status = aorta_hwq_frame_wait(&frame);
+    hwq->replay = run->graph ? &frame : NULL;
+    if (!status) status = run->workload->verify(hwq, state, check);
+    hwq->replay = NULL;
     aorta_hwq_frame_close(&frame);
     return status;
 }
@@ -257,8 +262,7 @@ static aorta_status iterate_once(const struct aorta_hwq_run *run, struct aorta_h
 static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
                            struct aorta_hwq_result *result) {
     struct aorta_hwq_check check = {.worst = 0};
-    AORTA_TRY(iterate_once(run, hwq, state));
-    AORTA_TRY(run->workload->verify(hwq, state, &check));
+    AORTA_TRY(check_iteration(run, hwq, state, &check));
     const bool good = check.no_part || (check.compared > 0 && check.worst <= 1.0);
     result->verified = good ? "passed" : "failed";
     result->worst_at = check.what[0] ? aorta_arena_strdup(&result->arena, check.what) : NULL;

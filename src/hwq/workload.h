@@ -62,6 +62,7 @@ const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level); /* "cr
 
 struct aorta_hwq_stamps; /* stamps.h */
 struct aorta_hwq_run;    /* run.h */
+struct aorta_hwq_frame;  /* frame.h */
 
 /* What a workload is given. Everything is the harness's; read only but for what the helpers below change. */
 struct aorta_hwq {
@@ -78,6 +79,7 @@ struct aorta_hwq {
     struct aorta_hwq_kept *kept;     /* what the helpers made (kept.c) */
     int64_t queued;                  /* kernels, operations and copies that iterate has queued so far */
     int64_t gates;                   /* gates that have been closed so far */
+    struct aorta_hwq_frame *replay;  /* verify, --graph: what runs an iteration as it was measured; else NULL */
 };
 
 /* What verify found: the largest error over everything that was compared, each against its own tolerance. */
