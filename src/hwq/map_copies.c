@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_SAMPLES = 64 };
+enum { MOST_SAMPLES = 128 };
 static const int64_t head_start_ns = 300000; /* both copies are queued while a kernel holds them */
 
 struct lane { /* one of the two streams */

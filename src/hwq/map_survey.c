@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    MOST_ROUNDS = 60, /* per holder; answers that are an accident now and then settle long before */
+    MOST_ROUNDS = 60, /* per holder; answers that are an accident now and then settle long before, of few repeats */
 };
 
 struct survey {
@@ -64,7 +64,8 @@ static aorta_status ask_row(struct survey *survey, int holder) {
 }
 
 static aorta_status ask_rows(struct survey *survey) {
-    for (int round = 0, open = 1; open && round < MOST_ROUNDS; round++) {
+    const int often = 2 * survey->options->repeats, most = often > MOST_ROUNDS ? often : MOST_ROUNDS;
+    for (int round = 0, open = 1; open && round < most; round++) {
         open = 0;
         for (int holder = 0; holder < survey->map->count; holder++) {
             if (is_row_settled(survey, holder)) continue;
