@@ -60,7 +60,7 @@ aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *f
 }
 
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most) {
-    const double fit = ms / result->latency_ms.p50;
+    const double fit = ms / (result->pace_ms > 0.0 ? result->pace_ms : result->latency_ms.p50);
     if (!(fit < (double)most)) return most;
     return fit > 3.0 ? (int64_t)fit : 3;
 }

@@ -84,6 +84,7 @@ struct aorta_hwq_result {
     double throughput; /* from the mean iteration time */
     const char *throughput_unit;
     struct aorta_summary latency_ms; /* of iteration_times_ms */
+    double pace_ms;                  /* the median of the slowest rank; 0: there is one rank */
     double total_time_ms;
     double *iteration_times_ms; /* raw, in order */
     size_t iteration_count;
@@ -115,7 +116,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *res
 /* Adds a sentence of 500 characters at most on what the figures mean, for terminal and file. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...)
     AORTA_PRINTF(2, 3);
-/* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. */
+/* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. The same number on
+ * all ranks, whose collectives wait for each other. */
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 

@@ -155,6 +155,22 @@ static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq 
     return NULL;
 }
 
+/* Later passes are as long as the pace allows: ranks that took their own would run different numbers of iterations, and
+ * wait for collectives that do not come. */
+static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
+                                  struct aorta_hwq_result *result) {
+    float pace_ms = (float)result->latency_ms.p50, *memory;
+    void *made;
+    if (!run->world || aorta_comm_size(run->world) < 2) return NULL;
+    AORTA_TRY(aorta_hwq_alloc(hwq, 2 * sizeof *memory, "the pace of the ranks", &made));
+    memory = made;
+    AORTA_TRY(aorta_hwq_upload(hwq, memory, &pace_ms, sizeof pace_ms));
+    AORTA_TRY(aorta_all_reduce(run->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
+    AORTA_TRY(aorta_hwq_download(hwq, &pace_ms, memory + 1, sizeof pace_ms));
+    result->pace_ms = (double)pace_ms;
+    return NULL;
+}
+
 struct seen {
     struct aorta_hwq_book *book;
     struct aorta_hwq_gaps gaps;
@@ -308,6 +324,7 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .tell = run->tell,
                                         .user = run->user};
     AORTA_TRY(time_pass(run, hwq, &plan, result));
+    AORTA_TRY(agree_on_pace(run, hwq, result));
     AORTA_TRY(stamp_pass(run, hwq, &plan, result));
     AORTA_TRY(aorta_hwq_say_clocks(result));
     AORTA_TRY(aorta_hwq_say_drift(result));
