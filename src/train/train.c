@@ -458,12 +458,18 @@ static aorta_status step_time(struct trainer *t, const struct flight *flight, do
     return NULL;
 }
 
+/* Waits for the oldest step in flight. */
+static aorta_status await_oldest(struct trainer *t) {
+    return aorta_annotate(aorta_event_synchronize(flight_of(t, t->collected)->done), "step %lld",
+                          (long long)t->collected);
+}
+
 /* Waits for the oldest step in flight and writes its line. */
 static aorta_status collect(struct trainer *t) {
     int64_t step = t->collected;
     struct flight *flight = flight_of(t, step);
     double step_ms;
-    AORTA_TRY(aorta_annotate(aorta_event_synchronize(flight->done), "step %lld", (long long)step));
+    AORTA_TRY(await_oldest(t));
     AORTA_TRY(step_time(t, flight, &step_ms));
     aorta_input_release(t->input);
     AORTA_TRY(write_line(t, step, step_ms));
@@ -512,7 +518,7 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
         *graph_of(flight) = NULL;
     }
     if (plan == PLAN_REPLAY)
-        aorta_recorder_replay(recorder, slot, step, waited_to);
+        aorta_recorder_replay(recorder, slot, step, flight->begun_ns);
     else
         aorta_recorder_step(recorder, slot, step);
     return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;
@@ -539,8 +545,9 @@ static aorta_status loop(struct trainer *t) {
     for (int64_t step = 0; step < t->total_steps; step++) {
         int64_t waited_from = aorta_clock_ns(), waited_to = waited_from;
         if (t->queued - t->collected == SLOTS) {
+            AORTA_TRY(await_oldest(t));
+            waited_to = aorta_clock_ns(); /* the line that is written now keeps the host, not the device */
             AORTA_TRY(collect(t));
-            waited_to = aorta_clock_ns();
         }
         bool watched = t->watching;
         if (!t->stopping) AORTA_TRY(watch_as_scheduled(t, step));
@@ -548,7 +555,7 @@ static aorta_status loop(struct trainer *t) {
         ask_for_signal(t);
         bool alone = t->context.ranks.world_size == 1;
         if (t->stopping || (t->signal && alone)) break;
-        flight_of(t, step)->begun_ns = waited_to;
+        flight_of(t, step)->begun_ns = aorta_clock_ns();
         flight_of(t, step)->watched = t->watching;
         flight_of(t, step)->recorded = t->run->record && step % options_of(t)->profiling.record_every == 0;
         enum plan plan = plan_of(t, step);
