@@ -1,5 +1,6 @@
 #include "profile/remedies.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,8 +13,8 @@ static const char between_gpus[] = "";
 /* Stand for a value where the best is not known, only where to look for it. */
 static const char larger[] = "a larger", smaller[] = "a smaller", another[] = "another";
 
-/* One row per remedy, best first within a cause. The key may be a variable of the environment. `unless`: a setting that
- * makes the remedy pointless ("key=value"). */
+/* One row per remedy, best first within a cause. The key may be a variable of the environment. `unless`: settings
+ * any of which makes the remedy pointless ("key=value", or "key!=value"; blanks between them). */
 static const struct remedy {
     enum aorta_cause cause;
     int kind; /* enum aorta_collective, or ANY */
@@ -57,7 +58,8 @@ static const struct remedy {
      "a role whose stream has less to do copies the input sooner"},
     {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", NULL, "give each role a stream of its own"},
     {AORTA_CAUSE_COMPUTE, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
-    {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", NULL, "arithmetic in 16 bits"},
+    {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", "device.kind=cpu training.mixed_precision=fp16",
+     "arithmetic in 16 bits"},
 };
 
 static const char *value_of(const struct aorta_settings *settings, const char *key) {
@@ -71,15 +73,25 @@ static bool in_force(const struct aorta_settings *settings, const char *key, con
     return now && strcasecmp(now, value) == 0;
 }
 
+/* Any of these settings, as remedies have them. */
+static bool any_in_force(const struct aorta_settings *settings, const char *list) {
+    char copy[128], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(one, '=');
+        const bool other = equals[-1] == '!';
+        equals[other ? -1 : 0] = '\0';
+        if (in_force(settings, one, equals + 1) != other) return true;
+    }
+    return false;
+}
+
 static bool pointless(const struct aorta_settings *settings, bool simulated, const struct remedy *remedy) {
     const char *unless = remedy->unless;
     if (strncmp(remedy->key, "fsdp.", 5) == 0 && in_force(settings, "distributed.mode", "ddp")) return true;
     if (!unless) return false;
     if (unless == between_gpus) return simulated || in_force(settings, "device.kind", "cpu");
-    const char *equals = strchr(unless, '=');
-    char key[64] = {0};
-    memcpy(key, unless, (size_t)(equals - unless));
-    return in_force(settings, key, equals + 1);
+    return any_in_force(settings, unless);
 }
 
 static bool concerns(const struct remedy *remedy, const struct aorta_finding *finding) {

@@ -121,6 +121,24 @@ static void test_modes_have_keys_of_their_own(void **state) {
     }
 }
 
+/* fp16 is in 16 bits as well, and most CPUs are fastest in fp32. */
+static void test_precision(void **state) {
+    (void)state;
+    static const struct {
+        const char *device, *precision;
+        bool advised;
+    } rows[] = {{"cuda", "none", true}, {"hip", "none", true}, {"cuda", "fp16", false}, {"cpu", "none", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"device.kind", rows[i].device},
+                                        {"training.mixed_precision", rows[i].precision},
+                                        {"compile.enabled", "true"}};
+        char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 3);
+        assert_int_equal(strstr(advice, "mixed_precision=bf16") != NULL, rows[i].advised);
+        assert_int_equal(strstr(advice, "set already") != NULL, !rows[i].advised);
+        free(advice);
+    }
+}
+
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
@@ -143,6 +161,7 @@ int main(void) {
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
+        cmocka_unit_test(test_precision),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_other_causes_keep_their_advice),
     };
