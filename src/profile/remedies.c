@@ -47,6 +47,8 @@ static const struct remedy {
      "smaller buckets start earlier"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", larger, NULL,
      "reduce less often"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, "training.batch_size", larger, NULL, "more work for each launch"},
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "compile.enabled", "true", "device.kind=cpu",
      "operations of a graph start sooner"},
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "training.batch_size", larger, "device.kind=cpu", "fewer, larger operations"},

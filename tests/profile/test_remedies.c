@@ -121,6 +121,19 @@ static void test_modes_have_keys_of_their_own(void **state) {
     }
 }
 
+static void test_late_launches(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"compile.enabled", "false"}, {"training.batch_size", "8"}};
+    char *advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
+    assert_string_equal(advice, "compile.enabled=true (replay the step as one graph); or a larger training.batch_size, "
+                                "now 8 (more work for each launch)");
+    free(advice);
+    items[0].value = "true";
+    advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
+    assert_string_equal(advice, "a larger training.batch_size, now 8 (more work for each launch)");
+    free(advice);
+}
+
 /* fp16 is in 16 bits as well, and most CPUs are fastest in fp32. */
 static void test_precision(void **state) {
     (void)state;
@@ -161,6 +174,7 @@ int main(void) {
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
+        cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_other_causes_keep_their_advice),
