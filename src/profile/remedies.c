@@ -13,6 +13,8 @@ static const char between_gpus[] = "";
 /* Stand for a value where the best is not known, only where to look for it. */
 static const char larger[] = "a larger", smaller[] = "a smaller", another[] = "another";
 
+static const char not_compute[] = "a stream that is not compute's";
+
 /* One row per remedy, best first within a cause. The key may be a variable of the environment. `unless`: settings
  * any of which makes the remedy pointless ("key=value", or "key!=value"; blanks between them). */
 static const struct remedy {
@@ -58,7 +60,16 @@ static const struct remedy {
     {AORTA_CAUSE_COPY, ANY, "dataloader.pin_memory", "true", NULL, "copy batches beside the step before"},
     {AORTA_CAUSE_COPY, ANY, "streams.assignment.prefetch", another, "compile.enabled=true",
      "a role whose stream has less to do copies the input sooner"},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", NULL, "give each role a stream of its own"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, "streams.count", "4", "streams.count=2 streams.count=3",
+     "give each role a stream of its own"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_GATHER, "streams.assignment.all_gather", "aux",
+     "streams.assignment.all_gather!=compute", not_compute},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_REDUCE_SCATTER, "streams.assignment.reduce_scatter", "reducescatter",
+     "streams.assignment.reduce_scatter!=compute", not_compute},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_REDUCE, "streams.assignment.all_reduce", "allreduce",
+     "streams.assignment.all_reduce!=compute", not_compute},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_REDUCE, "streams.assignment.optimizer", "aux",
+     "streams.assignment.optimizer!=compute", not_compute},
     {AORTA_CAUSE_COMPUTE, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
     {AORTA_CAUSE_COMPUTE, ANY, "training.mixed_precision", "bf16", "device.kind=cpu training.mixed_precision=fp16",
      "arithmetic in 16 bits"},

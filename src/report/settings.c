@@ -24,27 +24,36 @@ static const char *text_of(const json_t *value, struct aorta_arena *arena) {
     }
 }
 
-static size_t count_keys(json_t *root) {
+static size_t count_keys(json_t *section) {
     const char *name;
-    json_t *section;
+    json_t *value;
     size_t count = 0;
-    json_object_foreach(root, name, section) count += json_object_size(section);
+    json_object_foreach(section, name, value) count += json_is_object(value) ? count_keys(value) : 1;
     return count;
 }
 
-static aorta_status flatten(json_t *root, struct aorta_arena *arena, struct aorta_settings *settings) {
-    settings->items = aorta_arena_alloc(arena, (count_keys(root) + 1) * sizeof *settings->items);
-    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
-    const char *section_name, *name;
-    json_t *section, *value;
-    json_object_foreach(root, section_name, section) {
-        json_object_foreach(section, name, value) {
-            const char *key = aorta_arena_printf(arena, "%s.%s", section_name, name), *text = text_of(value, arena);
-            if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+/* Keys have dots between the sections that they are in; `before` is what stands in front, its last dot included. */
+static aorta_status flatten(json_t *section, const char *before, struct aorta_arena *arena,
+                            struct aorta_settings *settings) {
+    const char *name;
+    json_t *value;
+    json_object_foreach(section, name, value) {
+        const bool deeper = json_is_object(value);
+        const char *key = aorta_arena_printf(arena, "%s%s%s", before, name, deeper ? "." : "");
+        const char *text = text_of(value, arena);
+        if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+        if (deeper)
+            AORTA_TRY(flatten(value, key, arena, settings));
+        else
             settings->items[settings->count++] = (struct aorta_setting){key, text};
-        }
     }
     return NULL;
+}
+
+static aorta_status flatten_all(json_t *root, struct aorta_arena *arena, struct aorta_settings *settings) {
+    settings->items = aorta_arena_alloc(arena, (count_keys(root) + 1) * sizeof *settings->items);
+    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+    return flatten(root, "", arena, settings);
 }
 
 static void set_device(struct aorta_settings *settings, const char *device) {
@@ -61,7 +70,7 @@ aorta_status aorta_settings_read(const char *directory, const char *device, stru
     if (access(path, F_OK) == 0) {
         json_error_t error;
         json_t *root = json_load_file(path, 0, &error);
-        status = json_is_object(root) ? flatten(root, arena, settings)
+        status = json_is_object(root) ? flatten_all(root, arena, settings)
                                       : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
                                                     root ? "not a JSON object" : error.text);
         json_decref(root);

@@ -121,6 +121,33 @@ static void test_modes_have_keys_of_their_own(void **state) {
     }
 }
 
+/* Collectives run on compute's stream where all do, or where they were put there. */
+static void test_streams(void **state) {
+    (void)state;
+    static const struct {
+        const char *count, *gather, *optimizer;
+        enum aorta_collective kind;
+        const char *advice;
+    } rows[] = {
+        {"1", "aux", "aux", AORTA_ALL_GATHER, "streams.count=4 (give each role a stream of its own)"},
+        {"4", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
+        {"2", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
+        {"4", "aux", "compute", AORTA_ALL_REDUCE, "streams.assignment.optimizer=aux (a stream that is not compute's)"},
+        {"1", "compute", "aux", AORTA_ALL_GATHER,
+         "streams.count=4 (give each role a stream of its own); or streams.assignment.all_gather=aux (a stream that is "
+         "not compute's)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"streams.count", rows[i].count},
+                                        {"streams.assignment.all_gather", rows[i].gather},
+                                        {"streams.assignment.all_reduce", "allreduce"},
+                                        {"streams.assignment.optimizer", rows[i].optimizer}};
+        char *advice = advice_for(AORTA_CAUSE_SERIALIZED_STREAMS, rows[i].kind, items, 4);
+        assert_string_equal(advice, rows[i].advice);
+        free(advice);
+    }
+}
+
 static void test_late_launches(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"compile.enabled", "false"}, {"training.batch_size", "8"}};
@@ -174,6 +201,7 @@ int main(void) {
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_when_all_is_set_it_says_so),

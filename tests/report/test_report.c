@@ -1,5 +1,6 @@
 #include "check.h"
 #include "report/report.h"
+#include "report/settings.h"
 #include "report/summary.h"
 #include "workspace.h"
 
@@ -94,6 +95,29 @@ static void contention_at_the_power_limit(void **state) {
         free(summary);
         workspace_remove(&run);
     }
+}
+
+/* Sections may be in sections; values are texts. */
+static void settings_of_all_sections(void **state) {
+    (void)state;
+    static const struct aorta_setting expected[] = {{"streams.count", "4"},
+                                                    {"streams.assignment.all_gather", "compute"},
+                                                    {"compile.dynamic", "null"},
+                                                    {"device.kind", "cuda"}};
+    struct workspace run = workspace_make();
+    struct aorta_arena arena = {0};
+    struct aorta_settings settings;
+    workspace_write(&run, "config.json",
+                    "{\"streams\": {\"count\": 4, \"assignment\": {\"all_gather\": \"compute\"}}, "
+                    "\"compile\": {\"dynamic\": null, \"options\": {}}, \"device\": {\"kind\": \"auto\"}}");
+    check_ok(aorta_settings_read(run.path, "cuda", &arena, &settings));
+    assert_int_equal(settings.count, 4);
+    for (size_t i = 0; i < settings.count; i++) {
+        assert_string_equal(settings.items[i].key, expected[i].key);
+        assert_string_equal(settings.items[i].value, expected[i].value);
+    }
+    aorta_arena_free(&arena);
+    workspace_remove(&run);
 }
 
 /* Two runs, the second 2 ms slower in compute: figures, verdict, comparison, files. */
@@ -415,6 +439,7 @@ static void welch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contention_at_the_power_limit),
+        cmocka_unit_test(settings_of_all_sections),
         cmocka_unit_test(compares_two_runs),
         cmocka_unit_test(after_a_run),
         cmocka_unit_test(without_gnuplot),
