@@ -164,7 +164,7 @@ static void judge_exposed(const struct aorta_judged *item, const struct aorta_ex
         grounds->slow_bytes[kind] += range->info.bytes;
     }
     pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
-    aorta_tally_add(&grounds->exposed_where[kind], range->info.tag, range->info.layer, end - arrived);
+    aorta_tally_add(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
 }
 
 static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *grounds) {

@@ -319,6 +319,26 @@ static void serialized(void **state) {
     end(run, &verdict);
 }
 
+/* What is told of the largest part of a cost is a part of that cost: not what compute stood behind, or was slow. */
+static void part_of_exposed(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    struct aorta_range *first = sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0);
+    first->stream = 0, first->info.tag = "first";
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS);
+    struct aorta_range *second = sample_collective(sample, AORTA_REDUCE_SCATTER, 30 * MS, 33 * MS, 0);
+    second->stream = 0, second->info.tag = "second";
+    sample_compute(sample, 33 * MS, 40 * MS, 33 * MS);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 5);
+    expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "most of it for second (3 ms)", "");
+    end(run, &verdict);
+}
+
 /* On a stream of its own the same timing is no serialization. */
 static void not_serialized(void **state) {
     (void)state;
@@ -621,6 +641,7 @@ int main(void) {
         cmocka_unit_test(straggler_without_clock),
         cmocka_unit_test(groups_do_not_mix),
         cmocka_unit_test(serialized),
+        cmocka_unit_test(part_of_exposed),
         cmocka_unit_test(not_serialized),
         cmocka_unit_test(slow_collective),
         cmocka_unit_test(contention),
