@@ -89,8 +89,10 @@ static void say_launch_latency(struct subject *subject) {
 static void say_host_sync(struct subject *subject) {
     aorta_text_printf(&subject->evidence, "idle %s ms%s while the host waited for the device before launching on",
                       aorta_brief(subject->finding->cost_ms).text, each(subject));
-    aorta_text_puts(&subject->advice, "let the host run ahead: raise training.log_interval, dump fewer steps "
-                                      "(training.dump_steps)");
+    aorta_text_puts(
+        &subject->advice,
+        "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
+        "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the tracer is waited for");
 }
 
 static void say_data_wait(struct subject *subject) {

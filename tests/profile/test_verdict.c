@@ -137,7 +137,7 @@ static void host_causes(void **state) {
     expect_cost(&verdict, AORTA_CAUSE_COPY, 2);
     expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 40);
     expect_words(&verdict, AORTA_CAUSE_DATA_WAIT, "36 ms", "dataloader.num_workers");
-    expect_words(&verdict, AORTA_CAUSE_HOST_SYNC, "3 ms", "training.log_interval");
+    expect_words(&verdict, AORTA_CAUSE_HOST_SYNC, "3 ms", "more work in a step (training.batch_size");
     expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "idle 18 ms a step because nothing had been launched",
                  "compile.enabled=true");
     expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before adamw", "");
