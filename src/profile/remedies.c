@@ -47,8 +47,8 @@ static const struct remedy {
      "reduce within a node first"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "distributed.bucket_cap_mb", smaller, "distributed.mode=fsdp",
      "smaller buckets start earlier"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", larger, NULL,
-     "reduce less often"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, "training.gradient_accumulation", larger,
+     "fsdp.sharding_strategy=hybrid_shard", "reduce less often"}, /* which reduces in each micro-batch */
     {AORTA_CAUSE_HOST_LAUNCH, ANY, "compile.enabled", "true", NULL, "replay the step as one graph"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, "training.batch_size", larger, NULL, "more work for each launch"},
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, "compile.enabled", "true", "device.kind=cpu",
@@ -86,6 +86,11 @@ static bool in_force(const struct aorta_settings *settings, const char *key, con
     return now && strcasecmp(now, value) == 0;
 }
 
+/* ddp reads none of the keys of fsdp. */
+static bool is_unread(const struct aorta_settings *settings, const char *key) {
+    return strncmp(key, "fsdp.", 5) == 0 && in_force(settings, "distributed.mode", "ddp");
+}
+
 /* Any of these settings, as remedies have them. */
 static bool any_in_force(const struct aorta_settings *settings, const char *list) {
     char copy[128], *rest = NULL;
@@ -94,14 +99,14 @@ static bool any_in_force(const struct aorta_settings *settings, const char *list
         char *equals = strchr(one, '=');
         const bool other = equals[-1] == '!';
         equals[other ? -1 : 0] = '\0';
-        if (in_force(settings, one, equals + 1) != other) return true;
+        if (!is_unread(settings, one) && in_force(settings, one, equals + 1) != other) return true;
     }
     return false;
 }
 
 static bool pointless(const struct aorta_settings *settings, bool simulated, const struct remedy *remedy) {
     const char *unless = remedy->unless;
-    if (strncmp(remedy->key, "fsdp.", 5) == 0 && in_force(settings, "distributed.mode", "ddp")) return true;
+    if (is_unread(settings, remedy->key)) return true;
     if (!unless) return false;
     if (unless == between_gpus) return simulated || in_force(settings, "device.kind", "cpu");
     return any_in_force(settings, unless);

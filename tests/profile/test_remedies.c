@@ -148,6 +148,27 @@ static void test_streams(void **state) {
     }
 }
 
+/* Micro-batches are added up before they are reduced, but for shards. */
+static void test_accumulation(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode, *strategy;
+        bool advised;
+    } rows[] = {{"ddp", "hybrid_shard", true},
+                {"fsdp", "no_shard", true},
+                {"fsdp", "full_shard", true}, /* the norm, once a step */
+                {"fsdp", "hybrid_shard", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},
+                                        {"fsdp.sharding_strategy", rows[i].strategy},
+                                        {"distributed.enable_overlap", "true"},
+                                        {"training.gradient_accumulation", "1"}};
+        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 4);
+        assert_int_equal(strstr(advice, "a larger training.gradient_accumulation, now 1") != NULL, rows[i].advised);
+        free(advice);
+    }
+}
+
 static void test_late_launches(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"compile.enabled", "false"}, {"training.batch_size", "8"}};
@@ -202,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
