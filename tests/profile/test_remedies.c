@@ -94,6 +94,28 @@ static void test_collectives_of_gpus(void **state) {
     simulated = false;
 }
 
+/* Channels are NCCL's; one rank has copies instead, which take none. */
+static void test_channels(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"device.kind", "cuda"}};
+    simulated = true;
+    char *advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 1);
+    assert_string_equal(advice, "as before");
+    free(advice);
+    simulated = false;
+}
+
+/* The strategy alone is refused: it needs the size of a group. */
+static void test_what_goes_together(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {
+        {"distributed.mode", "fsdp"}, {"distributed.enable_overlap", "true"}, {"device.kind", "cpu"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 3);
+    assert_non_null(strstr(advice, "fsdp.sharding_strategy=hybrid_shard (reduce within a node first; with "
+                                   "fsdp.hybrid_shard_gpus_per_node)"));
+    free(advice);
+}
+
 /* A key that the mode does not read helps nobody. */
 static void test_modes_have_keys_of_their_own(void **state) {
     (void)state;
@@ -223,6 +245,8 @@ int main(void) {
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_what_goes_together),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
