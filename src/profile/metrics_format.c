@@ -59,6 +59,7 @@ static void write_collective(struct aorta_json *json, const struct aorta_range *
     aorta_json_key_string(json, "collective", aorta_collective_name(info->collective));
     aorta_json_key_int(json, "group_size", info->group_size);
     aorta_json_key_int(json, "group", info->group);
+    if (info->group_stride > 1) aorta_json_key_int(json, "group_stride", info->group_stride);
     aorta_json_key_int(json, "sequence", range->sequence);
     int64_t length = range->end_ns - range->start_ns;
     double algbw = length > 0 && info->bytes > 0 ? (double)info->bytes / (double)length : NAN;

@@ -17,11 +17,17 @@ static int compare(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
+/* The ranks 0 and 1 are another group than 0 and 2. */
+static int stride_of(const struct aorta_range *range) {
+    return range->info.group_stride ? range->info.group_stride : 1;
+}
+
 static int compare_keys(const struct aorta_range *a, const struct aorta_range *b) {
     int order = compare(a->info.collective, b->info.collective);
     if (!order) order = compare(a->info.role, b->info.role);
     if (!order) order = compare(a->info.group_size, b->info.group_size);
     if (!order) order = compare(a->info.group, b->info.group);
+    if (!order) order = compare(stride_of(a), stride_of(b));
     return order ? order : compare(a->sequence, b->sequence);
 }
 

@@ -205,22 +205,24 @@ static aorta_status read_numbers(const struct aorta_fields *metadata, const stru
     static const char path[] = "metadata.";
     struct aorta_range_info *info = &range->info;
     bool collective = info->kind == AORTA_RANGE_COLLECTIVE;
-    int64_t layer = 0, group_size = 0, group = 0, queue = 0;
+    int64_t layer = 0, group_size = 0, group = 0, stride = 0, queue = 0;
     AORTA_TRY(get_optional_integer(metadata, "layer", path, -1, &layer));
     AORTA_TRY(get_optional_integer(metadata, "bytes", path, 0, &info->bytes));
     AORTA_TRY(get_optional_integer(metadata, "group_size", path, collective ? step->world_size : 0, &group_size));
     AORTA_TRY(get_optional_integer(metadata, "group", path, 0, &group));
+    AORTA_TRY(get_optional_integer(metadata, "group_stride", path, 0, &stride));
     AORTA_TRY(get_optional_integer(metadata, "queue", path, info->role, &queue));
     AORTA_TRY(get_optional_integer(metadata, "sequence", path, -1, &range->sequence));
     AORTA_TRY(get_optional(metadata, "flops", path, &info->flops));
     if (isnan(info->flops)) info->flops = 0;
     if (info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 || isinf(info->flops) || group_size < 0 ||
-        group_size > INT32_MAX || group < 0 || group > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 ||
-        queue > INT32_MAX)
+        group_size > INT32_MAX || group < 0 || group > INT32_MAX || stride < 0 || stride > INT32_MAX || layer < -1 ||
+        layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
         return AORTA_ERROR(AORTA_FORMAT, "metadata holds a number that cannot be");
     info->layer = (int)layer;
     info->group_size = (int)group_size;
     info->group = (int)group;
+    info->group_stride = (int)stride;
     range->stream = (int)queue;
     info->simulated = get_flag(metadata, "simulated");
     return NULL;

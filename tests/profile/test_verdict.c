@@ -299,6 +299,26 @@ static void groups_do_not_mix(void **state) {
     end(run, &verdict);
 }
 
+/* Nor do {0, 1} and {0, 2}, though their lowest rank is the same. */
+static void strides_do_not_mix(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        sample_compute(sample, 0, 10 * MS, 0);
+        struct aorta_range *across = sample_collective(sample, AORTA_ALL_REDUCE, 10 * MS, 20 * MS, 0);
+        across->info.group = rank % 2, across->info.group_stride = 2;
+        sample_compute(sample, 20 * MS, 30 * MS, 0);
+        struct aorta_range *beside = sample_collective(sample, AORTA_ALL_REDUCE, 30 * MS, 40 * MS, 0);
+        beside->info.group = rank / 2 * 2, beside->sequence = 0; /* the first of its group */
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 20);
+    end(run, &verdict);
+}
+
 /* A collective on the compute stream: launched compute of another layer stands behind it. */
 static void serialized(void **state) {
     (void)state;
@@ -640,6 +660,7 @@ int main(void) {
         cmocka_unit_test(straggler_on_another_clock),
         cmocka_unit_test(straggler_without_clock),
         cmocka_unit_test(groups_do_not_mix),
+        cmocka_unit_test(strides_do_not_mix),
         cmocka_unit_test(serialized),
         cmocka_unit_test(part_of_exposed),
         cmocka_unit_test(not_serialized),

@@ -72,6 +72,7 @@ static void round_trip(void **state) {
         assert_int_equal(range[1].start_ns, t + 500000);
         assert_int_equal(range[1].info.collective, AORTA_ALL_GATHER);
         assert_int_equal(range[1].info.bytes, 4096);
+        assert_int_equal(range[1].info.group_stride, 2);
         assert_int_equal(range[1].stream, 1);
         assert_int_equal(range[2].start_ns, t + 2000123);
         assert_int_equal(range[2].end_ns, t + 12000123 + i * 10000);

@@ -62,6 +62,7 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int world_
                   .kind = AORTA_RANGE_COLLECTIVE,
                   .collective = AORTA_ALL_GATHER,
                   .group_size = world_size,
+                  .group_stride = 2,
                   .bytes = 4096},
          .start_ns = t + 500000,
          .end_ns = t + 2000000,
