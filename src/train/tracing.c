@@ -44,35 +44,46 @@ static void warn_when_late(const struct aorta_train_context *context, const stru
               (long long)first, (long long)schedule->wait, (long long)schedule->warmup, (long long)steps);
 }
 
-static bool is_trace(const char *name) {
-    static const char ending[] = ".pt.trace.json";
-    const size_t length = strlen(name);
-    return length >= sizeof ending && strcmp(name + length - (sizeof ending - 1), ending) == 0;
+static bool ends_in(const char *name, const char *ending) {
+    const size_t length = strlen(name), end = strlen(ending);
+    return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-/* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number. */
-static int set_aside_traces(const char *folder) {
+/* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number; -1: there is no such folder.
+ */
+static int set_aside_traces(const char *folder, const char *ending) {
     DIR *directory = opendir(folder);
     int moved = 0;
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    if (!directory) return -1;
+    for (struct dirent *entry; (entry = readdir(directory));) {
         char aside[512];
-        if (!is_trace(entry->d_name)) continue;
+        if (!ends_in(entry->d_name, ending)) continue;
         snprintf(aside, sizeof aside, "%s.old", entry->d_name);
         moved += renameat(dirfd(directory), entry->d_name, dirfd(directory), aside) == 0;
     }
-    if (directory) closedir(directory);
+    closedir(directory);
     return moved;
 }
 
-static void set_aside_earlier(const struct aorta_train_context *context, const char *folder) {
-    char own[32];
-    snprintf(own, sizeof own, "rank%d", context->ranks.rank);
-    char *path = aorta_path_join(folder, own);
-    const int moved = path ? set_aside_traces(path) : 0;
-    if (moved)
-        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %d trace%s of earlier runs in %s %s now named …json.old",
-                  moved, moved == 1 ? "" : "s", path, moved == 1 ? "is" : "are");
+/* Whether there is a folder of the rank. */
+static bool set_aside_of_rank(const struct aorta_train_context *context, const char *folder, int rank,
+                              const char *ending) {
+    char name[64];
+    snprintf(name, sizeof name, "%s/rank%d", folder, rank);
+    char *path = aorta_path_join(context->options->training.output_dir, name);
+    const int moved = path ? set_aside_traces(path, ending) : -1;
+    if (moved > 0)
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %d trace%s of earlier runs in %s %s now named …%s.old",
+                  moved, moved == 1 ? "" : "s", path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
     free(path);
+    return moved >= 0;
+}
+
+/* Each rank does its own, rank 0 those of ranks that this run does not have. */
+static void set_aside_earlier(const struct aorta_train_context *context, const char *folder, const char *ending) {
+    set_aside_of_rank(context, folder, context->ranks.rank, ending);
+    if (context->ranks.rank != 0) return;
+    for (int rank = context->ranks.world_size; set_aside_of_rank(context, folder, rank, ending);) rank++;
 }
 
 struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
@@ -93,7 +104,9 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
     char *folder = aorta_path_join(context->options->training.output_dir, "torch_profiler");
     char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
     char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
-    if (folder) set_aside_earlier(context, folder);
+    const char *ending = strrchr(o->trace_filename, '.');
+    set_aside_earlier(context, "torch_profiler", ".pt.trace.json");
+    set_aside_earlier(context, "chrome_trace", ending ? ending : ".json");
     settings.directory = o->tensorboard ? folder : NULL;
     settings.chrome = o->chrome_trace ? chrome_file : NULL;
     aorta_status status = folder && chrome_file

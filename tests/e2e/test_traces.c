@@ -384,7 +384,7 @@ static void run_again(const struct e2e_run *before) {
              e2e_workspace(), before->directory);
     e2e_start_command(&again, words);
     e2e_finish(&again);
-    e2e_expect_output(&again, 0, "profiling: 1 trace of earlier runs in ");
+    e2e_expect_output(&again, 0, "profiling: 2 traces of earlier runs in ");
     e2e_free(&again);
 }
 
@@ -393,10 +393,14 @@ static void test_runs_do_not_mix(void **state) {
     (void)state;
     struct e2e_run run, read = {0};
     char words[1400];
-    e2e_train_well(&run, 1, 6, TRACED);
+    e2e_train_well(&run, 3, 6, TRACED " profiling.wait=0 profiling.active=1 profiling.repeat=2");
+    assert_int_equal(find(&run, "chrome_trace/rank*/trace_step*.json").count, 6);
     run_again(&run);
     assert_int_equal(traces_of(&run, 0).count, 1);
-    assert_int_equal(find(&run, "torch_profiler/rank0/*.pt.trace.json.old").count, 1);
+    assert_int_equal(find(&run, "torch_profiler/rank*/*.pt.trace.json").count, 1);
+    assert_int_equal(find(&run, "torch_profiler/rank*/*.pt.trace.json.old").count, 6);
+    assert_int_equal(find(&run, "chrome_trace/rank*/*.json").count, 1);
+    assert_int_equal(find(&run, "chrome_trace/rank*/trace_step*.json.old").count, 6);
     snprintf(words, sizeof words, "trace analyze %s/out", run.directory);
     e2e_start_command(&read, words);
     e2e_finish(&read);
