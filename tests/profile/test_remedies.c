@@ -170,6 +170,32 @@ static void test_streams(void **state) {
     }
 }
 
+/* Copies are the input's where nothing else is asked for that copies. */
+static void test_copies(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode, *view, *scatter, *clone, *await, *advice;
+    } rows[] = {
+        {"ddp", "true", "false", "true", "false", "another streams.assignment.prefetch"},
+        {"fsdp", "false", "true", "true", "false", "another streams.assignment.prefetch"},
+        {"ddp", "false", "false", "false", "false", "distributed.gradient_as_bucket_view=true (gradients are made"},
+        {"ddp", "true", "true", "true", "false", "distributed.overlap_clone_for_reduce_scatter=false (no clones"},
+        {"ddp", "true", "true", "false", "false", "another streams.assignment.prefetch"},
+        {"fsdp", "true", "false", "false", "true", "workload.async_wait=false (training does not need it"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},
+                                        {"distributed.gradient_as_bucket_view", rows[i].view},
+                                        {"distributed.overlap_reduce_scatter", rows[i].scatter},
+                                        {"distributed.overlap_clone_for_reduce_scatter", rows[i].clone},
+                                        {"workload.async_wait", rows[i].await},
+                                        {"dataloader.pin_memory", "true"}};
+        char *advice = advice_for(AORTA_CAUSE_COPY, AORTA_ALL_REDUCE, items, 6);
+        if (strncmp(advice, rows[i].advice, strlen(rows[i].advice)) != 0) fail_msg("case %zu: %s", i, advice);
+        free(advice);
+    }
+}
+
 /* Micro-batches are added up before they are reduced, but for shards. */
 static void test_accumulation(void **state) {
     (void)state;
@@ -247,6 +273,7 @@ int main(void) {
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_channels),
         cmocka_unit_test(test_what_goes_together),
+        cmocka_unit_test(test_copies),
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
