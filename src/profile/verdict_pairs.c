@@ -81,16 +81,33 @@ static bool spans_meet(const struct aorta_profile *a, const struct aorta_profile
     return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
 }
 
-/* One clock unless the ranks' iterations never meet in time, or count from their own start. */
+static size_t same_step(struct aorta_judged *const *by_step, size_t count) {
+    size_t same = 1;
+    while (same < count && by_step[same]->iteration.step == by_step[0]->iteration.step) same++;
+    return same;
+}
+
+static bool all_meet(struct aorta_judged *const *items, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (!spans_meet(items[i]->iteration.profile, items[i - 1]->iteration.profile)) return false;
+    return true;
+}
+
+/* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
+ * of another host: steps that all ranks were seen in tell. */
 static bool clocks_are_one(struct aorta_judged *const *by_step, size_t count) {
-    bool comparable = false;
-    for (size_t i = 0; i < count; i++) {
-        if (by_step[i]->iteration.profile->own_clock) return false;
-        if (i == 0 || by_step[i]->iteration.step != by_step[i - 1]->iteration.step) continue;
-        comparable = true;
-        if (spans_meet(by_step[i]->iteration.profile, by_step[i - 1]->iteration.profile)) return true;
+    size_t most = 0;
+    for (size_t i = 0, same; i < count; i += same) {
+        same = same_step(by_step + i, count - i);
+        if (same > most) most = same;
     }
-    return !comparable;
+    for (size_t i = 0; i < count; i++)
+        if (by_step[i]->iteration.profile->own_clock) return false;
+    for (size_t i = 0, same; i < count; i += same) {
+        same = same_step(by_step + i, count - i);
+        if (same == most && all_meet(by_step + i, same)) return true;
+    }
+    return most < 2;
 }
 
 static int number_order(const void *left, const void *right) {
@@ -98,13 +115,17 @@ static int number_order(const void *left, const void *right) {
 }
 
 /* A collective ends on all ranks at about the same time: the median difference of the ends between `item` and the
- * first rank of each collective is taken for the difference of their clocks. */
+ * first rank whose clock is known already is taken for the difference from the common clock. */
 static int64_t clock_shift(const struct part *parts, size_t count, const struct aorta_judged *item, int64_t *scratch) {
     size_t found = 0;
-    for (size_t i = 0; i < count; i += same_collective(parts + i, count - i)) {
-        size_t same = same_collective(parts + i, count - i);
-        for (size_t j = 1; j < same; j++)
-            if (parts[i + j].item == item) scratch[found++] = parts[i + j].range->end_ns - parts[i].range->end_ns;
+    for (size_t i = 0, same; i < count; i += same) {
+        const struct part *own = NULL, *known = NULL;
+        same = same_collective(parts + i, count - i);
+        for (size_t j = i; j < i + same; j++) {
+            if (parts[j].item == item) own = &parts[j];
+            if (!known && parts[j].shift_ns != INT64_MIN) known = &parts[j];
+        }
+        if (own && known) scratch[found++] = own->range->end_ns - (known->range->end_ns - known->shift_ns);
     }
     qsort(scratch, found, sizeof *scratch, number_order);
     return found ? scratch[found / 2] : 0;
@@ -159,8 +180,7 @@ aorta_status aorta_pair_collectives(struct aorta_judged *items, size_t count, bo
     *common_clock = clocks_are_one(by_step, count);
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count;) {
-        size_t same = 1;
-        while (i + same < count && by_step[i + same]->iteration.step == by_step[i]->iteration.step) same++;
+        size_t same = same_step(by_step + i, count - i);
         status = pair_step(by_step + i, same, *common_clock);
         i += same;
     }

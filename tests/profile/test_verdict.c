@@ -261,6 +261,36 @@ static void straggler_on_another_clock(void **state) {
     straggler(false, 3 * 3600 * 1000 * (int64_t)MS, "clocks aligned", "device of rank 1");
 }
 
+/* Four ranks on two hosts, the clock of the second three hours ahead. Ranks 2 i and 2 i + 1 gather, i and i + 2 sum,
+ * for which rank 3 comes 6 ms late. */
+static void add_hosts(struct run *run, int64_t step) {
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, step);
+        const int64_t t = step * 100 * MS + (rank < 2 ? 0 : 3 * 3600 * 1000 * (int64_t)MS);
+        const int64_t late = rank == 3 ? 6 * MS : 0, waits = rank % 2 ? 6 * MS : 0;
+        for (int i = 0; i < 3; i++)
+            sample_collective(sample, AORTA_ALL_GATHER, t + i * 2 * MS, t + (i * 2 + 1) * MS, t)->info.group =
+                rank / 2 * 2;
+        sample_compute(sample, t + 6 * MS, t + 10 * MS + late, t);
+        struct aorta_range *sum =
+            sample_collective(sample, AORTA_ALL_REDUCE, t + 10 * MS + late, t + 14 * MS + waits, t);
+        sum->info.group = rank % 2, sum->info.group_stride = 2;
+        sample_done(sample, INT64_MIN);
+    }
+}
+
+static void straggler_on_another_host(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 5; step++) add_hosts(run, step);
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_false(verdict.common_clock);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 6.0 / 4); /* of rank 1 */
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_STRAGGLER], 5 * 6 * (int64_t)MS);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_STRAGGLER)->rank, 3);
+    end(run, &verdict);
+}
+
 /* Times count from each rank's own start, and rank 1 began 6 ms later: same collective, same wait. */
 static void straggler_without_clock(void **state) {
     (void)state;
@@ -658,6 +688,7 @@ int main(void) {
         cmocka_unit_test(straggler_device),
         cmocka_unit_test(straggler_host),
         cmocka_unit_test(straggler_on_another_clock),
+        cmocka_unit_test(straggler_on_another_host),
         cmocka_unit_test(straggler_without_clock),
         cmocka_unit_test(groups_do_not_mix),
         cmocka_unit_test(strides_do_not_mix),
