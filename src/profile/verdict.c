@@ -167,12 +167,27 @@ static void judge_exposed(const struct aorta_judged *item, const struct aorta_ex
     aorta_tally_add(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
 }
 
+/* Without what the host waited for meanwhile, which are causes of their own. */
+static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns, int64_t end_ns) {
+    int64_t late_ns = end_ns - start_ns;
+    for (size_t i = 0; i < profile->host_count; i++) {
+        const struct aorta_host_range *wait = &profile->host[i];
+        late_ns -= clamp(wait->end_ns, start_ns, end_ns) - clamp(wait->start_ns, start_ns, end_ns);
+    }
+    return late_ns;
+}
+
 static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *grounds) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
-        if (next) aorta_tally_add(&grounds->idle_before, next->info.function, -1, segment->end_ns - segment->start_ns);
+        if (!next) continue;
+        const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
+        const int64_t launched_ns = next->enqueue_ns == INT64_MIN ? end_ns : clamp(next->enqueue_ns, start_ns, end_ns);
+        aorta_tally_add(&grounds->late_before, next->info.function, -1,
+                        late_within(item->iteration.profile, start_ns, launched_ns));
+        aorta_tally_add(&grounds->latency_before, next->info.function, -1, end_ns - launched_ns);
     }
 }
 
@@ -205,7 +220,7 @@ static aorta_status judge_iteration(const struct aorta_judged *item, struct tria
     trial->grounds.unknown_idle_ns += idle->unknown_ns;
     trial->grounds.lead_ns += overlap->lead_ns;
     trial->grounds.rank_iterations++;
-    tally_idle(item, &trial->grounds);
+    if (!verdict->recorded) tally_idle(item, &trial->grounds); /* of a recording the longest gap is shown instead */
     return NULL;
 }
 

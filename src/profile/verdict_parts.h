@@ -73,7 +73,7 @@ void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int
 struct aorta_grounds {
     int64_t unknown_idle_ns, lead_ns;
     int64_t graph_latency_ns;                                 /* idle between operations of graphs */
-    struct aorta_tally idle_before;                           /* operations that ended an idle gap */
+    struct aorta_tally late_before, latency_before;           /* operations that ended an idle gap, by its cause */
     struct aorta_tally exposed_where[AORTA_COLLECTIVE_COUNT]; /* layers of exposed collectives */
     int64_t *late_device_ns, *late_host_ns;                   /* waits caused by each rank (index in ranks) */
     int64_t slow_time_ns[AORTA_COLLECTIVE_COUNT];             /* transfers judged slow: their time, */

@@ -39,8 +39,7 @@ static int largest_row(const struct aorta_tally *tally) {
 }
 
 /* Of a recording the longest gap is shown instead. */
-static void say_where_idle(struct subject *subject) {
-    const struct aorta_tally *before = &subject->grounds->idle_before;
+static void say_where_idle(struct subject *subject, const struct aorta_tally *before) {
     const int row = largest_row(before);
     char name[NAME_SIZE];
     if (row >= 0 && !subject->verdict->recorded)
@@ -61,7 +60,7 @@ static void say_host_launch(struct subject *subject) {
     if (grounds->unknown_idle_ns > 0)
         aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known",
                           known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
-    say_where_idle(subject);
+    say_where_idle(subject, &grounds->late_before);
     if (subject->verdict->idle_unexplained)
         subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, "
                            "aorta trace run --record all), so that idle time can be told apart";
@@ -79,7 +78,7 @@ static void say_launch_latency(struct subject *subject) {
     else
         aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
                           each(subject));
-    say_where_idle(subject);
+    say_where_idle(subject, &subject->grounds->latency_before);
     aorta_text_puts(&subject->advice, graph ? "fewer, larger operations: training.batch_size"
                                             : "compile.enabled=true (operations of a graph start sooner), or larger "
                                               "operations (training.batch_size)");

@@ -349,6 +349,26 @@ static void strides_do_not_mix(void **state) {
     end(run, &verdict);
 }
 
+/* Where the device was idle is told of each cause on its own. */
+static void where_idle(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_compute(sample, 20 * MS, 30 * MS, 10 * MS)->info.function = "started_late";
+    sample_compute(sample, 33 * MS, 40 * MS, 33 * MS)->info.function = "launched_late";
+    sample_compute(sample, 60 * MS, 70 * MS, 60 * MS)->info.function = "without_data"; /* for 1 ms of its own */
+    sample_host(sample, AORTA_HOST_DATA_WAIT, 39 * MS, 59 * MS);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 4);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 10);
+    expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 19);
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before launched_late", "");
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "mostly before started_late", "");
+    end(run, &verdict);
+}
+
 /* A collective on the compute stream: launched compute of another layer stands behind it. */
 static void serialized(void **state) {
     (void)state;
@@ -693,6 +713,7 @@ int main(void) {
         cmocka_unit_test(groups_do_not_mix),
         cmocka_unit_test(strides_do_not_mix),
         cmocka_unit_test(serialized),
+        cmocka_unit_test(where_idle),
         cmocka_unit_test(part_of_exposed),
         cmocka_unit_test(not_serialized),
         cmocka_unit_test(slow_collective),
