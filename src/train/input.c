@@ -19,6 +19,7 @@ struct aorta_input {
     struct aorta_batch_layout layout;
     struct aorta_event *const *done;
     int64_t steps, queued;
+    const void *next; /* the batch to be queued, on the host; NULL: not taken from the loader yet */
     struct aorta_stream *streams[STREAMS]; /* NULL: copies run on their role's stream */
     struct slot slots[AORTA_INPUT_SLOTS];
 };
@@ -132,6 +133,10 @@ static aorta_status copy(const struct aorta_input *input, const struct slot *slo
     return NULL;
 }
 
+aorta_status aorta_input_await(struct aorta_input *input) {
+    return input->next ? NULL : aorta_loader_next(input->loader, &input->next);
+}
+
 aorta_status aorta_input_queue(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
     const struct aorta_range_info info = {.tag = "input",
@@ -142,9 +147,10 @@ aorta_status aorta_input_queue(struct aorta_input *input) {
                                           .bytes = (int64_t)input->layout.bytes};
     struct slot *slot = slot_of(input, input->queued);
     struct aorta_stream *stream = first_stream(input);
-    const void *host;
     int range;
-    AORTA_TRY(aorta_loader_next(input->loader, &host));
+    AORTA_TRY(aorta_input_await(input));
+    const void *host = input->next;
+    input->next = NULL;
     if (aorta_dump_wanted(c->options, input->queued))
         AORTA_TRY(aorta_dump_batch(c, &input->layout, host, input->queued));
     AORTA_TRY(wait_for_slot(input, stream));

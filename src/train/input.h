@@ -23,6 +23,8 @@ void *aorta_input_memory(const struct aorta_input *input, int64_t step); /* on t
 
 /* Steps whose input has been queued, from the first on. */
 int64_t aorta_input_queued(const struct aorta_input *input);
+/* The data loader has made the next one, or makes it now. */
+AORTA_MUST_USE aorta_status aorta_input_await(struct aorta_input *input);
 /* Queues the copy of the next one, with its range; waits for the data loader if need be. */
 AORTA_MUST_USE aorta_status aorta_input_queue(struct aorta_input *input);
 /* The same if there is a next one and the loader has it. */

@@ -265,10 +265,11 @@ static aorta_status ensure_input(struct trainer *t, int64_t step) {
     flight->data_wait_ms = 0;
     if (aorta_input_queued(t->input) <= step) {
         int64_t start = aorta_clock_ns();
-        AORTA_TRY(aorta_input_queue(t->input));
+        AORTA_TRY(aorta_input_await(t->input));
         int64_t end = aorta_clock_ns();
         AORTA_TRY(aorta_recorder_host(t->context.recorder, AORTA_HOST_DATA_WAIT, start, end));
         flight->data_wait_ms = (double)(end - start) / 1e6;
+        AORTA_TRY(aorta_input_queue(t->input)); /* and written out, where the step is dumped */
     }
     return aorta_input_wait(t->input, step, aorta_train_compute(&t->context));
 }

@@ -553,6 +553,27 @@ static void test_writing_is_no_waiting(void **state) {
     e2e_free(&run);
 }
 
+/* Dumping a batch and queueing its copy are no waiting for it. */
+static void check_data_wait(const json_t *line) {
+    const struct e2e_filter copy = {.function = "prefetch"};
+    const json_t *host = e2e_get(line, "profile.host_ranges");
+    bool waited = false;
+    for (size_t i = 0; i < json_array_size(host); i++) {
+        const json_t *range = json_array_get(host, i);
+        if (strcmp(json_string_value(e2e_get(range, "kind")), "data_wait") != 0) continue;
+        assert_true(e2e_number(range, "end_ms") <= e2e_enqueue_ms(e2e_range(line, copy, 0)));
+        waited = true;
+    }
+    assert_true(waited);
+}
+
+static void test_only_waiting_is_data_wait(void **state) {
+    char words[400];
+    (void)state;
+    snprintf(words, sizeof words, "dataloader.num_workers=0 training.dump_dir=%s/dumped", e2e_workspace());
+    for_each_line(words, check_data_wait);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_prefetch),
@@ -567,6 +588,7 @@ int main(void) {
         cmocka_unit_test(test_simulated),
         cmocka_unit_test(test_copies_are_waited_for),
         cmocka_unit_test(test_writing_is_no_waiting),
+        cmocka_unit_test(test_only_waiting_is_data_wait),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
