@@ -9,7 +9,7 @@ static void (*before_load)(const void *place);
 #undef atomic_load
 #define atomic_load(place)                                                                                             \
     ((before_load ? before_load(place) : (void)0), atomic_load_explicit(place, memory_order_seq_cst))
-#include "device/cpu/queue.c"
+#include "device/cpu/queue.c" // NOLINT(bugprone-suspicious-include): its loads are to be seen
 #undef atomic_load
 
 static struct queue queue;
