@@ -137,24 +137,23 @@ static aorta_status warn(struct aorta_hwq_comparison *comparison, size_t capacit
     return NULL;
 }
 
-static aorta_status warn_of_setting(struct aorta_hwq_comparison *comparison, size_t capacity, const char *key,
-                                    const char *baseline, const char *test) {
-    if (!aorta_hwq_setting_differs(key, &baseline, &test)) return NULL;
-    return warn(
-        comparison, capacity,
-        aorta_arena_printf(&comparison->arena, "%s differs: %s in the baseline, %s in the test", key, baseline, test));
+struct warning {
+    struct aorta_hwq_comparison *comparison;
+    size_t capacity;
+};
+
+static aorta_status warn_of_setting(void *user, const char *key, const char *baseline, const char *test) {
+    const struct warning *warning = user;
+    return warn(warning->comparison, warning->capacity,
+                aorta_arena_printf(&warning->comparison->arena, "%s differs: %s in the baseline, %s in the test", key,
+                                   baseline, test));
 }
 
 static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, size_t capacity,
                                      const struct aorta_hwq_compared *pair) {
     const struct aorta_hwq_reading *a = pair->baseline, *b = pair->test;
-    for (size_t i = 0; i < a->setting_count; i++)
-        AORTA_TRY(warn_of_setting(comparison, capacity, a->settings[i].key, a->settings[i].value,
-                                  aorta_hwq_setting_of(b, a->settings[i].key)));
-    for (size_t i = 0; i < b->setting_count; i++) {
-        if (!aorta_hwq_setting_of(a, b->settings[i].key))
-            AORTA_TRY(warn_of_setting(comparison, capacity, b->settings[i].key, NULL, b->settings[i].value));
-    }
+    struct warning warning = {comparison, capacity};
+    AORTA_TRY(aorta_hwq_differences(a, b, warn_of_setting, &warning));
     if (a->simulated != b->simulated)
         AORTA_TRY(warn(comparison, capacity,
                        aorta_arena_printf(&comparison->arena, "%s: collectives were simulated in the %s only",

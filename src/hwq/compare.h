@@ -46,10 +46,11 @@ struct aorta_hwq_readings {
 AORTA_MUST_USE aorta_status aorta_hwq_readings_open(const char *path, struct aorta_hwq_readings *readings);
 void aorta_hwq_readings_close(struct aorta_hwq_readings *readings);
 
-/* The value of a setting, NULL where the result does not have it. */
-const char *aorta_hwq_setting_of(const struct aorta_hwq_reading *reading, const char *key);
-/* Whether two such values say that the runs were set up differently; then what is NULL becomes "null". */
-bool aorta_hwq_setting_differs(const char *key, const char **left, const char **right);
+/* Tells of each setting that says that two results come from runs set up differently, and its values, "null" where it
+ * was not set. Ends with the first failure of `tell`. */
+AORTA_MUST_USE aorta_status aorta_hwq_differences(
+    const struct aorta_hwq_reading *left, const struct aorta_hwq_reading *right,
+    aorta_status (*tell)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
 
 enum aorta_hwq_change {
     AORTA_HWQ_UNCHANGED,

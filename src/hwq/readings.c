@@ -103,7 +103,7 @@ static void collect(struct settings *settings, const char *prefix, json_t *objec
     }
 }
 
-const char *aorta_hwq_setting_of(const struct aorta_hwq_reading *reading, const char *key) {
+static const char *setting_of(const struct aorta_hwq_reading *reading, const char *key) {
     for (size_t i = 0; i < reading->setting_count; i++) {
         if (strcmp(reading->settings[i].key, key) == 0) return reading->settings[i].value;
     }
@@ -116,12 +116,24 @@ static bool is_variable(const char *key) {
     return strncmp(key, "environment.", 12) == 0;
 }
 
-bool aorta_hwq_setting_differs(const char *key, const char **left, const char **right) {
-    if (!*left && !*right) return false;
-    if ((!*left || !*right) && !is_variable(key)) return false;
-    *left = *left ? *left : "null";
-    *right = *right ? *right : "null";
-    return strcmp(*left, *right) != 0;
+static bool differs(const char *key, const char *left, const char *right) {
+    if (left && right) return strcmp(left, right) != 0;
+    return is_variable(key) && strcmp(left ? left : right, "null") != 0;
+}
+
+aorta_status aorta_hwq_differences(const struct aorta_hwq_reading *left, const struct aorta_hwq_reading *right,
+                                   aorta_status (*tell)(void *user, const char *key, const char *left_value,
+                                                        const char *right_value),
+                                   void *user) {
+    for (size_t i = 0; i < left->setting_count; i++) {
+        const char *key = left->settings[i].key, *own = left->settings[i].value, *other = setting_of(right, key);
+        if (differs(key, own, other)) AORTA_TRY(tell(user, key, own, other ? other : "null"));
+    }
+    for (size_t i = 0; i < right->setting_count; i++) {
+        const char *key = right->settings[i].key, *own = right->settings[i].value;
+        if (!setting_of(left, key) && differs(key, NULL, own)) AORTA_TRY(tell(user, key, "null", own));
+    }
+    return NULL;
 }
 
 /* ---- one result ---- */
@@ -154,30 +166,28 @@ static struct aorta_hwq_reading *find_reading(struct aorta_hwq_readings *reading
 
 /* ---- runs of the same ---- */
 
-static aorta_status note_setting(struct reader *reader, const struct aorta_hwq_reading *reading, const char *key,
-                                 const char *first, const char *found) {
-    if (!aorta_hwq_setting_differs(key, &first, &found)) return NULL;
+struct noting {
+    struct reader *reader;
+    const struct aorta_hwq_reading *first;
+};
+
+static aorta_status note_setting(void *user, const char *key, const char *first, const char *found) {
+    const struct noting *noting = user;
+    struct reader *reader = noting->reader;
     struct aorta_arena *arena = &reader->readings->arena;
     const char *what = aorta_arena_printf(arena, "%s differs", key);
     const char *why =
-        aorta_arena_printf(arena, "%s, but %s in %s, which is taken for the same", found, first, reading->file);
+        aorta_arena_printf(arena, "%s, but %s in %s, which is taken for the same", found, first, noting->first->file);
     return what && why ? add_note(reader, what, why) : no_memory(reader->readings->path);
 }
 
 /* What is pooled is compared as one: who mixed GPUs in a directory is to hear of it. */
 static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_reading *reading,
                                   const struct aorta_hwq_reading *found) {
-    for (size_t i = 0; i < reading->setting_count; i++) {
-        const struct aorta_hwq_setting *setting = &reading->settings[i];
-        AORTA_TRY(
-            note_setting(reader, reading, setting->key, setting->value, aorta_hwq_setting_of(found, setting->key)));
-    }
-    for (size_t i = 0; i < found->setting_count; i++) {
-        const struct aorta_hwq_setting *setting = &found->settings[i];
-        if (!aorta_hwq_setting_of(reading, setting->key))
-            AORTA_TRY(note_setting(reader, reading, setting->key, NULL, setting->value));
-    }
-    return note_setting(reader, reading, "simulated", reading->simulated ? "true" : "false",
+    struct noting noting = {reader, reading};
+    AORTA_TRY(aorta_hwq_differences(reading, found, note_setting, &noting));
+    if (reading->simulated == found->simulated) return NULL;
+    return note_setting(&noting, "simulated", reading->simulated ? "true" : "false",
                         found->simulated ? "true" : "false");
 }
 
