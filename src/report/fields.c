@@ -89,12 +89,12 @@ aorta_status aorta_line_value(const char *line, size_t length, struct aorta_json
 
 /* ---- objects ---- */
 
-static bool is_known(const struct aorta_fields *fields, struct aorta_json_value key) {
+static const struct aorta_json_value *find(const struct aorta_fields *fields, const char *key, size_t length) {
     for (size_t i = 0; i < fields->count; i++) {
         const struct aorta_json_value *other = &fields->items[i].key;
-        if (other->length == key.length && memcmp(other->text, key.text, key.length) == 0) return true;
+        if (other->length == length && memcmp(other->text, key, length) == 0) return &fields->items[i].value;
     }
-    return false;
+    return NULL;
 }
 
 aorta_status aorta_fields_read(const char *line, struct aorta_json_value object, struct aorta_fields *fields) {
@@ -104,7 +104,7 @@ aorta_status aorta_fields_read(const char *line, struct aorta_json_value object,
     if (!cursor.at) return wrong(line, object.text, "not an object");
     while (aorta_json_next_member(&cursor, &key, &value)) {
         if (!is_well_formed(value)) return wrong(line, value.text, "no value of JSON");
-        if (is_known(fields, key)) return wrong(line, key.text - 1, "a key that was there before");
+        if (find(fields, key.text, key.length)) return wrong(line, key.text - 1, "a key that was there before");
         if (fields->count == AORTA_FIELDS_MOST)
             return wrong(line, key.text - 1, "an object with more than 128 members");
         fields->items[fields->count].key = key;
@@ -114,12 +114,7 @@ aorta_status aorta_fields_read(const char *line, struct aorta_json_value object,
 }
 
 const struct aorta_json_value *aorta_fields_get(const struct aorta_fields *fields, const char *key) {
-    const size_t length = strlen(key);
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct aorta_json_value *found = &fields->items[i].key;
-        if (found->length == length && memcmp(found->text, key, length) == 0) return &fields->items[i].value;
-    }
-    return NULL;
+    return find(fields, key, strlen(key));
 }
 
 aorta_status aorta_elements_count(const char *line, struct aorta_json_value array, size_t *count) {

@@ -32,12 +32,12 @@ static bool get_flag(const struct aorta_fields *object, const char *key) {
     return value && aorta_value_is(*value, "true");
 }
 
-static aorta_status get_number(const struct aorta_fields *object, const char *key, const char *path, double *value) {
-    const struct aorta_json_value *field = aorta_fields_get(object, key);
-    if (!field) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
-    if (!aorta_value_is_number(*field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
-    *value = aorta_value_number(*field);
-    return NULL;
+static aorta_status find_number(const struct aorta_fields *object, const char *key, const char *path,
+                                const struct aorta_json_value **number) {
+    *number = aorta_fields_get(object, key);
+    if (!*number) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
+    if (aorta_value_is_number(**number)) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
 }
 
 /* NaN when the key is absent or null, or no finite number. */
@@ -45,7 +45,8 @@ static aorta_status get_optional(const struct aorta_fields *object, const char *
     const struct aorta_json_value *field = aorta_fields_get(object, key);
     *value = NAN;
     if (!field || is_null(field)) return NULL;
-    AORTA_TRY(get_number(object, key, path, value));
+    AORTA_TRY(find_number(object, key, path, &field));
+    *value = aorta_value_number(*field);
     if (isinf(*value)) *value = NAN;
     return NULL;
 }
@@ -71,18 +72,22 @@ static bool is_utf8(struct aorta_json_value string) {
     return true;
 }
 
-/* A string that lives as long as the run; NULL when there is none under the key. */
-static aorta_status get_word(struct reader *reader, const struct aorta_fields *object, const char *key,
-                             const char **word) {
-    const struct aorta_json_value *field = aorta_fields_get(object, key);
+/* A string that lives as long as the run. `key` names it. */
+static aorta_status keep(struct reader *reader, struct aorta_json_value value, const char *key, const char **word) {
     struct aorta_json_value string;
-    *word = NULL;
-    if (!field || !aorta_json_is_string(*field)) return NULL;
     reader->scratch.length = 0;
-    if (!aorta_json_get_string(*field, &reader->scratch, &string)) return aorta_text_check(&reader->scratch);
+    if (!aorta_json_get_string(value, &reader->scratch, &string)) return aorta_text_check(&reader->scratch);
     if (!is_utf8(string)) return AORTA_ERROR(AORTA_FORMAT, "%s holds bytes that are no text in UTF-8", key);
     *word = aorta_intern_slice(&reader->run->strings, string.text, string.length);
     return *word ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
+}
+
+/* NULL when there is no string under the key. */
+static aorta_status get_word(struct reader *reader, const struct aorta_fields *object, const char *key,
+                             const char **word) {
+    const struct aorta_json_value *field = aorta_fields_get(object, key);
+    *word = NULL;
+    return field && aorta_json_is_string(*field) ? keep(reader, *field, key, word) : NULL;
 }
 
 static aorta_status get_string(struct reader *reader, const struct aorta_fields *object, const char *key,
@@ -93,9 +98,8 @@ static aorta_status get_string(struct reader *reader, const struct aorta_fields 
 
 static aorta_status get_time(const struct aorta_fields *object, const char *key, const char *path, int64_t origin_ns,
                              int64_t *time_ns) {
-    const struct aorta_json_value *field = aorta_fields_get(object, key);
-    if (!field) return AORTA_ERROR(AORTA_FORMAT, "%s%s is missing", path, key);
-    if (!aorta_value_is_number(*field)) return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a number", path, key);
+    const struct aorta_json_value *field;
+    AORTA_TRY(find_number(object, key, path, &field));
     if (!aorta_json_get_scaled(*field, 6, time_ns) || llabs(*time_ns) > time_limit_ns)
         return AORTA_ERROR(AORTA_FORMAT, "%s%s is not a time: %g", path, key, aorta_value_number(*field));
     *time_ns += origin_ns;
@@ -439,7 +443,8 @@ static aorta_status read_views(struct reader *reader, const struct aorta_fields 
 /* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
 static aorta_status read_clock_limits(struct reader *reader, const struct aorta_json_value *list,
                                       struct aorta_device_metrics *values) {
-    struct aorta_json_value item, name;
+    struct aorta_json_value item;
+    const char *name = NULL;
     size_t count;
     values->clock_limits_known = list && *list->text == '[';
     if (!list || is_null(list)) return NULL;
@@ -448,11 +453,8 @@ static aorta_status read_clock_limits(struct reader *reader, const struct aorta_
     struct aorta_json_cursor cursor = aorta_json_elements(*list);
     for (size_t i = 0; aorta_json_next_element(&cursor, &item); i++) {
         if (!aorta_json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is not a string", i);
-        reader->scratch.length = 0;
-        if (!aorta_json_get_string(item, &reader->scratch, &name)) return aorta_text_check(&reader->scratch);
-        const char *word = aorta_intern_slice(&reader->run->strings, name.text, name.length);
-        if (!word) return AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
-        const enum aorta_clock_limit limit = aorta_clock_limit_find(word);
+        AORTA_TRY(keep(reader, item, "clocks.limited_by", &name));
+        const enum aorta_clock_limit limit = aorta_clock_limit_find(name);
         if (limit == AORTA_CLOCK_LIMITS)
             values->clock_limits_known = false;
         else

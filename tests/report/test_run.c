@@ -230,6 +230,7 @@ static void malformed_lines(void **state) {
         {CLOCKS("{}"), "clocks.at_ns is missing"},
         {CLOCKS("{\"at_ns\": 1, \"sm_clock_mhz\": \"1\"}"), "clocks.sm_clock_mhz is not a number"},
         {CLOCKS("{\"at_ns\": 1, \"power_w\": -1}"), "clocks holds a number that cannot be"},
+        {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"\xff\"]}"), "clocks.limited_by holds bytes that are no text"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": 3}"), "clocks.limited_by is not an array"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\", 4]}"), "clocks.limited_by[1] is not a string"},
         {HEAD "7}\n", "profile: byte 81: not an object"},
