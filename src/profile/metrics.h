@@ -25,7 +25,7 @@ struct aorta_step_metrics {
     double loss, grad_norm, lr;
     double samples_per_s; /* of this rank */
     double data_wait_ms;
-    double step_ms;    /* host time from this step's start to the next one's; NaN: not measured */
+    double step_ms;    /* from the end of the step before to this one's, device clock; NaN: not measured */
     double loss_scale; /* fp16; NaN without loss scaling */
     bool skipped;      /* fp16: gradients overflowed, the optimizer did not run */
     bool simulated;

@@ -191,8 +191,7 @@ static const struct aorta_option table_rows[] = {
      .help = "ddp: after each backward pass the ranks agree, in one more all-reduce, which parameters were used"},
     {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
      .help = "ddp: all-reduces a bucket as soon as it is full; fsdp: gathers and reduces beside compute; false: "
-             "compute waits, "
-             "and ddp reduces behind the backward pass"},
+             "compute waits, and ddp reduces behind the backward pass"},
     {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",
      .help = "ddp: an additional reduce-scatter of each bucket, as stress on the links"},
     {"distributed.overlap_clone_for_reduce_scatter", AORTA_OPTION_BOOL,
