@@ -1,12 +1,14 @@
 /* aorta hwq profile: which hardware queues a workload used. The workload runs as a child under the recorder of its
- * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), whose recording is read back. */
-#include "cli/hwq_profile.h"
+ * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), and this command reads the recording. */
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/device_option.h"
 #include "cli/hwq.h"
+#include "cli/trace_run.h"
 #include "device/gpu.h"
+#include "hwq/queues.h"
 #include "hwq/workload.h"
+#include "profile/kernel_names.h"
 #include "trace/inputs.h"
 
 #include <limits.h>
@@ -14,7 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AT(field) offsetof(struct aorta_hwq_profile, field)
+struct arguments {
+    const char *device, *output;
+    struct aorta_string_list traces;
+    bool json, dry_run;
+    char **workload; /* its name and options; NULL-terminated */
+};
+
+#define AT(field) offsetof(struct arguments, field)
 static const struct aorta_cli_option rows[] = {
     {.value = {.key = "device",
                .type = AORTA_OPTION_STRING,
@@ -35,15 +44,9 @@ static const struct aorta_cli_option rows[] = {
                .offset = AT(output),
                .fallback = "null",
                .nullable = true,
-               .help = "directory that keeps the recording, made when missing; null: it is removed"},
+               .help = "directory for the recording, created if needed; null: the recording is deleted afterwards"},
      .letter = 'o',
      .argument = "DIR"},
-    {.value = {.key = "agreement",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(agreement),
-               .fallback = "false",
-               .help = "run with --gate and hold the gaps that the workload's own stamps show against those of the "
-                       "recording; exit code 1 when they are more than 10% apart"}},
     {.value = {.key = "json",
                .type = AORTA_OPTION_BOOL,
                .offset = AT(json),
@@ -59,15 +62,138 @@ static const struct aorta_cli_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq profile [OPTIONS] WORKLOAD [OPTIONS OF aorta hwq run …]",
-    .about = "Records a workload and says which hardware queues it used, how many kernels came through each, and the "
-             "gaps between them. What follows the workload's name is handed to aorta hwq run.",
+    .about = "Records a workload and reports which hardware queues it used, how many kernels each queue ran, and the "
+             "gaps between kernels. The options after the workload's name go to aorta hwq run.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .command = true,
 };
 
-/* ---- the command ---- */
+/* ---- queues of a recording ---- */
+
+struct output {
+    bool as_json;
+    struct aorta_text text;
+    struct aorta_json json;
+};
+
+/* The work of one device, without the harness's own kernels. */
+static size_t select_work(const struct aorta_trace *trace, int32_t device, struct aorta_queue_work *work,
+                          size_t *left_out) {
+    size_t count = 0;
+    *left_out = 0;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *from = &trace->work[i];
+        const bool kernel = from->kind == AORTA_TRACE_KERNEL, queued = from->queue != AORTA_TRACE_NONE;
+        if (from->device != device) continue;
+        if (kernel &&
+            aorta_kernel_only_measures(aorta_kernel_classify(aorta_trace_text(trace, from->name), NULL).class)) {
+            ++*left_out;
+            continue;
+        }
+        work[count++] =
+            (struct aorta_queue_work){.start_ns = from->start_ns,
+                                      .end_ns = from->end_ns,
+                                      .stream = from->stream == AORTA_TRACE_NONE ? -1 : (int64_t)from->stream,
+                                      .queue = queued ? trace->queues[from->queue].id : 0,
+                                      .kernel = kernel,
+                                      .queued = queued};
+    }
+    return count;
+}
+
+static void write_json(const struct aorta_trace *trace, int32_t device, const struct aorta_queues *queues,
+                       size_t left_out, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "path", trace->path);
+    aorta_json_key_string(json, "format", aorta_trace_format_name(trace->format));
+    aorta_json_key_int(json, "rank", trace->rank);
+    aorta_json_key_int(json, "device", device);
+    aorta_json_key_int(json, "kernels_left_out", (int64_t)left_out);
+    aorta_json_key(json, "profile");
+    aorta_queues_json(queues, json);
+    aorta_json_object_end(json);
+}
+
+static void write_text(const struct aorta_trace *trace, int32_t device, const struct aorta_queues *queues,
+                       size_t left_out, struct aorta_text *text) {
+    const bool channels = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE;
+    if (text->length) aorta_text_puts(text, "\n");
+    if (trace->rank >= 0) aorta_text_printf(text, "Rank %d, ", trace->rank);
+    aorta_text_printf(text, "device %d, %s\n", device, aorta_trace_format_name(trace->format));
+    aorta_queues_text(queues, channels ? "channel" : "queue", text);
+    if (left_out)
+        aorta_text_printf(text, "Left out: %zu kernel%s of the harness itself (timestamps, clock, gates).\n", left_out,
+                          left_out == 1 ? "" : "s");
+}
+
+static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,
+                                struct aorta_queue_work *work) {
+    struct aorta_queues queues;
+    size_t left_out;
+    AORTA_TRY(aorta_queues_analyse(work, select_work(trace, device, work, &left_out), &queues));
+    if (output->as_json)
+        write_json(trace, device, &queues, left_out, &output->json);
+    else
+        write_text(trace, device, &queues, left_out, &output->text);
+    aorta_queues_free(&queues);
+    return NULL;
+}
+
+static aorta_status show_trace(struct output *output, const struct aorta_trace *trace) {
+    enum { MOST_DEVICES = 64 };
+    int32_t devices[MOST_DEVICES];
+    size_t count = 0;
+    for (size_t i = 0; i < trace->work_count && count < MOST_DEVICES; i++) {
+        size_t at = 0;
+        while (at < count && devices[at] != trace->work[i].device) at++;
+        if (at == count) devices[count++] = trace->work[i].device;
+    }
+    struct aorta_queue_work *work = calloc(trace->work_count + 1, sizeof *work);
+    if (!work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", trace->work_count);
+    aorta_status status = NULL;
+    for (size_t i = 0; i < count && !status; i++) status = show_device(output, trace, devices[i], work);
+    free(work);
+    return status;
+}
+
+static aorta_status show_all(const struct arguments *arguments, const struct aorta_trace_list *traces,
+                             struct output *output) {
+    struct aorta_json *json = &output->json;
+    size_t work = 0;
+    for (size_t i = 0; i < traces->count; i++) work += traces->items[i]->work_count;
+    if (!work) return AORTA_ERROR(AORTA_USAGE, "the recording has no kernel, copy or fill");
+    aorta_json_begin(json, &output->text, 2);
+    if (output->as_json) {
+        aorta_json_object(json);
+        aorta_json_key_int(json, "schema_version", 1);
+        aorta_json_key_string(json, "kind", "hwq_profile");
+        aorta_json_key(json, "command");
+        aorta_json_array(json);
+        for (char *const *word = arguments->workload; *word; word++) aorta_json_string(json, *word);
+        aorta_json_array_end(json);
+        aorta_json_key(json, "recordings");
+        aorta_json_array(json);
+    }
+    for (size_t i = 0; i < traces->count; i++) AORTA_TRY(show_trace(output, traces->items[i]));
+    if (output->as_json) {
+        aorta_json_array_end(json);
+        aorta_json_object_end(json);
+        aorta_text_puts(&output->text, "\n");
+    }
+    return NULL;
+}
+
+static aorta_status show(const struct arguments *arguments, const struct aorta_trace_list *traces) {
+    struct output output = {.as_json = arguments->json};
+    aorta_status status = show_all(arguments, traces, &output);
+    if (!status) return aorta_cli_print_text(&output.text);
+    aorta_text_free(&output.text);
+    return status;
+}
+
+/* ---- the child process ---- */
 
 /* This program, as the child finds it. */
 static const char *own_path(char path[PATH_MAX]) {
@@ -76,23 +202,20 @@ static const char *own_path(char path[PATH_MAX]) {
     return length > 0 ? path : "aorta";
 }
 
-/* `aorta hwq run WORKLOAD … --device D`, and what the agreement needs. The caller frees the array. */
-static char **make_command(const struct aorta_hwq_profile *profile, const char *program,
-                           const struct hwq_profile_files *files) {
-    const char *extra[] = {"--device", profile->device, "--gate", "--output", files->result, "--stamps", files->stamps};
-    size_t extras = profile->agreement ? sizeof extra / sizeof *extra : 2, at = 0, count = 0;
-    while (profile->words[count]) count++;
-    const char **command = calloc(count + extras + 4, sizeof *command);
+/* `aorta hwq run WORKLOAD … --device D`. The caller frees the array. */
+static char **make_command(const struct arguments *arguments, const char *program) {
+    const char *first[] = {program, "hwq", "run"}, *last[] = {"--device", arguments->device, NULL};
+    size_t count = 0;
+    while (arguments->workload[count]) count++;
+    const char **command = calloc(count + 6, sizeof *command);
     if (!command) return NULL;
-    command[at++] = program;
-    command[at++] = "hwq";
-    command[at++] = "run";
-    memcpy(command + at, profile->words, count * sizeof *command);
-    memcpy(command + at + count, extra, extras * sizeof *command);
+    memcpy(command, first, sizeof first);
+    memcpy(command + 3, arguments->workload, count * sizeof *command);
+    memcpy(command + 3 + count, last, sizeof last);
     return (char **)command;
 }
 
-/* "auto" and a number alone would take the CPU device where there is no GPU, and the recording would find out last. */
+/* Without a GPU, "auto" would choose the CPU device, whose recording has no queues: fail before the run. */
 static aorta_status find_gpu(const char *device) {
     static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
     int count = 0;
@@ -106,124 +229,101 @@ static aorta_status find_gpu(const char *device) {
 }
 
 static aorta_status choose_tool(const char *device, bool dry_run, enum aorta_trace_run_tool *tool) {
-    const bool named = strncmp(device, "cuda", 4) == 0 || strncmp(device, "hip", 3) == 0;
+    const bool cuda = strncmp(device, "cuda", 4) == 0, hip = strncmp(device, "hip", 3) == 0;
     if (strncmp(device, "cpu", 3) == 0)
         return AORTA_ERROR(AORTA_USAGE, "--device cpu: the CPU device has no hardware queues, its streams are threads; "
                                         "aorta hwq run shows the gaps between kernels there");
-    if (!named && !dry_run) AORTA_TRY(find_gpu(device));
-    int wish = strncmp(device, "cuda", 4) == 0  ? AORTA_TRACE_RUN_CUDA
-               : strncmp(device, "hip", 3) == 0 ? AORTA_TRACE_RUN_ROCM
-                                                : AORTA_TRACE_RUN_AUTO;
-    *tool = aorta_trace_run_choose(wish);
+    if (!cuda && !hip && !dry_run) AORTA_TRY(find_gpu(device));
+    *tool = aorta_trace_run_choose(cuda ? AORTA_TRACE_RUN_CUDA : hip ? AORTA_TRACE_RUN_ROCM : AORTA_TRACE_RUN_AUTO);
     return NULL;
 }
 
-static aorta_status record(const struct aorta_hwq_profile *profile, const char *directory, char **command,
+static aorta_status record(const struct arguments *arguments, const char *directory, char **command,
                            struct aorta_trace_run_outcome *outcome) {
-    const struct aorta_trace_run_arguments arguments = {.tool = AORTA_TRACE_RUN_AUTO,
-                                                        .format = AORTA_TRACE_RUN_FORMAT_AUTO,
-                                                        .limit_mb = AORTA_TRACE_RUN_LIMIT_MB,
-                                                        .json = profile->json,
-                                                        .dry_run = profile->dry_run,
-                                                        .command = command};
+    const struct aorta_trace_run_arguments run = {.tool = AORTA_TRACE_RUN_AUTO,
+                                                  .format = AORTA_TRACE_RUN_FORMAT_AUTO,
+                                                  .limit_mb = AORTA_TRACE_RUN_LIMIT_MB,
+                                                  .json = arguments->json,
+                                                  .dry_run = arguments->dry_run,
+                                                  .command = command};
     const struct aorta_trace_options options = {.recover = true};
     enum aorta_trace_run_tool tool;
     bool ran;
-    AORTA_TRY(choose_tool(profile->device, profile->dry_run, &tool));
+    AORTA_TRY(choose_tool(arguments->device, arguments->dry_run, &tool));
     fflush(stdout);
-    AORTA_TRY((tool == AORTA_TRACE_RUN_ROCM ? aorta_trace_run_rocm : aorta_trace_run_cuda)(&arguments, directory,
-                                                                                           &options, outcome, &ran));
+    AORTA_TRY((tool == AORTA_TRACE_RUN_ROCM ? aorta_trace_run_rocm : aorta_trace_run_cuda)(&run, directory, &options,
+                                                                                           outcome, &ran));
     if (!ran) return NULL;
     if (outcome->result.exit_code)
-        return AORTA_ERROR(AORTA_DEVICE, "the workload ended with exit code %d; its own messages stand above",
+        return AORTA_ERROR(AORTA_DEVICE, "the workload ended with exit code %d; see its messages above",
                            outcome->result.exit_code);
     if (!outcome->traces.count)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s", outcome->words.data ? outcome->words.data : "nothing was recorded");
     return NULL;
 }
 
-static aorta_status run_in(const struct aorta_hwq_profile *profile, const char *directory) {
+static aorta_status run_in(const struct arguments *arguments, const char *directory) {
     char program[PATH_MAX];
-    char *result = aorta_path_join(directory, "result.json"), *stamps = aorta_path_join(directory, "stamps.json");
-    const struct hwq_profile_files files = {result, stamps};
-    char **command = result && stamps ? make_command(profile, own_path(program), &files) : NULL;
+    char **command = make_command(arguments, own_path(program));
     struct aorta_trace_run_outcome outcome = {0};
-    aorta_status status =
-        command ? record(profile, directory, command, &outcome) : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
-    if (!status && !profile->dry_run)
-        status = aorta_hwq_profile_show(profile, &outcome.traces, profile->agreement ? &files : NULL);
+    aorta_status status = command ? record(arguments, directory, command, &outcome)
+                                  : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
+    if (!status && !arguments->dry_run) status = show(arguments, &outcome.traces);
     aorta_trace_run_outcome_free(&outcome);
     free(command);
-    free(result);
-    free(stamps);
     return status;
 }
 
-static aorta_status run(const struct aorta_hwq_profile *profile) {
+static aorta_status run(const struct arguments *arguments) {
     char directory[PATH_MAX];
-    AORTA_TRY((profile->dry_run ? aorta_trace_run_directory_name
-                                : aorta_trace_run_directory_open)(profile->output, "--output", directory));
-    aorta_status status = run_in(profile, directory);
-    if (!profile->dry_run) aorta_trace_run_directory_close(profile->output, directory);
+    AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name
+                                  : aorta_trace_run_directory_open)(arguments->output, "--output", directory));
+    aorta_status status = run_in(arguments, directory);
+    if (!arguments->dry_run) aorta_trace_run_directory_close(arguments->output, directory);
     return status;
 }
 
-/* ---- a recording that is there ---- */
+/* ---- the command ---- */
 
-static aorta_status read_recording(const struct aorta_hwq_profile *profile) {
+static aorta_status read_recording(const struct arguments *arguments) {
     const struct aorta_trace_options options = {0};
     struct aorta_trace_list traces = {0};
-    AORTA_TRY(aorta_trace_open_inputs(profile->traces.items, profile->traces.count, &options, &traces));
-    aorta_status status = aorta_hwq_profile_show(profile, &traces, NULL);
+    AORTA_TRY(aorta_trace_open_inputs(arguments->traces.items, arguments->traces.count, &options, &traces));
+    aorta_status status = show(arguments, &traces);
     aorta_trace_list_free(&traces);
     return status;
 }
 
-/* "--output", "--output=x" and "-o" are all the option "output" with the letter o. */
-static bool is_option(const char *word, const char *name, char letter) {
-    const size_t length = strlen(name);
-    if (letter && word[0] == '-' && word[1] == letter) return true;
-    return !strncmp(word, "--", 2) && !strncmp(word + 2, name, length) &&
-           (word[2 + length] == '\0' || word[2 + length] == '=');
-}
-
-/* Options that this command gives to the run itself would be overruled without a word. */
-static aorta_status check_words(const struct aorta_hwq_profile *profile) {
-    for (char *const *word = profile->words + 1; *word; word++) {
-        if (is_option(*word, "device", 0))
+/* A --device after the workload would be overridden silently: this command appends its own. */
+static aorta_status check_workload_options(const struct arguments *arguments) {
+    for (char *const *word = arguments->workload + 1; *word; word++)
+        if (!strcmp(*word, "--device") || !strncmp(*word, "--device=", 9))
             return AORTA_ERROR(AORTA_USAGE,
-                               "%s stands behind the workload: the device is chosen before it, as in "
+                               "%s is given after the workload: the device is chosen before it, as in "
                                "aorta hwq profile --device cuda:0 %s",
-                               *word, profile->words[0]);
-        if (profile->agreement && (is_option(*word, "output", 'o') || is_option(*word, "stamps", 0)))
-            return AORTA_ERROR(AORTA_USAGE,
-                               "%s behind the workload: --agreement writes these files itself; --output DIR "
-                               "before the workload keeps them",
-                               *word);
-    }
+                               *word, arguments->workload[0]);
     return NULL;
 }
 
-static aorta_status profile_or_read(struct aorta_hwq_profile *profile) {
-    if (profile->traces.count && profile->words[0])
-        return AORTA_ERROR(AORTA_USAGE, "--trace reads a recording; it takes no workload (\"%s\")", profile->words[0]);
-    if (profile->traces.count && profile->agreement)
-        return AORTA_ERROR(AORTA_USAGE, "--agreement needs a run; it does not go with --trace");
-    if (profile->traces.count) return read_recording(profile);
-    if (!profile->words[0])
-        return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");
+static aorta_status profile_or_read(const struct arguments *arguments) {
+    const char *name = arguments->workload[0];
     const struct aorta_hwq_workload *workload;
-    AORTA_TRY(aorta_hwq_find(profile->words[0], &workload));
-    AORTA_TRY(check_words(profile));
-    return run(profile);
+    if (arguments->traces.count && name)
+        return AORTA_ERROR(AORTA_USAGE, "--trace reads a recording; it takes no workload (\"%s\")", name);
+    if (arguments->traces.count) return read_recording(arguments);
+    if (!name)
+        return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");
+    AORTA_TRY(aorta_hwq_find(name, &workload));
+    AORTA_TRY(check_workload_options(arguments));
+    return run(arguments);
 }
 
 aorta_status aorta_cli_hwq_profile(int argc, char **argv) {
-    struct aorta_hwq_profile profile = {0};
+    struct arguments arguments = {0};
     struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &profile, &line));
-    profile.words = line.operands; /* the list of operands ends with NULL */
-    aorta_status status = line.help ? NULL : profile_or_read(&profile);
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    arguments.workload = line.operands; /* the list of operands ends with NULL */
+    aorta_status status = line.help ? NULL : profile_or_read(&arguments);
     aorta_cli_free(&line);
     return status;
 }

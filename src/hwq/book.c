@@ -2,12 +2,11 @@
 #include "base/files.h"
 #include "base/json.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SCHEMA_VERSION = 1, FIELDS = 6, MOST_NAMES = 1024 };
-static const char *const pass_names[AORTA_HWQ_PASS_COUNT] = {"workload", "probe", "beside"};
+static const char *const pass_names[AORTA_HWQ_PASS_COUNT] = {"workload", "probe"};
 
 static aorta_status no_memory(size_t count) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory to keep %zu stamps", count);
@@ -115,85 +114,5 @@ aorta_status aorta_hwq_book_write(const struct aorta_hwq_book *book, const char 
     if (!status) status = aorta_text_check(&text);
     if (!status) status = aorta_file_replace(path, text.data, text.length);
     aorta_text_free(&text);
-    return status;
-}
-
-/* ---- reading ---- */
-
-static bool read_span(const json_t *row, const char *const *names, size_t name_count, struct aorta_hwq_span *span) {
-    int64_t fields[FIELDS];
-    if (json_array_size(row) != FIELDS) return false;
-    for (size_t i = 0; i < FIELDS; i++) {
-        if (!json_is_integer(json_array_get(row, i))) return false;
-        fields[i] = json_integer_value(json_array_get(row, i));
-    }
-    if (fields[0] < 0 || fields[0] >= AORTA_HWQ_MAX_STREAMS || fields[1] < 0 || fields[1] > AORTA_HWQ_HOST)
-        return false;
-    if (fields[3] < 0 || (size_t)fields[3] >= name_count) return false;
-    *span = (struct aorta_hwq_span){.stream = (int)fields[0],
-                                    .kind = (enum aorta_hwq_work)fields[1],
-                                    .marked = fields[2] != 0,
-                                    .name = names[fields[3]],
-                                    .start_ns = fields[4],
-                                    .end_ns = fields[5]};
-    return true;
-}
-
-static aorta_status read_iteration(struct aorta_hwq_book *book, const json_t *object, const char *const *names,
-                                   size_t name_count, bool *good) {
-    const char *pass = json_string_value(json_object_get(object, "pass"));
-    const json_t *rows = json_object_get(object, "stamps"), *gate = json_object_get(object, "gate");
-    struct aorta_hwq_iteration *iteration;
-    int kind = 0;
-    while (kind < AORTA_HWQ_PASS_COUNT && (!pass || strcmp(pass, pass_names[kind]) != 0)) kind++;
-    *good = json_is_array(rows) && json_is_integer(gate) && kind < AORTA_HWQ_PASS_COUNT;
-    if (!*good) return NULL;
-    AORTA_TRY(add_iteration(book, (enum aorta_hwq_pass)kind, json_array_size(rows), &iteration));
-    iteration->spans.gate = json_integer_value(gate);
-    for (size_t i = 0; i < json_array_size(rows) && *good; i++) {
-        *good = read_span(json_array_get(rows, i), names, name_count, &iteration->spans.items[i]);
-        iteration->spans.count += *good;
-    }
-    return NULL;
-}
-
-static aorta_status read_names(struct aorta_hwq_book *book, const json_t *list, const char ***names, bool *good) {
-    const size_t count = json_array_size(list);
-    const char **read = aorta_arena_alloc(&book->arena, (count + 1) * sizeof *read);
-    if (!read) return no_memory(count);
-    *good = json_is_array(list);
-    for (size_t i = 0; i < count && *good; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        *good = name != NULL;
-        read[i] = name ? aorta_arena_strdup(&book->arena, name) : NULL;
-        if (name && !read[i]) return no_memory(count);
-    }
-    *names = read;
-    return NULL;
-}
-
-static aorta_status read_root(const char *path, struct aorta_hwq_book *book, const json_t *root) {
-    const json_t *iterations = json_object_get(root, "iterations"), *list = json_object_get(root, "names");
-    const char *kind = json_string_value(json_object_get(root, "kind")), **names = NULL;
-    bool good;
-    AORTA_TRY(read_names(book, list, &names, &good));
-    if (!kind || strcmp(kind, "hwq_stamps") != 0 || !json_is_array(iterations) || !good)
-        return AORTA_ERROR(AORTA_FORMAT, "%s: not a file of stamps (aorta hwq run --stamps)", path);
-    const json_int_t tick = json_integer_value(json_object_get(root, "tick_ns"));
-    book->tick_ns = tick > 0 ? tick : 0;
-    for (size_t i = 0; i < json_array_size(iterations); i++) {
-        AORTA_TRY(read_iteration(book, json_array_get(iterations, i), names, json_array_size(list), &good));
-        if (!good) return AORTA_ERROR(AORTA_FORMAT, "%s: iteration %zu is not as it has to be", path, i);
-    }
-    return NULL;
-}
-
-aorta_status aorta_hwq_book_read(const char *path, struct aorta_hwq_book *book) {
-    json_error_t error;
-    *book = (struct aorta_hwq_book){0};
-    json_t *root = json_load_file(path, 0, &error);
-    if (!root) return AORTA_ERROR(AORTA_FORMAT, "%s: %s (line %d)", path, error.text, error.line);
-    aorta_status status = read_root(path, book, root);
-    json_decref(root);
     return status;
 }

@@ -1,17 +1,17 @@
-/* Every stamp of a run, kept to be held against a recording of the same run (agreement.h): the iterations of the
- * stamped pass, those of the harness's own probe, and those with a chain beside the workload (beside.h).
+/* The stamps of a run as a file (aorta hwq run --stamps): the iterations of the stamped pass, then those of the
+ * harness's own probe.
  *
- * The file (aorta hwq run --stamps): {"schema_version": 1, "kind": "hwq_stamps", "tick_ns": of the timer, "names": […],
- * "iterations": [{"pass": "workload", "probe" or "beside", "gate": N, "stamps": [[stream, kind, marked, name, start,
- * end], …]}, …]}. `kind` is the number in enum aorta_hwq_work, `marked` 0 or 1, `name` a place in `names`, times are ns
- * from the first start of the iteration. Stamps stand in the order in which the host queued their work. */
+ * {"schema_version": 1, "kind": "hwq_stamps", "tick_ns": of the timer, "names": […], "iterations": [{"pass": "workload"
+ * or "probe", "gate": N, "stamps": [[stream, kind, marked, name, start, end], …]}, …]}. `kind` is the number in enum
+ * aorta_hwq_work, `marked` 0 or 1, `name` an index into `names`, times are ns from the first start of the iteration.
+ * Stamps are in the order in which the host queued their work. */
 #ifndef AORTA_HWQ_BOOK_H
 #define AORTA_HWQ_BOOK_H
 
 #include "base/arena.h"
 #include "hwq/stamps.h"
 
-enum aorta_hwq_pass { AORTA_HWQ_PASS_WORKLOAD, AORTA_HWQ_PASS_PROBE, AORTA_HWQ_PASS_BESIDE, AORTA_HWQ_PASS_COUNT };
+enum aorta_hwq_pass { AORTA_HWQ_PASS_WORKLOAD, AORTA_HWQ_PASS_PROBE, AORTA_HWQ_PASS_COUNT };
 
 struct aorta_hwq_iteration {
     enum aorta_hwq_pass pass;
@@ -29,8 +29,6 @@ struct aorta_hwq_book { /* zero-initialise */
 AORTA_MUST_USE aorta_status aorta_hwq_book_add(struct aorta_hwq_book *book, enum aorta_hwq_pass pass,
                                                const struct aorta_hwq_spans *spans);
 AORTA_MUST_USE aorta_status aorta_hwq_book_write(const struct aorta_hwq_book *book, const char *path);
-/* AORTA_FORMAT for what is no such file. Free *book in any case. */
-AORTA_MUST_USE aorta_status aorta_hwq_book_read(const char *path, struct aorta_hwq_book *book);
 void aorta_hwq_book_free(struct aorta_hwq_book *book);
 
 #endif

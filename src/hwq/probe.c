@@ -32,12 +32,6 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *state) {
         AORTA_TRY(aorta_hwq_after(hwq, stream, probe->events[before], before));
         AORTA_TRY(link_chain(hwq, probe, stream));
     }
-    if (!probe->book) return NULL;
-    const int last = LINKS % hwq->stream_count;
-    for (int i = 0; i < LINKS; i++) {
-        AORTA_TRY(aorta_hwq_begin(hwq, last, AORTA_HWQ_KERNEL, "nothing"));
-        AORTA_TRY(aorta_hwq_end(hwq, last));
-    }
     return NULL;
 }
 

@@ -20,8 +20,7 @@ struct aorta_hwq_probe { /* NaN: there are none */
     } quickest, slowest; /* of the pairs of streams that follow each other */
 };
 /* On the workload's streams, in turn; a workload of one stream lends a second one of the same priority for it.
- * `priorities`: of the streams. `book` (may be NULL) keeps the stamps; then a chain of empty operations on one stream
- * follows the two, so that the kernels that mark are in it as well. Streams idle. */
+ * `priorities`: of the streams. `book` (may be NULL) keeps the stamps. Streams idle. */
 AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, const enum aorta_priority *priorities,
                                                 struct aorta_hwq_book *book, struct aorta_hwq_probe *probe);
 

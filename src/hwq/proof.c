@@ -293,24 +293,6 @@ aorta_status aorta_hwq_prove_norm_backward(struct aorta_hwq_proof *proof, const 
     return NULL;
 }
 
-aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *what, struct aorta_softmax shape,
-                                     const float *x, const float *p) {
-    const int64_t count = shape.rows * shape.width;
-    const float *in, *out;
-    AORTA_TRY(aorta_hwq_fetch(proof, x, count, &in));
-    AORTA_TRY(aorta_hwq_fetch(proof, p, count, &out));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count), row = at / shape.width, column = at % shape.width;
-        const int64_t end = shape.causal ? row % shape.width + 1 : shape.width;
-        const double scale = (double)shape.scale, own = scale * (double)in[at];
-        double sum = 0.0;
-        for (int64_t j = 0; j < end; j++) sum += exp(scale * (double)in[row * shape.width + j] - own);
-        aorta_hwq_compare(proof->check, (double)out[at], column < end ? 1.0 / sum : 0.0, 1e-7, 1e-5, "%s[%lld, %lld]",
-                          what, (long long)row, (long long)column);
-    }
-    return NULL;
-}
-
 /* ---- caches ---- */
 
 aorta_status aorta_hwq_sequence_fetch(struct aorta_hwq *hwq, const struct aorta_cache *cache, int64_t layer,

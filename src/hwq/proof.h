@@ -75,8 +75,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_prove_norm_backward(struct aorta_hwq_proof
                                                           const struct aorta_hwq_norm *norm, int64_t rows,
                                                           const float *sum, const float *dy, const float *extra,
                                                           const float *dsum);
-AORTA_MUST_USE aorta_status aorta_hwq_prove_softmax(struct aorta_hwq_proof *proof, const char *what,
-                                                    struct aorta_softmax shape, const float *x, const float *p);
 
 /* One sequence's part of a cache as it was before the iteration, which writes to it: on the host, in the arena. */
 struct aorta_hwq_sequence {

@@ -85,8 +85,7 @@ static aorta_status find_intra(struct analysis *analysis) {
     for (size_t i = 0; i < analysis->count; i++) {
         if (!analysis->work[i].kernel) continue;
         size_t *before = &last[analysis->stream_of[i]];
-        if (*before != SIZE_MAX && analysis->work[*before].part == analysis->work[i].part)
-            add_gap(&list, analysis->work[i].start_ns - analysis->work[*before].end_ns);
+        if (*before != SIZE_MAX) add_gap(&list, analysis->work[i].start_ns - analysis->work[*before].end_ns);
         *before = i;
     }
     free(last);
@@ -122,7 +121,7 @@ static aorta_status find_inter(struct analysis *analysis) {
         size_t last = passed;
         if (last && ends[last - 1].index == i) last--;
         size_t before = last ? ends[last - 1].index : i;
-        if (analysis->stream_of[before] != analysis->stream_of[i] && analysis->work[before].part == work->part)
+        if (analysis->stream_of[before] != analysis->stream_of[i])
             add_gap(&list, work->start_ns - ends[last - 1].end_ns);
     }
     free(ends);
@@ -140,8 +139,7 @@ static aorta_status find_steps(struct analysis *analysis, size_t lane, bool same
         size_t at = analysis->lane_of[i];
         if (!analysis->work[i].kernel || at == SIZE_MAX || (lane != SIZE_MAX && at != lane)) continue;
         size_t before = last[at];
-        if (before != SIZE_MAX && analysis->work[before].part == analysis->work[i].part &&
-            (analysis->stream_of[before] == analysis->stream_of[i]) == same)
+        if (before != SIZE_MAX && (analysis->stream_of[before] == analysis->stream_of[i]) == same)
             add_gap(&list, analysis->work[i].start_ns - analysis->work[before].end_ns);
         last[at] = i;
     }
@@ -258,40 +256,6 @@ static int by_start(const void *left, const void *right) {
     const struct aorta_queue_work *a = left, *b = right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
-}
-
-/* ---- parts ---- */
-
-/* The number of kernels that most parts have. sizes[part]; the larger of two that are as frequent. */
-static size_t most_frequent(const size_t *sizes, size_t count) {
-    size_t best = 0, votes = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t same = 0;
-        for (size_t k = 0; k < count; k++) same += sizes[k] == sizes[i];
-        if (!sizes[i] || same < votes || (same == votes && sizes[i] <= best)) continue;
-        best = sizes[i];
-        votes = same;
-    }
-    return best;
-}
-
-aorta_status aorta_queues_cut(struct aorta_queue_work *work, size_t count, size_t *left, size_t *parts) {
-    size_t part = 0, kept = 0, *sizes = calloc(count + 1, sizeof *sizes);
-    *left = *parts = 0;
-    if (!sizes) return no_memory(count);
-    if (count) qsort(work, count, sizeof *work, by_start);
-    for (size_t i = 0; i < count; i++) {
-        part += work[i].gate;
-        work[i].part = (int64_t)part;
-        if (part && work[i].kernel && !work[i].gate) sizes[part]++;
-    }
-    size_t size = most_frequent(sizes, part + 1);
-    for (size_t i = 0; i < count; i++)
-        if (!work[i].gate && sizes[work[i].part] == size && work[i].part && size) work[kept++] = work[i];
-    for (size_t i = 1; i <= part; i++) *parts += size && sizes[i] == size;
-    *left = kept;
-    free(sizes);
-    return NULL;
 }
 
 aorta_status aorta_queues_analyse(struct aorta_queue_work *work, size_t count, struct aorta_queues *queues) {

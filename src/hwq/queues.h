@@ -25,8 +25,6 @@ struct aorta_queue_work {
     int64_t stream, queue; /* numbers as the source has them, of one device */
     bool kernel;           /* or a copy or fill */
     bool queued;           /* the source knows the queue */
-    bool gate;             /* a kernel that holds what comes behind it: separates parts, and is no work itself */
-    int64_t part;          /* gaps are looked for within a part */
 };
 
 struct aorta_queue_gap {
@@ -52,11 +50,6 @@ struct aorta_queues {
     double parallel;                     /* mean number of kernels at once while there were any; NaN without kernels */
     struct aorta_queue_gap intra, inter, stay, go;
 };
-
-/* Cuts work into parts at its gates and keeps, without the gates, those with the most frequent number of kernels: the
- * iterations of a workload that is held by a gate before each (aorta hwq run --gate). `work` is sorted by start.
- * Returns how many are left at the beginning of `work`; 0 without any gate. *parts: how many parts they are. */
-AORTA_MUST_USE aorta_status aorta_queues_cut(struct aorta_queue_work *work, size_t count, size_t *left, size_t *parts);
 
 /* `work` is sorted by start. */
 AORTA_MUST_USE aorta_status aorta_queues_analyse(struct aorta_queue_work *work, size_t count,

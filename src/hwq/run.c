@@ -1,5 +1,4 @@
 #include "hwq/run.h"
-#include "hwq/beside.h"
 #include "hwq/frame.h"
 #include "hwq/gaps.h"
 #include "hwq/kept.h"
@@ -238,10 +237,7 @@ static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq
         aorta_status_free(failed); /* told by the reason: the rest of the result stands */
         status = wait_for_all(hwq);
     }
-    if (!status && run->book) {
-        run->book->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
-        status = aorta_hwq_beside_run(hwq, plan, run->book);
-    }
+    if (run->book) run->book->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
     take_gap(&seen.gaps.inter, probe.go_ns, probe.samples, &found->inter_gap_ms, &found->inter_samples,
              &found->inter_source);
     take_gap(&seen.gaps.intra, probe.stay_ns, probe.samples, &found->intra_gap_ms, &found->intra_samples,

@@ -1,7 +1,6 @@
-/* aorta hwq profile under a rocprofv3 that writes what the test planted: the command that is built, what is read back,
- * and the agreement of gaps. */
+/* aorta hwq profile under a rocprofv3 that writes what the test planted: the command that is built, and what is read
+ * back. */
 #include "check.h"
-#include "cli/hwq_profile.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -20,18 +19,12 @@ static void write_file(const char *name, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Notes its arguments, copies what was planted to where a real one writes, and leaves the planted result where the
- * workload was told to. It does not start the workload. */
+/* Writes down its arguments and copies what was planted to where a real one writes. It does not start the workload. */
 static const char tool[] = "#!/bin/sh\n"
                            "[ \"$1\" = --help ] && { echo '--output-format {csv,json}'; exit; }\n"
                            "echo \"$*\" >\"$PLANTED/arguments\"\n"
                            "while [ \"$1\" != -- ]; do [ \"$1\" = -d ] && folder=$2; shift; done\n"
                            "mkdir -p \"$folder/host\" && cp \"$PLANTED\"/1_* \"$folder/host/\"\n"
-                           "while [ $# -gt 0 ]; do\n"
-                           "  [ \"$1\" = --output ] && cp \"$PLANTED/result\" \"$2\"\n"
-                           "  [ \"$1\" = --stamps ] && cp \"$PLANTED/stamps\" \"$2\"\n"
-                           "  shift\n"
-                           "done\n"
                            "exit ${STATUS:-0}\n";
 
 static int open_folder(void **state) {
@@ -75,7 +68,7 @@ static void expect(const char *words, int exit_code, const char *part) {
 
 /* Iterations behind gates: two kernels on stream 1, 2 us apart, then one on stream 2, 5 us later; and stamps of the
  * driver between, which count for nothing. */
-static void plant(double intra_ms, double inter_ms, const char *inter_source) {
+static void plant(void) {
     struct lines {
         char text[65536];
         size_t length;
@@ -108,34 +101,11 @@ static void plant(double intra_ms, double inter_ms, const char *inter_source) {
     }
     write_file("1_kernel_trace.csv", csv->text);
     free(csv);
-    char result[512];
-    snprintf(
-        result, sizeof result,
-        "{\"workload_name\": \"x\", \"switch_latency\": {\"intra_stream_gap_ms\": %g, \"inter_stream_gap_ms\": %g, "
-        "\"intra_stream_samples\": 10, \"inter_stream_samples\": 10, \"intra_source\": \"workload\", "
-        "\"inter_source\": \"%s\"}}",
-        intra_ms, inter_ms, inter_source);
-    write_file("result", result);
-}
-
-/* What a run of iterations as above kept of its stamps, and its probe's: each kernel is seen from `head` ns behind its
- * start to its end; `late_ns` more on stream 2, and in the workload only. `first_gate`: of the workload. */
-static void plant_stamps(int first_gate, long head, long late_ns) {
-    char text[16384];
-    int length = sprintf(text, "{\"kind\": \"hwq_stamps\", \"names\": [\"hwq_chain\"], \"iterations\": [");
-    for (int i = 0; i < 10; i++)
-        length += sprintf(text + length,
-                          "%s{\"pass\": \"%s\", \"gate\": %d, \"stamps\": [[0, 0, 0, 0, 0, %ld], [0, 0, 0, 0, 11000, "
-                          "%ld], [1, 0, 0, 0, %ld, %ld]]}",
-                          i ? ", " : "", i < 5 ? "workload" : "probe", i + first_gate, 9000 - head, 19000 - head,
-                          24000 + (i < 5 ? late_ns : 0), 29000 - head);
-    sprintf(text + length, "]}\n");
-    write_file("stamps", text);
 }
 
 static void queues_of_a_run(void **state) {
     (void)state;
-    plant(0, 0, "workload");
+    plant();
     expect("--device hip tiny_kernel_stress --streams 2 --iterations 10", 0, "Hardware queues used: 2\n");
     assert_non_null(strstr(output, "queue 3              20        0        1"));
     assert_non_null(strstr(output, "Left out: 20 kernels of the harness itself"));
@@ -152,7 +122,7 @@ static void queues_of_a_run(void **state) {
 static void a_directory_is_used_once(void **state) {
     (void)state;
     char words[256], message[256];
-    plant(0, 0, "workload");
+    plant();
     snprintf(words, sizeof words, "--device hip --output %s/kept moe", folder);
     expect(words, 0, "Hardware queues used: 2\n");
     snprintf(message, sizeof message,
@@ -162,57 +132,18 @@ static void a_directory_is_used_once(void **state) {
 
 static void json_of_a_run(void **state) {
     (void)state;
-    plant(0.002, 0.005, "workload");
-    plant_stamps(1, 600, 0);
-    assert_int_equal(run("--device hip --json --agreement moe 2>/dev/null"), 0);
+    plant();
+    assert_int_equal(run("--device hip --json moe 2>/dev/null"), 0);
     json_t *root = json_loads(output, 0, NULL), *recording = json_array_get(json_object_get(root, "recordings"), 0);
     if (!root) fail_msg("no JSON: %s", output);
-    const json_t *profile = json_object_get(recording, "profile"), *agreement = json_object_get(recording, "agreement");
+    const json_t *profile = json_object_get(recording, "profile"), *gaps = json_object_get(profile, "gaps");
+    const json_t *intra = json_object_get(gaps, "intra_stream"), *inter = json_object_get(gaps, "inter_stream");
     assert_int_equal(json_integer_value(json_object_get(profile, "queue_count")), 2);
-    assert_int_equal(json_integer_value(json_object_get(agreement, "iterations")), 10);
-    const json_t *intra = json_object_get(agreement, "intra_stream");
-    assert_true(json_number_value(json_object_get(intra, "recorded_us")) == 2);
-    assert_true(json_number_value(json_object_get(intra, "difference")) < 1e-9);
-    const json_t *same = json_object_get(agreement, "same_pairs"), *inter = json_object_get(same, "inter_stream");
-    assert_true(json_is_true(json_object_get(same, "within")));
-    assert_int_equal(json_integer_value(json_object_get(same, "iterations")), 5);
-    assert_int_equal(json_integer_value(json_object_get(inter, "pairs")), 5);
-    assert_float_equal(json_number_value(json_object_get(inter, "stamped_us")), 5.6, 1e-9);
-    assert_float_equal(json_number_value(json_object_get(inter, "corrected_us")), 5, 1e-9);
-    assert_true(json_is_false(json_object_get(inter, "stamped_within")));
-    assert_true(json_is_null(json_object_get(agreement, "same_pairs_reason")));
+    assert_int_equal(json_integer_value(json_object_get(recording, "kernels_left_out")), 20);
+    assert_int_equal(json_integer_value(json_object_get(profile, "kernels")), 30);
+    assert_int_equal(json_integer_value(json_object_get(intra, "samples")), 10 + 9 + 9); /* and between iterations */
+    assert_true(json_number_value(json_object_get(inter, "p50_ns")) == 5000);
     json_decref(root);
-}
-
-static void agreement_of_gaps(void **state) {
-    (void)state;
-    plant(0.00215, 0.0048, "workload");
-    plant_stamps(1, 600, 0);
-    expect("--device hip --agreement tiny_kernel_stress", 0, "within 10 iterations behind gates");
-    assert_non_null(strstr(output, "+7.5%"));
-    assert_non_null(strstr(output, "-4.0%"));
-    assert_non_null(strstr(output, "intra-stream   stamped    2.600 us (+30.0%)   without start and end    2.000 us "
-                                   "(+0.0%)   recorded    2.000 us (5)"));
-    assert_non_null(strstr(output, "stamping itself 0.600 us (15)\n  Within 10%: yes\n"));
-    plant_stamps(1, 600, 800);
-    expect("--device hip --agreement tiny_kernel_stress", 1,
-           "inter-stream gaps of the same pairs are 16.0% apart: 5.800 us by the stamps, 5.000 us recorded");
-}
-
-/* Stamps that are not of this recording: what is left are the medians of all. */
-static void agreement_without_pairs(void **state) {
-    (void)state;
-    plant(0.00215, 0.0048, "workload");
-    plant_stamps(2, 600, 0);
-    expect("--device hip --agreement tiny_kernel_stress", 0,
-           "The same pairs cannot be told on both sides: gate 11 of the run is not in the recording");
-    plant(0.00215, 0.0058, "workload");
-    expect("--device hip --agreement tiny_kernel_stress", 1,
-           "inter-stream gaps are 16.0% apart: 5.800 us stamped, 5.000 us recorded");
-    plant(0.00215, 0.0058, "probe");
-    expect("--device hip --agreement tiny_kernel_stress", 0, "not compared: the run took it from its own probe");
-    write_file("stamps", "{}");
-    expect("--device hip --agreement tiny_kernel_stress", 1, "stamps.json: not a file of stamps");
 }
 
 static void recordings_are_read(void **state) {
@@ -242,39 +173,20 @@ static void mistakes(void **state) {
     expect("--trace /nowhere", 2, "/nowhere");
     expect("--trace " TRACES "/rocprof_results.json moe", 2,
            "--trace reads a recording; it takes no workload (\"moe\")");
-    expect("--trace " TRACES "/rocprof_results.json --agreement", 2, "--agreement needs a run");
     expect("--device hip moe --device cuda:1", 2,
            "the device is chosen before it, as in aorta hwq profile --device cuda:0 moe");
-    expect("--device hip --agreement moe -o x.json", 2,
-           "-o behind the workload: --agreement writes these files itself");
-    expect("--device hip --agreement moe --stamps=x", 2, "--stamps=x behind the workload");
     setenv("STATUS", "7", 1);
-    plant(0, 0, "workload");
+    plant();
     expect("--device hip moe", 1, "the workload ended with exit code 7");
     unsetenv("STATUS");
     expect("--device hip --dry-run moe --streams 4", 0, "hwq run moe --streams 4 --device hip");
 }
 
-/* All together agree, one stream does not: it is named. */
-static void a_single_stream_is_named(void **state) {
-    (void)state;
-    const struct hwq_agreement agreement = {
-        .matched = true,
-        .same.kinds = {{.reason = "no stream has two operations"},
-                       {.count = 200, .corrected_us = 2, .recorded_us = 2, .worst_stream = 5, .worst_off = -0.31}}};
-    check_fails(hwq_agreement_judge(&agreement), AORTA_REGRESSION, "2.000 us recorded; on stream 5 31.0% apart");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queues_of_a_run),
-        cmocka_unit_test(a_directory_is_used_once),
-        cmocka_unit_test(json_of_a_run),
-        cmocka_unit_test(agreement_of_gaps),
-        cmocka_unit_test(agreement_without_pairs),
-        cmocka_unit_test(recordings_are_read),
+        cmocka_unit_test(queues_of_a_run), cmocka_unit_test(a_directory_is_used_once),
+        cmocka_unit_test(json_of_a_run),   cmocka_unit_test(recordings_are_read),
         cmocka_unit_test(mistakes),
-        cmocka_unit_test(a_single_stream_is_named),
     };
     return cmocka_run_group_tests(tests, open_folder, remove_folder);
 }

@@ -54,38 +54,6 @@ static void planted_work(void **state) {
     aorta_queues_free(&queues);
 }
 
-#define GATE(start, end)                                                                                               \
-    { .start_ns = (start), .end_ns = (end), .stream = 99, .queue = 9, .kernel = true, .queued = true, .gate = true }
-
-/* Two iterations of three kernels, warm-up before, a probe of two between: only the iterations are left, and no gap
- * leads from one to the other. */
-static void parts_between_gates(void **state) {
-    (void)state;
-    struct aorta_queue_work work[] = {
-        KERNEL(0, 10, 1, 1),      GATE(20, 100),
-        KERNEL(100, 110, 1, 1),   KERNEL(115, 120, 1, 1),
-        KERNEL(130, 140, 2, 1),   GATE(200, 300),
-        KERNEL(300, 310, 1, 1),   KERNEL(1310, 1320, 2, 1),
-        GATE(2000, 2100),         KERNEL(2100, 2110, 1, 1),
-        KERNEL(2115, 2120, 1, 1), KERNEL(2130, 2140, 2, 1),
-    };
-    size_t left, parts;
-    check_ok(aorta_queues_cut(work, sizeof work / sizeof *work, &left, &parts));
-    assert_int_equal(left, 6);
-    assert_int_equal(parts, 2);
-    struct aorta_queues queues;
-    check_ok(aorta_queues_analyse(work, left, &queues));
-    assert_int_equal(queues.intra.ns.count, 2);
-    assert_true(queues.intra.ns.min == 5 && queues.intra.ns.max == 5);
-    assert_int_equal(queues.inter.ns.count, 2);
-    assert_true(queues.inter.ns.min == 10 && queues.inter.ns.max == 10);
-    assert_int_equal(queues.go.ns.count, 2);
-    aorta_queues_free(&queues);
-    struct aorta_queue_work open[] = {KERNEL(0, 10, 1, 1)};
-    check_ok(aorta_queues_cut(open, 1, &left, &parts));
-    assert_int_equal(left + parts, 0);
-}
-
 static void queues_that_are_not_known(void **state) {
     (void)state;
     struct aorta_queue_work work[] = {
@@ -112,7 +80,6 @@ static void queues_that_are_not_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_work),
-        cmocka_unit_test(parts_between_gates),
         cmocka_unit_test(queues_that_are_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
