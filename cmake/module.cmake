@@ -1,4 +1,4 @@
-# aorta_module(NAME [USES module...] [LIBS library...]): one room of src/ as a static library of all its .c files.
+# aorta_module(NAME [USES module...] [LIBS library...]): one module of src/ as a static library of all its .c files.
 function(aorta_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LIBS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
@@ -23,10 +23,10 @@ function(aorta_embed module name input)
   target_sources(aorta_${module} PRIVATE ${output})
 endfunction()
 
-# aorta_tests(MODULE [USES module...]): every test_*.c of this folder is a cmocka program and a CTest test
+# aorta_tests(MODULE [USES module...] [LIBS library...]): every test_*.c of this folder is a cmocka program and a CTest test
 # MODULE.NAME; the other .c files are helpers linked into each, as FOLDER_test_helpers (with _ for / in the folder).
 function(aorta_tests module)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LIBS")
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.c)
   file(GLOB helpers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
   list(REMOVE_ITEM helpers ${tests})
@@ -37,7 +37,7 @@ function(aorta_tests module)
     string(REPLACE "/" "_" shared ${folder}_test_helpers)
     add_library(${shared} OBJECT ${helpers})
     target_include_directories(${shared} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-    target_link_libraries(${shared} PUBLIC aorta_${module} ${arg_USES} cmocka)
+    target_link_libraries(${shared} PUBLIC ${arg_LIBS} aorta_${module} ${arg_USES} cmocka)
   endif()
   foreach(source ${tests})
     get_filename_component(stem ${source} NAME_WE)
@@ -46,7 +46,7 @@ function(aorta_tests module)
     add_executable(${target} ${source})
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${target} PRIVATE TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
-    target_link_libraries(${target} PRIVATE ${shared} aorta_${module} ${arg_USES} cmocka)
+    target_link_libraries(${target} PRIVATE ${shared} ${arg_LIBS} aorta_${module} ${arg_USES} cmocka)
     add_test(NAME ${module}.${label} COMMAND ${target})
     set_tests_properties(${module}.${label} PROPERTIES TIMEOUT 300)
   endforeach()

@@ -6,10 +6,10 @@
 #include "cli/hwq.h"
 #include "cli/trace_run.h"
 #include "device/gpu.h"
+#include "formats/inputs.h"
 #include "hwq/queues.h"
 #include "hwq/workload.h"
-#include "profile/kernel_names.h"
-#include "trace/inputs.h"
+#include "timeline/kernel_names.h"
 
 #include <limits.h>
 #include <stdlib.h>

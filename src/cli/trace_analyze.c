@@ -2,8 +2,10 @@
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
-#include "trace/analysis.h"
-#include "trace/inputs.h"
+#include "formats/inputs.h"
+#include "formats/open.h"
+#include "report/trace_report.h"
+#include "verdict/trace_verdict.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -89,15 +91,15 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
     return NULL;
 }
 
-static aorta_status print(const struct aorta_trace_analysis *analysis, const struct analyze_arguments *arguments) {
+static aorta_status print(const struct aorta_trace_report *report, const struct analyze_arguments *arguments) {
     struct aorta_text text = {0}, page = {0};
     if (arguments->json)
-        aorta_trace_analysis_json(analysis, &text);
+        aorta_trace_report_json(report, 2, &text);
     else
-        aorta_trace_analysis_text(analysis, aorta_terminal_width(stdout), &text);
+        aorta_trace_report_text(report, aorta_terminal_width(stdout), &text);
     aorta_status status = aorta_text_check(&text);
     if (!status && arguments->html) {
-        status = aorta_trace_analysis_html(analysis, &page);
+        status = aorta_trace_report_html(report, &page);
         if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
     }
     if (!status) status = aorta_cli_print(text.data);
@@ -117,7 +119,12 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
     if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
     if (!status) {
-        status = print(&analysis, arguments);
+        struct aorta_verdict verdict;
+        status = aorta_trace_verdict(&analysis, &verdict);
+        if (!status) {
+            status = print(&(struct aorta_trace_report){&analysis, &verdict}, arguments);
+            aorta_verdict_free(&verdict);
+        }
         aorta_trace_analysis_free(&analysis);
     }
     aorta_trace_list_free(&list);

@@ -1,7 +1,8 @@
 /* aorta trace compare: recordings side by side. */
 #include "cli/cli.h"
-#include "trace/compare.h"
-#include "trace/inputs.h"
+#include "formats/inputs.h"
+#include "formats/open.h"
+#include "report/trace_report.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* aorta trace merge: many ranks' traces as one, on one clock. */
 #include "base/files.h"
 #include "cli/cli.h"
-#include "trace/merge.h"
+#include "formats/merge.h"
+#include "formats/open.h"
 
 #include <stdio.h>
 

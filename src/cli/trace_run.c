@@ -4,9 +4,11 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "comm/mpirun.h"
-#include "trace/analysis.h"
-#include "trace/infer.h"
-#include "trace/inject/settings.h"
+#include "formats/open.h"
+#include "record/inject/settings.h"
+#include "report/trace_report.h"
+#include "timeline/infer.h"
+#include "verdict/trace_verdict.h"
 
 #include <limits.h>
 #include <math.h>
@@ -227,9 +229,16 @@ static aorta_status judge(const struct aorta_trace_run_outcome *outcome, bool st
         return status ? status : aorta_text_check(json);
     }
     AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
-    aorta_trace_analysis_text(&analysis, aorta_terminal_width(stderr), text);
-    aorta_trace_analysis_json(&analysis, json);
+    struct aorta_verdict verdict;
+    aorta_status status = aorta_trace_verdict(&analysis, &verdict);
+    if (!status) {
+        const struct aorta_trace_report report = {&analysis, &verdict};
+        aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
+        aorta_trace_report_json(&report, 2, json);
+        aorta_verdict_free(&verdict);
+    }
     aorta_trace_analysis_free(&analysis);
+    AORTA_TRY(status);
     AORTA_TRY(aorta_text_check(text));
     return aorta_text_check(json);
 }

@@ -3,7 +3,8 @@
 #define AORTA_CLI_TRACE_RUN_H
 
 #include "cli/cli.h"
-#include "trace/run.h"
+#include "formats/open.h"
+#include "record/run.h"
 
 #include <limits.h>
 

@@ -1,6 +1,7 @@
 /* `aorta trace run` with CUDA: our library in every process that initialises CUDA's driver. */
 #include "cli/trace_run.h"
-#include "trace/inject/settings.h"
+#include "formats/open.h"
+#include "record/inject/settings.h"
 
 #include <errno.h>
 #include <limits.h>

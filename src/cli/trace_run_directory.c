@@ -1,7 +1,7 @@
 /* The directory of a recording: the user's, or one that is removed at the end. */
 #include "base/files.h"
 #include "cli/trace_run.h"
-#include "trace/inputs.h"
+#include "formats/inputs.h"
 
 #include <errno.h>
 #include <ftw.h>

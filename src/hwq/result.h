@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/status.h"
-#include "profile/clocks.h"
+#include "measure/clocks.h"
 
 #include <stdbool.h>
 #include <stdint.h>

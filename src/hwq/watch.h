@@ -3,7 +3,7 @@
 #ifndef AORTA_HWQ_WATCH_H
 #define AORTA_HWQ_WATCH_H
 
-#include "profile/clocks.h"
+#include "measure/clocks.h"
 
 struct aorta_hwq_watch;
 

@@ -13,8 +13,8 @@
 #include "base/arena.h"
 #include "base/dtype.h"
 #include "base/place.h"
+#include "measure/recorder.h"
 #include "ops/ops.h"
-#include "profile/profile.h"
 
 struct aorta_model_shape {
     int64_t batch, positions;

@@ -3,10 +3,10 @@
 #define AORTA_REPORT_RUN_H
 
 #include "base/arena.h"
+#include "base/intern.h"
 #include "base/log.h"
 #include "device/metrics.h"
-#include "profile/intern.h"
-#include "profile/verdict.h"
+#include "verdict/verdict.h"
 
 /* One iteration of one rank. Numbers that the file does not hold are NaN. */
 struct aorta_run_step {

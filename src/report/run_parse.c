@@ -1,6 +1,6 @@
 /* One line of rank_RR_metrics.jsonl. Keys that only this program writes are optional, so that the original toolkit's
  * files are read too. */
-#include "profile/clocks.h"
+#include "measure/clocks.h"
 #include "report/fields.h"
 #include "report/run.h"
 

@@ -4,9 +4,9 @@
 
 #include "base/json.h"
 #include "base/statistics.h"
-#include "profile/agreement.h"
-#include "profile/clocks.h"
+#include "measure/clocks.h"
 #include "report/run.h"
+#include "verdict/agreement.h"
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 

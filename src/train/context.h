@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "measure/recorder.h"
 #include "model/model.h"
-#include "profile/profile.h"
 #include "train/options.h"
 
 /* What flows beside compute; streams.assignment says on which role's stream. */

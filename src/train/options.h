@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "device/device.h"
-#include "profile/profile.h"
+#include "timeline/profile.h"
 
 enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16 }; /* none: fp32 throughout */
 enum aorta_sharding { AORTA_FULL_SHARD, AORTA_SHARD_GRAD_OP, AORTA_NO_SHARD, AORTA_HYBRID_SHARD };

@@ -1,7 +1,8 @@
 #include "train/readings.h"
 
 #include "base/clock.h"
-#include "profile/verdict.h"
+#include "formats/metrics.h"
+#include "verdict/verdict.h"
 
 #include <stdio.h>
 

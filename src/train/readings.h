@@ -3,7 +3,8 @@
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H
 
-#include "profile/sampler.h"
+#include "formats/metrics.h"
+#include "measure/sampler.h"
 #include "train/context.h"
 #include "train/train.h"
 

@@ -2,8 +2,8 @@
 #ifndef AORTA_TRAIN_TRACING_H
 #define AORTA_TRAIN_TRACING_H
 
-#include "profile/metrics_lines.h"
-#include "profile/step_traces.h"
+#include "formats/metrics_lines.h"
+#include "formats/step_traces.h"
 #include "train/context.h"
 
 /* Opens the files' writer below training.output_dir; NULL where profiling.enabled is false. `tracer`: of GPUs, else

@@ -1,8 +1,10 @@
 /* profiling.*: trace files of a run, held against its metrics lines and read back by the program's own reader. */
+#include "base/interval.h"
 #include "check.h"
+#include "formats/open.h"
 #include "kineto/layout.h"
 #include "run.h"
-#include "trace/trace.h"
+#include "timeline/trace.h"
 
 #include <glob.h>
 #include <math.h>

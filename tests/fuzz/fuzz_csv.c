@@ -1,7 +1,8 @@
 /* Any bytes as a CSV trace: an error that names the file, or a trace whose rows are in order; with recovery nothing is
  * refused that was taken without. */
+#include "formats/open.h"
+#include "formats/reader.h"
 #include "fuzz.h"
-#include "trace/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>

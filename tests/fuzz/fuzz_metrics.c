@@ -1,8 +1,8 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
 #include "fuzz.h"
-#include "profile/agreement.h"
-#include "profile/clocks.h"
+#include "measure/clocks.h"
 #include "report/run.h"
+#include "verdict/agreement.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,7 +1,8 @@
 /* Any bytes as a SQLite trace, and any statements in one: an error that names the file, or a trace whose rows are in
  * order. The first byte says which: statements are a text that makes the database. */
+#include "formats/open.h"
+#include "formats/reader.h"
 #include "fuzz.h"
-#include "trace/reader.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* Spools of `aorta trace run`: whatever records they hold, the reader returns, and what it accepts is in order. The
  * input is what stands behind the head; the lowest bit of its length asks for --recover. */
+#include "formats/open.h"
+#include "formats/spool.h"
 #include "fuzz.h"
-#include "profile/mangled.h"
-#include "trace/spool.h"
+#include "timeline/mangled.h"
 
 #include <stdlib.h>
 #include <string.h>

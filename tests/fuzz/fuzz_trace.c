@@ -2,8 +2,9 @@
  * links lead somewhere; whole and in pieces it is the same; with recovery nothing is refused that was taken without.
  *
  * The first byte is the size of the pieces. */
+#include "formats/open.h"
+#include "formats/reader.h"
 #include "fuzz.h"
-#include "trace/reader.h"
 
 #include <stdlib.h>
 #include <string.h>

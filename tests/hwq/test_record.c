@@ -4,10 +4,11 @@
 #include "base/clock.h"
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
+#include "formats/inputs.h"
+#include "formats/open.h"
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
-#include "trace/inputs.h"
 
 #include <dlfcn.h>
 #include <ftw.h>

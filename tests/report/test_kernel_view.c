@@ -1,6 +1,6 @@
 /* Runs that were traced: both views in a line, in the run and in the report. */
 #include "check.h"
-#include "profile/kernels.h"
+#include "measure/kernels.h"
 #include "report/report.h"
 #include "report/run.h"
 #include "workspace.h"

@@ -1,0 +1,20 @@
+/* Strings kept once: equal strings have one address, for as long as the set lives. */
+#ifndef AORTA_BASE_INTERN_H
+#define AORTA_BASE_INTERN_H
+
+#include "base/arena.h"
+
+#include <stddef.h>
+
+struct aorta_intern { /* zero-initialise */
+    struct aorta_arena arena;
+    const char **slots; /* open addressing; capacity is a power of two */
+    size_t count, capacity;
+};
+
+const char *aorta_intern(struct aorta_intern *set, const char *string); /* NULL when memory is exhausted */
+/* The same of `length` bytes without NUL. */
+const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_t length);
+void aorta_intern_free(struct aorta_intern *set);
+
+#endif

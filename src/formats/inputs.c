@@ -1,0 +1,247 @@
+#include "formats/inputs.h"
+
+#include "base/files.h"
+#include "formats/open.h"
+#include "formats/source.h"
+#include "formats/spool.h"
+#include "timeline/infer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEEPEST = 8, HEAD_BYTES = 1 << 20 };
+
+struct paths {
+    char **items; /* owned, as are the strings */
+    size_t count, capacity;
+};
+
+static void free_paths(struct paths *paths) {
+    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
+    free(paths->items);
+}
+
+static aorta_status add_path(struct paths *paths, const char *path) {
+    if (paths->count == paths->capacity) {
+        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
+        char **items = realloc(paths->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", capacity);
+        paths->items = items;
+        paths->capacity = capacity;
+    }
+    paths->items[paths->count] = strdup(path);
+    if (!paths->items[paths->count]) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    paths->count++;
+    return NULL;
+}
+
+/* ---- which files of a folder are traces ---- */
+
+static bool ends_with(const char *name, size_t length, const char *end) {
+    size_t part = strlen(end);
+    return length >= part && strncasecmp(name + length - part, end, part) == 0;
+}
+
+/* Somewhere in the first megabyte; what holds no text that far in front is no trace of a known kind. */
+static aorta_status holds_trace(const char *path, bool *holds) {
+    static const char *const keys[] = {"\"traceEvents\"", "\"rocprofiler-sdk-tool\"", "\"deviceProperties\""};
+    char *head = malloc(HEAD_BYTES);
+    struct aorta_source *source = NULL;
+    if (!head) return AORTA_ERROR(AORTA_MEMORY, "no memory for the first bytes of %s", path);
+    aorta_status status = aorta_source_open(path, &source);
+    size_t length = 0, got = 1;
+    while (!status && got && length < HEAD_BYTES) {
+        status = aorta_source_read(source, head + length, HEAD_BYTES - length, &got);
+        if (!status) length += got;
+    }
+    aorta_source_close(source);
+    *holds = length > 0 && head[0] == '[';
+    for (size_t i = 0; !*holds && i < sizeof keys / sizeof keys[0]; i++)
+        *holds = memmem(head, length, keys[i], strlen(keys[i])) != NULL;
+    free(head);
+    if (!status || !length) return status;
+    aorta_status_free(status); /* a file that breaks off: its reader says so, if it is a trace */
+    return NULL;
+}
+
+static aorta_status looks_like_trace(const char *path, bool *trace) {
+    size_t length = strlen(path);
+    *trace = false;
+    if (ends_with(path, length, ".gz")) length -= strlen(".gz");
+    if (ends_with(path, length, ".json")) return holds_trace(path, trace);
+    *trace = ends_with(path, length, ".db") || ends_with(path, length, "_kernel_trace.csv") ||
+             ends_with(path, length, AORTA_SPOOL_SUFFIX);
+    return NULL;
+}
+
+/* ---- folders ---- */
+
+static aorta_status add_folder(struct paths *paths, const char *folder, int depth);
+
+static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
+    struct stat facts;
+    bool trace;
+    if (stat(path, &facts) != 0) return NULL; /* gone, or a link to nowhere */
+    if (S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
+    if (!S_ISREG(facts.st_mode)) return NULL;
+    AORTA_TRY(looks_like_trace(path, &trace));
+    return trace ? add_path(paths, path) : NULL;
+}
+
+/* rank2 before rank10. */
+static int by_version(const struct dirent **left, const struct dirent **right) {
+    return strverscmp((*left)->d_name, (*right)->d_name);
+}
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static aorta_status add_folder(struct paths *paths, const char *folder, int depth) {
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_visible, by_version);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read the folder %s: %s", folder, strerror(errno));
+    aorta_status status = NULL;
+    for (int i = 0; i < count; i++) {
+        char *path = status ? NULL : aorta_path_join(folder, entries[i]->d_name);
+        if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        if (!status) status = add_entry(paths, path, depth);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
+    struct paths paths = {0};
+    aorta_status status = add_folder(&paths, folder, 0);
+    if (!status && paths.count) {
+        const char *found = paths.items[0] + strlen(folder);
+        status = AORTA_ERROR(AORTA_USAGE,
+                             "%s %s: holds the recording of another run (%s); remove it, or name another directory",
+                             option, folder, found + (*found == '/'));
+    }
+    free_paths(&paths);
+    return status;
+}
+
+/* ---- one file by two names ---- */
+
+struct facts {
+    bool known;
+    dev_t device;
+    ino_t number;
+    off_t size;
+    int64_t copies; /* other paths of the same content */
+};
+
+static struct facts facts_of(const char *path) {
+    struct stat found;
+    if (stat(path, &found) != 0) return (struct facts){0};
+    return (struct facts){true, found.st_dev, found.st_ino, found.st_size, 0};
+}
+
+/* Up to the first piece that differs. What cannot be read is no copy: its reader says why. */
+static bool same_bytes(const char *left, const char *right) {
+    enum { PIECE = 1 << 16 };
+    FILE *files[2] = {fopen(left, "rbe"), fopen(right, "rbe")};
+    char *bytes = files[0] && files[1] ? malloc(2 * PIECE) : NULL;
+    bool same = bytes != NULL;
+    for (size_t got = PIECE; same && got == PIECE;) {
+        got = fread(bytes, 1, PIECE, files[0]);
+        same = fread(bytes + PIECE, 1, PIECE, files[1]) == got && memcmp(bytes, bytes + PIECE, got) == 0;
+    }
+    same = same && !ferror(files[0]) && !ferror(files[1]);
+    for (int i = 0; i < 2; i++)
+        if (files[i]) fclose(files[i]);
+    free(bytes);
+    return same;
+}
+
+/* Only files of one size are read; those of different ranks hardly ever have it, and then differ early. */
+static bool same_file(const struct paths *paths, const struct facts *facts, size_t left, size_t right) {
+    const struct facts *a = &facts[left], *b = &facts[right];
+    if (!a->known || !b->known || a->size != b->size) return false;
+    if (a->device == b->device && a->number == b->number) return true;
+    return same_bytes(paths->items[left], paths->items[right]);
+}
+
+/* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
+ * path. */
+static void drop_copies(struct paths *paths, struct facts *facts) {
+    size_t kept = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        facts[i] = facts_of(paths->items[i]);
+        size_t same = 0;
+        while (same < kept && !same_file(paths, facts, same, i)) same++;
+        if (same < kept) {
+            facts[same].copies++;
+            free(paths->items[i]);
+            continue;
+        }
+        paths->items[kept] = paths->items[i];
+        facts[kept++] = facts[i];
+    }
+    paths->count = kept;
+}
+
+/* At the first trace of the file; those before `from` were in the list already. */
+static void tell_copies(const struct paths *paths, const struct facts *facts, struct aorta_trace_list *list,
+                        size_t from) {
+    for (size_t i = 0; i < paths->count; i++) {
+        size_t at = from;
+        while (at < list->count && strcmp(list->items[at]->path, paths->items[i]) != 0) at++;
+        if (facts[i].copies && at < list->count)
+            list->items[at]->warnings[AORTA_REASON_SAME_FILE] = (struct aorta_trace_warning){facts[i].copies, -1};
+    }
+}
+
+/* ---- all of them ---- */
+
+static aorta_status add_input(struct paths *paths, const char *path) {
+    struct stat facts;
+    if (stat(path, &facts) != 0) return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", path, strerror(errno));
+    if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
+    size_t before = paths->count;
+    AORTA_TRY(add_folder(paths, path, 0));
+    if (paths->count > before) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s holds no trace: no .json with traceEvents or rocprofiler-sdk-tool, no .db, no "
+                       "_kernel_trace.csv (.gz of these counts too) and no .spool of aorta trace run",
+                       path);
+}
+
+/* Other recorders mark steps, or their user did not want any. */
+static bool only_spools(const struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->format != AORTA_TRACE_SPOOL) return false;
+    return true;
+}
+
+static aorta_status open_once(struct paths *paths, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    size_t before = list->count;
+    struct facts *facts = malloc((paths->count + 1) * sizeof *facts);
+    if (!facts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
+    drop_copies(paths, facts);
+    aorta_status status = aorta_trace_open_many((const char *const *)paths->items, paths->count, options, list);
+    if (!status) tell_copies(paths, facts, list, before);
+    free(facts);
+    return status;
+}
+
+aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                     struct aorta_trace_list *list) {
+    struct paths files = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
+    if (!status) status = open_once(&files, options, list);
+    free_paths(&files);
+    if (status) return status;
+    aorta_spool_number_ranks(list);
+    return only_spools(list) ? aorta_trace_infer_steps(list) : NULL;
+}

@@ -1,0 +1,21 @@
+/* What a command line names: trace files, and folders of them. */
+#ifndef AORTA_FORMATS_INPUTS_H
+#define AORTA_FORMATS_INPUTS_H
+
+#include "formats/open.h"
+#include "timeline/trace.h"
+
+/* Reads files, and of folders (with those in them) what looks like a trace: by name (.json, .db, _kernel_trace.csv,
+ * plain or .gz; .spool) and, for JSON, by its first megabyte. In order of the paths; within a folder ranks in order of
+ * their numbers. A file that has two names, or a copy in another place, is read once, and its first trace says so
+ * (AORTA_REASON_SAME_FILE). Spools without marked steps get those that infer.h finds. AORTA_USAGE: a path that is not
+ * there or a folder without traces; else as aorta_trace_open. */
+AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count,
+                                                    const struct aorta_trace_options *options,
+                                                    struct aorta_trace_list *list);
+
+/* AORTA_USAGE when a folder, which exists, holds what aorta_trace_open_inputs would read of it: a new recording there
+ * would be judged together with the old one. `option` names it in the message, as in "-o". */
+AORTA_MUST_USE aorta_status aorta_trace_check_unused(const char *folder, const char *option);
+
+#endif

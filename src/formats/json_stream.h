@@ -1,0 +1,61 @@
+/* A scanner for large JSON files: no tree, one piece of the file in memory at a time.
+ *
+ * Outer levels are walked with a stream; what it hands out are values that lie in one piece in memory, and these are
+ * walked with a cursor, which never fails half-way: the stream has checked that strings and brackets close. So a
+ * reader enters the outer arrays and objects with the stream and takes each record (some hundred bytes) as a value.
+ *
+ *     aorta_json_stream_enter(stream, '[')
+ *     while (aorta_json_stream_element(stream, &value, &more), more) {
+ *         struct aorta_json_cursor cursor = aorta_json_members(value);
+ *         while (aorta_json_next_member(&cursor, &key, &member)) …
+ *     } */
+#ifndef AORTA_FORMATS_JSON_STREAM_H
+#define AORTA_FORMATS_JSON_STREAM_H
+
+#include "base/json_value.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct aorta_json_stream;
+
+/* From a file, plain or gzip (by content). AORTA_IO names path and reason. */
+AORTA_MUST_USE aorta_status aorta_json_stream_open(const char *path, struct aorta_json_stream **stream);
+/* From memory, handed over in pieces of at most `piece` bytes (0: at once); for tests. Borrowed. */
+AORTA_MUST_USE aorta_status aorta_json_stream_memory(const char *bytes, size_t length, size_t piece, const char *name,
+                                                     struct aorta_json_stream **stream);
+void aorta_json_stream_close(struct aorta_json_stream *stream); /* NULL is fine */
+
+/* All of these: AORTA_FORMAT names the file, the byte offset (unpacked) and what was expected; AORTA_IO when reading
+ * fails. After a failure only the calls that never fail may follow. */
+
+/* Steps into the object or array that comes next. */
+AORTA_MUST_USE aorta_status aorta_json_stream_enter(struct aorta_json_stream *stream, char open);
+/* The next member's key in the object entered, its value comes next; or leaves the object (*more = false). The key is
+ * as in the file, without quotes, escapes kept; valid until the next call. */
+AORTA_MUST_USE aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct aorta_json_value *key,
+                                                     bool *more);
+/* Whether another element comes in the array entered; leaves the array if not. */
+AORTA_MUST_USE aorta_status aorta_json_stream_more(struct aorta_json_stream *stream, bool *more);
+/* The whole value that comes next, valid until the next call. AORTA_FORMAT too for one above 128 MiB. */
+AORTA_MUST_USE aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct aorta_json_value *value);
+/* more and value in one call: the fast way over an array of records. */
+AORTA_MUST_USE aorta_status aorta_json_stream_element(struct aorta_json_stream *stream, struct aorta_json_value *value,
+                                                      bool *more);
+/* Passes over the value that comes next, of any size, in bounded memory. */
+AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *stream);
+/* The first letter of what comes next, 0 at the end of the file. */
+AORTA_MUST_USE aorta_status aorta_json_stream_peek(struct aorta_json_stream *stream, char *letter);
+
+/* After the outermost value: nothing but white space may follow. */
+AORTA_MUST_USE aorta_status aorta_json_stream_finish(struct aorta_json_stream *stream);
+
+int64_t
+aorta_json_stream_offset(const struct aorta_json_stream *stream); /* of the value handed out last, or where it failed */
+int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream); /* passed so far, unpacked */
+const char *aorta_json_stream_name(const struct aorta_json_stream *stream);
+bool aorta_json_stream_failed(const struct aorta_json_stream *stream);    /* it was broken, or could not be read */
+bool aorta_json_stream_truncated(const struct aorta_json_stream *stream); /* it failed because the file ended */
+
+#endif

@@ -1,0 +1,30 @@
+#include "formats/keys.h"
+
+#include <string.h>
+
+static inline unsigned slot_of(const char *name, size_t length) {
+    unsigned first = (unsigned char)name[0], last = (unsigned char)name[length - 1];
+    return ((unsigned)length * 37 + first * 5 + last * 11) % AORTA_KEY_SLOTS;
+}
+
+void aorta_keys_make(struct aorta_keys *keys, const struct aorta_key_row *rows, size_t count) {
+    memset(keys, 0, sizeof *keys);
+    keys->rows = rows;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(rows[i].name);
+        unsigned slot = slot_of(rows[i].name, length);
+        while (keys->slots[slot]) slot = (slot + 1) % AORTA_KEY_SLOTS;
+        keys->slots[slot] = (uint8_t)(i + 1);
+        keys->lengths[i] = (uint8_t)length;
+    }
+}
+
+int aorta_keys_find(const struct aorta_keys *keys, struct aorta_json_value key) {
+    if (!key.length) return -1;
+    for (unsigned slot = slot_of(key.text, key.length); keys->slots[slot]; slot = (slot + 1) % AORTA_KEY_SLOTS) {
+        unsigned row = keys->slots[slot] - 1u;
+        if (keys->lengths[row] == key.length && !memcmp(keys->rows[row].name, key.text, key.length))
+            return keys->rows[row].number;
+    }
+    return -1;
+}

@@ -1,0 +1,455 @@
+#include "formats/kineto_read_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct aorta_key_row field_rows[] = {
+    {"ph", FIELD_PHASE},   {"cat", FIELD_CATEGORY}, {"name", FIELD_NAME},    {"pid", FIELD_PROCESS},
+    {"tid", FIELD_THREAD}, {"ts", FIELD_START},     {"dur", FIELD_DURATION}, {"args", FIELD_ARGS},
+};
+
+static const struct aorta_key_row argument_rows[] = {
+    {"device", ARGUMENT_DEVICE},
+    {"stream", ARGUMENT_STREAM},
+    {"context", ARGUMENT_CONTEXT},
+    {"correlation", ARGUMENT_CORRELATION},
+    {"External id", ARGUMENT_OPERATION},
+    {"external id", ARGUMENT_OPERATION},
+    {"bytes", ARGUMENT_BYTES},
+    {"kind", ARGUMENT_KIND},
+    {"hsa_queue", ARGUMENT_QUEUE},
+    {"channel", ARGUMENT_CHANNEL},
+    {"channel_type", ARGUMENT_CHANNEL_TYPE},
+    {"grid", ARGUMENT_GRID},
+    {"block", ARGUMENT_BLOCK},
+    {"graph node id", ARGUMENT_GRAPH_NODE},
+    {"name", ARGUMENT_NAME},
+    {"Input Dims", ARGUMENT_DIMS},
+    {"Input dims", ARGUMENT_DIMS},
+    {"Input type", ARGUMENT_TYPES},
+    {"Collective name", ARGUMENT_COLLECTIVE},
+    {"In msg nelems", ARGUMENT_IN_ELEMENTS},
+    {"Out msg nelems", ARGUMENT_OUT_ELEMENTS},
+    {"Group size", ARGUMENT_GROUP_SIZE},
+    {"dtype", ARGUMENT_DTYPE},
+    {"Process Group Name", ARGUMENT_GROUP_NAME},
+    {"Process Group Description", ARGUMENT_GROUP_DESCRIPTION},
+    {"Process Group Ranks", ARGUMENT_GROUP_RANKS},
+    {"Seq", ARGUMENT_SEQUENCE},
+    {"Comms Id", ARGUMENT_COMMUNICATOR},
+    {"Src Rank", ARGUMENT_SOURCE_RANK},
+    {"Dst Rank", ARGUMENT_TARGET_RANK},
+    {"simulated", ARGUMENT_SIMULATED},
+};
+
+enum category {
+    CATEGORY_KERNEL,
+    CATEGORY_COPY,
+    CATEGORY_FILL,
+    CATEGORY_CALL,
+    CATEGORY_OPERATION,
+    CATEGORY_ANNOTATION,
+    CATEGORY_DEVICE_ANNOTATION,
+    CATEGORY_IGNORED
+};
+static const struct aorta_key_row category_rows[] = {
+    {"kernel", CATEGORY_KERNEL},
+    {"Kernel", CATEGORY_KERNEL},
+    {"gpu_memcpy", CATEGORY_COPY},
+    {"Memcpy", CATEGORY_COPY},
+    {"gpu_memset", CATEGORY_FILL},
+    {"Memset", CATEGORY_FILL},
+    {"cuda_runtime", CATEGORY_CALL},
+    {"cuda_driver", CATEGORY_CALL},
+    {"hip_runtime", CATEGORY_CALL},
+    {"hip_driver", CATEGORY_CALL},
+    {"Runtime", CATEGORY_CALL},
+    {"cpu_op", CATEGORY_OPERATION},
+    {"Operator", CATEGORY_OPERATION},
+    {"user_annotation", CATEGORY_ANNOTATION},
+    {"gpu_user_annotation", CATEGORY_DEVICE_ANNOTATION},
+    /* These neither occupy the device nor hold it back. */
+    {"python_function", CATEGORY_IGNORED},
+    {"overhead", CATEGORY_IGNORED},
+    {"Trace", CATEGORY_IGNORED},
+    {"ac2g", CATEGORY_IGNORED},
+    {"fwdbwd", CATEGORY_IGNORED},
+    {"async_cpu_to_gpu", CATEGORY_IGNORED},
+    {"async_gpu", CATEGORY_IGNORED},
+    {"forward_backward", CATEGORY_IGNORED},
+    {"cpu_instant_event", CATEGORY_IGNORED},
+    {"cuda_sync", CATEGORY_IGNORED},
+    {"cuda_event", CATEGORY_IGNORED},
+    {"cuda_profiler_range", CATEGORY_IGNORED},
+    {"collective_comm", CATEGORY_IGNORED},
+};
+
+enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE };
+static const struct aorta_key_row member_rows[] = {
+    {"deviceProperties", MEMBER_DEVICES},
+    {"distributedInfo", MEMBER_DISTRIBUTED},
+    {"baseTimeNanoseconds", MEMBER_BASE},
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
+aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
+                                       struct trace_kineto **kineto) {
+    struct trace_kineto *self = calloc(1, sizeof *self);
+    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(stream));
+    self->stream = stream;
+    self->builder = builder;
+    aorta_keys_make(&self->fields, field_rows, COUNT(field_rows));
+    aorta_keys_make(&self->arguments, argument_rows, COUNT(argument_rows));
+    aorta_keys_make(&self->categories, category_rows, COUNT(category_rows));
+    aorta_keys_make(&self->members, member_rows, COUNT(member_rows));
+    *kineto = self;
+    return NULL;
+}
+
+void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
+    if (!kineto) return;
+    aorta_text_free(&kineto->scratch);
+    free(kineto);
+}
+
+/* ---- one event ---- */
+
+/* Fills the values whose keys are known; false if the object is malformed. */
+static bool collect(const struct aorta_keys *keys, struct aorta_json_value object, struct aorta_json_value *values,
+                    const char **where) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value)) {
+        int number = aorta_keys_find(keys, key);
+        if (number >= 0) values[number] = value;
+    }
+    *where = cursor.at;
+    return aorta_json_well_formed(&cursor);
+}
+
+static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_value value, const char *where,
+                              int64_t offset) {
+    int64_t place = offset + (where ? (int64_t)(where - value.text) : 0);
+    return AORTA_ERROR(AORTA_FORMAT, "%s is malformed at byte %" PRId64 ", in the event that begins at byte %" PRId64,
+                       aorta_json_stream_name(kineto->stream), place, offset);
+}
+
+static bool get_times(struct kineto_event *event) {
+    int64_t duration;
+    return aorta_json_get_scaled(event->field[FIELD_START], 3, &event->start_ns) &&
+           aorta_json_get_scaled(event->field[FIELD_DURATION], 3, &duration) &&
+           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns) &&
+           aorta_trace_times_fit(event->start_ns, event->end_ns);
+}
+
+/* Numbers of processes and threads; texts ("Spans") have none. */
+static int64_t get_id(struct aorta_json_value value) {
+    int64_t number;
+    return aorta_json_get_int(value, &number) ? number : -1;
+}
+
+static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t process = get_id(event->field[FIELD_PROCESS]);
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    if (head->process < 0) head->process = process;
+    return aorta_trace_builder_thread(kineto->builder, process, get_id(event->field[FIELD_THREAD]));
+}
+
+/* Old files have the stream as the row's thread, as a number or as "stream 7". */
+static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value thread = event->field[FIELD_THREAD];
+    int64_t stream;
+    if (aorta_json_get_int(event->argument[ARGUMENT_STREAM], &stream)) return stream;
+    if (thread.length > 9 && !memcmp(thread.text, "\"stream ", 8))
+        thread = (struct aorta_json_value){thread.text + 8, thread.length - 9};
+    if (aorta_json_get_int(thread, &stream)) return stream;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_NO_STREAM, event->offset);
+    return -1;
+}
+
+/* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
+ * not. CUDA names the channel. */
+static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
+                          int64_t stream) {
+    const struct aorta_json_value *argument = event->argument;
+    uint32_t type = AORTA_TRACE_NONE;
+    int64_t queue;
+    if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
+        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue)) {
+            type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
+        } else if (argument[ARGUMENT_KIND].length && stream >= 0) {
+            queue = stream;
+        } else {
+            return AORTA_TRACE_NONE;
+        }
+    }
+    return aorta_trace_builder_queue(kineto->builder, device, queue, type);
+}
+
+static void add_work(struct trace_kineto *kineto, const struct kineto_event *event, enum aorta_trace_kind kind) {
+    const struct aorta_json_value *argument = event->argument;
+    int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
+    if (device < 0) device = get_id(event->field[FIELD_PROCESS]);
+    if (device < INT32_MIN || device > INT32_MAX) device = -1;
+    int64_t stream = get_stream(kineto, event);
+    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
+    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
+    const struct aorta_trace_work work = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
+        .queue = get_queue(kineto, event, device, stream),
+        .device = (int32_t)device,
+        .kind = (uint8_t)kind,
+        .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
+    };
+    struct aorta_trace_collective collective;
+    bool facts = kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
+    aorta_trace_builder_work(kineto->builder, &work,
+                             aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
+                             facts ? &collective : NULL, offset);
+    int64_t blocks[3], threads[3];
+    if (kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_extents(argument[ARGUMENT_GRID], blocks) &&
+        aorta_trace_kineto_extents(argument[ARGUMENT_BLOCK], threads))
+        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
+}
+
+static void add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
+    const struct aorta_trace_call call = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .thread = get_thread(kineto, event),
+    };
+    aorta_trace_builder_call(kineto->builder, &call);
+}
+
+static bool is_request(struct aorta_json_value name) {
+    static const char wanted[] = "\"record_param_comms\"";
+    return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
+}
+
+static void add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    struct aorta_trace_collective collective;
+    if (is_request(name)) {
+        if (aorta_trace_kineto_collective_facts(kineto, event, &collective))
+            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, get_thread(kineto, event),
+                                        &collective);
+        return;
+    }
+    struct aorta_json_value dims = argument[ARGUMENT_DIMS], types = argument[ARGUMENT_TYPES];
+    if (!dims.length) return;
+    aorta_trace_builder_operation(kineto->builder,
+                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
+                                  name.text + 1, name.length - 2, dims.text, dims.length, types.text, types.length);
+}
+
+/* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
+static bool is_own_product(struct aorta_json_value name) {
+    static const char begin[] = "\"linear_";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
+    struct aorta_json_value types = event->argument[ARGUMENT_TYPES];
+    char operation[64];
+    size_t length = 1;
+    while (length < name.length - 1 && name.text[length] != ' ') length++;
+    int written = snprintf(operation, sizeof operation, "aorta::%.*s", (int)length - 1, name.text + 1);
+    if (!dims.length || written >= (int)sizeof operation) return;
+    aorta_trace_builder_operation(kineto->builder,
+                                  aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
+                                  operation, (size_t)written, dims.text, dims.length, types.text, types.length);
+}
+
+static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_trace_annotation annotation = {event->start_ns, event->end_ns,
+                                                      aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                                      get_thread(kineto, event)};
+    aorta_trace_builder_annotation(kineto->builder, &annotation);
+    if (is_own_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
+}
+
+static bool is_letter(struct aorta_json_value value, char letter) {
+    return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
+}
+
+/* Names of threads. */
+static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
+    if (name.length != 13 || memcmp(name.text, "\"thread_name\"", 13) != 0) return NULL;
+    const char *where;
+    if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
+        return malformed(kineto, args, where, event->offset);
+    uint32_t text = aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_NAME]);
+    int64_t process = get_id(event->field[FIELD_PROCESS]), thread = get_id(event->field[FIELD_THREAD]);
+    if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
+        aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
+                                        text);
+    return NULL;
+}
+
+/* Operations come by the ten thousand; only products, attention and collectives matter. */
+static bool wants_arguments(enum category category, struct aorta_json_value name) {
+    if (category == CATEGORY_DEVICE_ANNOTATION) return false;
+    if (category == CATEGORY_ANNOTATION) return is_own_product(name);
+    if (category != CATEGORY_OPERATION) return true;
+    return is_request(name) || (name.length > 2 && aorta_trace_operation_wanted(name.text + 1, name.length - 2));
+}
+
+static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {
+    bool device = category <= CATEGORY_FILL;
+    aorta_trace_builder_warn(kineto->builder, device ? AORTA_REASON_BAD_EVENT : AORTA_REASON_ODD_VALUE, offset);
+}
+
+static enum category get_category(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value text = event->field[FIELD_CATEGORY];
+    if (!aorta_json_is_string(text)) return CATEGORY_IGNORED;
+    int category = aorta_keys_find(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    if (category >= 0) return (enum category)category;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_UNKNOWN_CATEGORY, event->offset);
+    return CATEGORY_IGNORED;
+}
+
+static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
+    struct kineto_event event;
+    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
+    memset(event.field, 0, sizeof event.field);
+    event.offset = aorta_json_stream_offset(kineto->stream);
+    const char *where;
+    if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
+    if (!is_letter(event.field[FIELD_PHASE], 'X')) {
+        /* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+        if (is_letter(event.field[FIELD_PHASE], 'B') && get_category(kineto, &event) <= CATEGORY_FILL)
+            bad_event(kineto, CATEGORY_KERNEL, event.offset);
+        if (!is_letter(event.field[FIELD_PHASE], 'M')) return NULL;
+        memset(event.argument, 0, sizeof event.argument);
+        return read_metadata(kineto, &event);
+    }
+    enum category category = get_category(kineto, &event);
+    if (category == CATEGORY_IGNORED) return NULL;
+    struct aorta_json_value name = event.field[FIELD_NAME], args = event.field[FIELD_ARGS];
+    bool wanted = wants_arguments(category, name);
+    if (category == CATEGORY_OPERATION && !wanted) return NULL;
+    if (!aorta_json_is_string(name) || !get_times(&event)) {
+        bad_event(kineto, category, event.offset);
+        return NULL;
+    }
+    memset(event.argument, 0, sizeof event.argument);
+    if (wanted && args.length && !collect(&kineto->arguments, args, event.argument, &where))
+        return malformed(kineto, args, where, event.offset + (args.text - value.text));
+    switch (category) {
+    case CATEGORY_KERNEL:
+        add_work(kineto, &event, AORTA_TRACE_KERNEL);
+        break;
+    case CATEGORY_COPY:
+        add_work(kineto, &event, AORTA_TRACE_COPY);
+        break;
+    case CATEGORY_FILL:
+        add_work(kineto, &event, AORTA_TRACE_FILL);
+        break;
+    case CATEGORY_CALL:
+        add_call(kineto, &event);
+        break;
+    case CATEGORY_OPERATION:
+        add_operation(kineto, &event);
+        break;
+    case CATEGORY_ANNOTATION:
+        add_annotation(kineto, &event);
+        break;
+    case CATEGORY_DEVICE_ANNOTATION:
+        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event.start_ns,
+                                              event.end_ns);
+        break;
+    case CATEGORY_IGNORED:
+        break;
+    }
+    return NULL;
+}
+
+aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    AORTA_TRY(aorta_json_stream_enter(kineto->stream, '['));
+    for (;;) {
+        struct aorta_json_value value;
+        bool more;
+        AORTA_TRY(aorta_json_stream_element(kineto->stream, &value, &more));
+        if (!more) return NULL;
+        head->events++;
+        AORTA_TRY(read_event(kineto, value));
+    }
+}
+
+/* ---- beside the events ---- */
+
+static struct aorta_json_value find_member(struct aorta_json_value object, const char *name) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value))
+        if (aorta_json_key_is(key, name)) return value;
+    return (struct aorta_json_value){0};
+}
+
+static int64_t member_int(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    return aorta_trace_kineto_int(kineto, find_member(object, name), aorta_json_stream_offset(kineto->stream));
+}
+
+static int32_t member_small(struct trace_kineto *kineto, struct aorta_json_value object, const char *name) {
+    int64_t number = member_int(kineto, object, name);
+    return number >= 0 && number <= INT32_MAX ? (int32_t)number : -1;
+}
+
+static void read_devices(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_trace_device device = {
+            .id = member_int(kineto, object, "id"),
+            .name = aorta_trace_kineto_text(kineto, find_member(object, "name")),
+            .memory_bytes = member_int(kineto, object, "totalGlobalMem"),
+            .multiprocessors = member_small(kineto, object, "numSms"),
+            .major = member_small(kineto, object, "computeMajor"),
+            .minor = member_small(kineto, object, "computeMinor"),
+        };
+        aorta_trace_builder_device(kineto->builder, &device);
+    }
+}
+
+static void read_distributed(struct trace_kineto *kineto, struct aorta_json_value object) {
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    head->rank = member_small(kineto, object, "rank");
+    head->world = member_small(kineto, object, "world_size");
+    head->backend = aorta_trace_kineto_text(kineto, find_member(object, "backend"));
+    head->library = aorta_trace_kineto_text(kineto, find_member(object, "nccl_version"));
+}
+
+aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
+    int member = aorta_keys_find(&kineto->members, key);
+    if (member < 0) return aorta_json_stream_skip(kineto->stream);
+    struct aorta_json_value value;
+    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+    int64_t base;
+    switch ((enum member)member) {
+    case MEMBER_DEVICES:
+        read_devices(kineto, value);
+        break;
+    case MEMBER_DISTRIBUTED:
+        read_distributed(kineto, value);
+        break;
+    case MEMBER_BASE:
+        if (aorta_json_get_int(value, &base)) aorta_trace_builder_head(kineto->builder)->base_ns = base;
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* Kineto's layout of the Chrome trace format: PyTorch's profiler (CUDA and ROCm, old and new), and our own writer.
+ * Sources: libkineto's output_json.cpp and collective metadata of torch/csrc/distributed/c10d/ParamCommsUtils.hpp; and
+ * files of several versions. */
+#ifndef AORTA_FORMATS_KINETO_READ_H
+#define AORTA_FORMATS_KINETO_READ_H
+
+#include "formats/json_stream.h"
+#include "timeline/builder.h"
+
+struct trace_kineto;
+
+AORTA_MUST_USE aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream,
+                                                      struct aorta_trace_builder *builder,
+                                                      struct trace_kineto **kineto);
+void aorta_trace_kineto_destroy(struct trace_kineto *kineto); /* NULL is fine; the builder stays */
+
+/* The array of events, which comes next in the stream. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto);
+/* Any other member of the outermost object: those that matter are read, the rest passed over. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key);
+
+#endif

@@ -1,0 +1,74 @@
+/* Inside the Kineto reader. */
+#ifndef AORTA_FORMATS_KINETO_READ_PARTS_H
+#define AORTA_FORMATS_KINETO_READ_PARTS_H
+
+#include "formats/keys.h"
+#include "formats/kineto_read.h"
+
+enum kineto_field {
+    FIELD_PHASE,
+    FIELD_CATEGORY,
+    FIELD_NAME,
+    FIELD_PROCESS,
+    FIELD_THREAD,
+    FIELD_START,
+    FIELD_DURATION,
+    FIELD_ARGS,
+    FIELD_COUNT
+};
+
+enum kineto_argument {
+    ARGUMENT_DEVICE,
+    ARGUMENT_STREAM,
+    ARGUMENT_CONTEXT,
+    ARGUMENT_CORRELATION,
+    ARGUMENT_OPERATION,
+    ARGUMENT_BYTES,
+    ARGUMENT_KIND,
+    ARGUMENT_QUEUE,
+    ARGUMENT_CHANNEL,
+    ARGUMENT_CHANNEL_TYPE,
+    ARGUMENT_GRID,
+    ARGUMENT_BLOCK,
+    ARGUMENT_GRAPH_NODE,
+    ARGUMENT_NAME,
+    ARGUMENT_DIMS,
+    ARGUMENT_TYPES,
+    ARGUMENT_COLLECTIVE,
+    ARGUMENT_IN_ELEMENTS,
+    ARGUMENT_OUT_ELEMENTS,
+    ARGUMENT_GROUP_SIZE,
+    ARGUMENT_DTYPE,
+    ARGUMENT_GROUP_NAME,
+    ARGUMENT_GROUP_DESCRIPTION,
+    ARGUMENT_GROUP_RANKS,
+    ARGUMENT_SEQUENCE,
+    ARGUMENT_COMMUNICATOR,
+    ARGUMENT_SOURCE_RANK,
+    ARGUMENT_TARGET_RANK,
+    ARGUMENT_SIMULATED,
+    ARGUMENT_COUNT
+};
+
+/* A value of length 0 is absent. */
+struct kineto_event {
+    struct aorta_json_value field[FIELD_COUNT];
+    struct aorta_json_value argument[ARGUMENT_COUNT]; /* filled for the categories that need them */
+    int64_t start_ns, end_ns, offset;
+};
+
+struct trace_kineto {
+    struct aorta_json_stream *stream;
+    struct aorta_trace_builder *builder;
+    struct aorta_text scratch; /* texts with escapes, until the next event */
+    struct aorta_keys fields, arguments, categories, members;
+};
+
+/* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
+int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
+bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */
+bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
+                                         struct aorta_trace_collective *collective);
+
+#endif

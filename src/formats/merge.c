@@ -1,0 +1,262 @@
+#include "base/json.h"
+#include "formats/inputs.h"
+#include "formats/merge_parts.h"
+#include "formats/open.h"
+#include "timeline/align_match.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct merging {
+    struct aorta_trace_list list;
+    struct aorta_align_rank *ranks;     /* one for each trace, in order of rank */
+    struct aorta_merge_source *sources; /* the same */
+    size_t count;
+    struct aorta_alignment alignment;
+    struct merge_rank *written;
+};
+
+/* ---- which rank is which ---- */
+
+/* The device that the rank's collectives ran on; of several, the one with most of them, else with most work. */
+static int32_t main_device(const struct aorta_trace *trace, bool *several) {
+    enum { DEVICES = 64 };
+    int32_t devices[DEVICES];
+    size_t weights[DEVICES] = {0}, count = 0, best = 0;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        size_t at = 0;
+        while (at < count && devices[at] != work->device) at++;
+        if (at == DEVICES) continue;
+        if (at == count) devices[count++] = work->device;
+        weights[at] += aorta_trace_is_collective(work) ? trace->work_count : 1;
+        if (weights[at] > weights[best]) best = at;
+    }
+    *several = count > 1;
+    return count ? devices[best] : -1;
+}
+
+static int by_rank(const void *left, const void *right) {
+    const struct aorta_align_rank *a = left, *b = right;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool taken(const struct merging *m, size_t count, int rank) {
+    for (size_t i = 0; i < count; i++)
+        if (m->ranks[i].rank == rank) return true;
+    return false;
+}
+
+static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
+    size_t first = 0;
+    while (m->ranks[first].rank != m->ranks[second].rank) first++;
+    return AORTA_ERROR(AORTA_USAGE, "%s and %s are both of rank %d; give one file of each rank",
+                       m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
+}
+
+/* A trace's rank is what it says itself, else what its path says, else the lowest number free. The traces of one file
+ * (several devices of a process) are ranks of their own. */
+static aorta_status number_ranks(struct merging *m) {
+    for (size_t i = 0; i < m->count; i++) {
+        bool several;
+        const struct aorta_trace *trace = m->list.items[i];
+        bool alone = (i == 0 || strcmp(m->list.items[i - 1]->path, trace->path) != 0) &&
+                     (i + 1 == m->count || strcmp(m->list.items[i + 1]->path, trace->path) != 0);
+        int rank = trace->rank >= 0 ? trace->rank : alone ? aorta_trace_rank_in_path(trace->path) : -1;
+        bool known = rank >= 0 && taken(m, i, rank);
+        m->ranks[i] = (struct aorta_align_rank){rank, trace, main_device(trace, &several)};
+        if (known) return two_of_one_rank(m, i);
+    }
+    int next = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->ranks[i].rank >= 0) continue;
+        while (taken(m, m->count, next)) next++;
+        m->ranks[i].rank = next;
+    }
+    qsort(m->ranks, m->count, sizeof *m->ranks, by_rank);
+    return NULL;
+}
+
+/* Of all that was read, files of folders too. */
+static aorta_status check_output(const struct merging *m, const char *output) {
+    struct stat target, file;
+    if (stat(output, &target) != 0) return NULL;
+    for (size_t i = 0; i < m->list.count; i++) {
+        const char *path = m->list.items[i]->path;
+        if (stat(path, &file) == 0 && file.st_dev == target.st_dev && file.st_ino == target.st_ino)
+            return AORTA_ERROR(AORTA_USAGE, "the output %s is one of the files to merge; name another", output);
+    }
+    return NULL;
+}
+
+static aorta_status read_all(struct merging *m, const char *const *paths, size_t count, const char *output,
+                             const struct aorta_trace_options *options) {
+    struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
+    reading.to_align = true; /* Kineto files are read again, event by event */
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
+    AORTA_TRY(check_output(m, output));
+    m->count = m->list.count;
+    m->ranks = calloc(m->count + 1, sizeof *m->ranks);
+    m->sources = calloc(m->count + 1, sizeof *m->sources);
+    m->written = calloc(m->count + 1, sizeof *m->written);
+    if (!m->ranks || !m->sources || !m->written) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", m->count);
+    AORTA_TRY(number_ranks(m));
+    AORTA_TRY(aorta_align(m->ranks, m->count, &m->alignment));
+    for (size_t i = 0; i < m->count; i++) {
+        const struct aorta_trace *trace = m->ranks[i].trace;
+        m->sources[i] = (struct aorta_merge_source){trace->path, trace, m->ranks[i].rank, &m->alignment.clocks[i]};
+    }
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static void put_head(const struct merging *m, struct aorta_text *out) {
+    int64_t base = m->count ? m->ranks[0].trace->base_ns : INT64_MIN;
+    aorta_text_puts(out, "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n");
+    if (base != INT64_MIN) aorta_text_printf(out, "\"baseTimeNanoseconds\": %" PRId64 ",\n", base);
+    aorta_text_puts(out, "\"traceEvents\": [");
+}
+
+static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank) {
+    const struct aorta_align_clock *clock = rank->source->clock;
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "rank", rank->source->rank);
+    aorta_json_key_string(&json, "file", rank->source->path);
+    aorta_json_key_string(&json, "format", aorta_trace_format_name(rank->source->trace->format));
+    aorta_json_key_int(&json, "clock_shift_ns", clock->shift_ns);
+    if (clock->residual_ns >= 0) {
+        aorta_json_key_int(&json, "residual_ns", clock->residual_ns);
+    } else {
+        aorta_json_key_null(&json, "residual_ns");
+    }
+    aorta_json_key_int(&json, "shared_collectives", (int64_t)clock->shared);
+    if (rank->members.length) { /* each with a comma and a space before it */
+        aorta_text_puts(out, ", \"head\": {");
+        aorta_text_append(out, rank->members.data + 2, rank->members.length - 2);
+        aorta_text_puts(out, "}");
+    }
+    aorta_json_object_end(&json);
+}
+
+static void put_tail(const struct merging *m, struct aorta_text *out) {
+    aorta_text_puts(out, "\n],\n\"ranks\": [");
+    for (size_t i = 0; i < m->count; i++) {
+        aorta_text_puts(out, i ? ",\n" : "\n");
+        put_rank_facts(out, &m->written[i]);
+    }
+    aorta_text_puts(out, "\n]\n}\n");
+}
+
+static aorta_status put_ranks(struct merging *m, const struct aorta_trace_options *options,
+                              struct aorta_merge_sink *sink, bool *first) {
+    for (size_t i = 0; i < m->count; i++) {
+        struct merge_rank *rank = &m->written[i];
+        *rank = (struct merge_rank){
+            .source = &m->sources[i], .index = i, .count = m->count, .options = options, .sink = sink, .first = first};
+        main_device(m->sources[i].trace, &rank->several_devices);
+        bool kineto = m->sources[i].trace->format == AORTA_TRACE_KINETO;
+        AORTA_TRY(kineto ? aorta_merge_kineto(rank) : aorta_merge_model(rank));
+    }
+    return NULL;
+}
+
+static aorta_status write_all(struct merging *m, const char *output, const struct aorta_trace_options *options) {
+    struct aorta_merge_sink *sink;
+    bool first = true;
+    AORTA_TRY(aorta_merge_sink_open(output, &sink));
+    put_head(m, aorta_merge_sink_text(sink));
+    aorta_status status = put_ranks(m, options, sink, &first);
+    if (status) {
+        aorta_merge_sink_discard(sink);
+        return status;
+    }
+    put_tail(m, aorta_merge_sink_text(sink));
+    return aorta_merge_sink_commit(sink);
+}
+
+/* ---- what is told ---- */
+
+static double us(int64_t ns) {
+    return (double)ns / 1e3;
+}
+
+/* The clock's error beyond what the times of day in the files say; the whole shift where they say nothing. */
+static int64_t clock_error(const struct merging *m, size_t rank) {
+    int64_t shift = m->alignment.clocks[rank].shift_ns;
+    int64_t said = aorta_align_wall_shift(m->ranks[rank].trace, m->ranks[0].trace);
+    return shift - said;
+}
+
+static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out) {
+    const struct aorta_align_clock *clock = &m->alignment.clocks[i];
+    aorta_text_printf(out, "rank %d: ", m->ranks[i].rank);
+    if (i == 0) {
+        aorta_text_puts(out, "the common clock is its own");
+    } else if (!clock->linked) {
+        aorta_text_puts(out, m->ranks[i].trace->base_ns == INT64_MIN
+                                 ? "not aligned: it shares no collective with rank "
+                                 : "aligned by the time of day alone: it shares no collective with rank ");
+        aorta_text_printf(out, "%d", m->ranks[0].rank);
+    } else {
+        aorta_text_printf(out, "clock %+.3f us", us(clock_error(m, i)));
+    }
+    if (clock->shared)
+        aorta_text_printf(out, "; %zu shared collectives, residual %.3f us (95%%: %.3f us)", clock->shared,
+                          us(clock->residual_ns), us(clock->p95_ns));
+    aorta_text_printf(out, "; %" PRId64 " events of %s", m->written[i].events, m->ranks[i].trace->path);
+    if (m->written[i].lost) aorta_text_puts(out, " (broken: those before the break)");
+    if (m->written[i].odd)
+        aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
+    int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
+    if (copies) aorta_text_printf(out, " (taken once: named %" PRId64 " times more, as a link or copy)", copies);
+    aorta_text_puts(out, "\n");
+}
+
+static void tell(const struct merging *m, const char *output, struct aorta_text *out) {
+    for (size_t i = 0; i < m->count; i++) tell_rank(m, i, out);
+    int late = aorta_alignment_straggler(&m->alignment);
+    if (late >= 0) {
+        const struct aorta_align_clock *clock = &m->alignment.clocks[late];
+        bool device = clock->late_by_device * 2 > clock->late;
+        aorta_text_printf(out,
+                          "rank %d came last to %zu of %zu shared collectives; the first waited %.3f ms for it in all, "
+                          "mostly for its %s\n",
+                          m->ranks[late].rank, clock->late, m->alignment.shared_count, (double)clock->late_ns / 1e6,
+                          device ? "device, which was still busy" : "host, which launched late");
+    }
+    if (m->alignment.residual_ns >= 0)
+        aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
+                          us(m->alignment.residual_ns), output);
+    else
+        aorta_text_printf(out, "%zu rank%s, no shared collectives; written to %s\n", m->count, m->count == 1 ? "" : "s",
+                          output);
+}
+
+aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
+                               const struct aorta_trace_options *options, struct aorta_text *report) {
+    struct merging m = {0};
+    aorta_status status = read_all(&m, paths, count, output, options);
+    if (!status) status = write_all(&m, output, options);
+    if (!status) {
+        tell(&m, output, report);
+        status = aorta_text_check(report);
+    }
+    for (size_t i = 0; i < m.count && m.written; i++) {
+        free(m.written[i].threads.items);
+        aorta_text_free(&m.written[i].members);
+        aorta_text_free(&m.written[i].scratch);
+    }
+    free(m.written);
+    free(m.sources);
+    free(m.ranks);
+    aorta_alignment_free(&m.alignment);
+    aorta_trace_list_free(&m.list);
+    return status;
+}

@@ -1,0 +1,313 @@
+/* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
+#include "formats/merge_parts.h"
+#include "timeline/texts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_MEMBER = 1 << 20 };
+static const int64_t exact_in_double = INT64_C(1) << 53; /* viewers keep numbers as doubles */
+
+/* ---- shared with merge_model.c ---- */
+
+aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted, int64_t *number,
+                                bool *added) {
+    *added = false;
+    if (threads->last < threads->count && threads->items[threads->last].key == key) {
+        *number = threads->items[threads->last].number;
+        return NULL;
+    }
+    int64_t highest = 1000000; /* numbers given out begin above those of streams */
+    bool free_number = wanted > 0;
+    for (size_t i = 0; i < threads->count; i++) {
+        if (threads->items[i].key == key) {
+            threads->last = i;
+            *number = threads->items[i].number;
+            return NULL;
+        }
+        if (threads->items[i].number == wanted) free_number = false;
+        if (threads->items[i].number > highest) highest = threads->items[i].number;
+    }
+    if (threads->count == threads->capacity) {
+        size_t capacity = threads->capacity ? threads->capacity * 2 : 32;
+        struct merge_thread *items = realloc(threads->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", capacity);
+        threads->items = items;
+        threads->capacity = capacity;
+    }
+    *number = free_number ? wanted : highest < INT64_MAX ? highest + 1 : (int64_t)threads->count;
+    threads->last = threads->count;
+    threads->items[threads->count++] = (struct merge_thread){key, *number};
+    *added = true;
+    return NULL;
+}
+
+void aorta_merge_event(struct merge_rank *rank) {
+    aorta_text_puts(aorta_merge_sink_text(rank->sink), *rank->first ? "\n" : ",\n");
+    *rank->first = false;
+}
+
+static void process_fact(struct merge_rank *rank, const char *name, const char *key, const char *value) {
+    aorta_merge_event(rank);
+    aorta_text_printf(aorta_merge_sink_text(rank->sink),
+                      "{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %d, \"tid\": 0, \"args\": {\"%s\": %s}}", name,
+                      rank->source->rank, key, value);
+}
+
+void aorta_merge_process(struct merge_rank *rank) {
+    char text[32];
+    snprintf(text, sizeof text, "\"rank %d\"", rank->source->rank);
+    process_fact(rank, "process_name", "name", text);
+    snprintf(text, sizeof text, "%d", rank->source->rank);
+    process_fact(rank, "process_sort_index", "sort_index", text);
+}
+
+void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    aorta_merge_event(rank);
+    aorta_text_printf(out,
+                      "{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %" PRId64
+                      ", \"args\": {\"name\": \"%s\"}}",
+                      rank->source->rank, thread, name);
+}
+
+void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
+    int64_t ns;
+    if (__builtin_sub_overflow(own_ns, rank->source->clock->shift_ns, &ns)) ns = own_ns; /* no time at all */
+    uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    aorta_text_printf(aorta_merge_sink_text(rank->sink), "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", size / 1000,
+                      (unsigned)(size % 1000));
+}
+
+void aorta_merge_id(struct merge_rank *rank, int64_t id) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t count = (int64_t)rank->count, index = (int64_t)rank->index;
+    if (id >= 0 && id < exact_in_double / count) {
+        aorta_text_printf(out, "%" PRId64, id * count + index);
+    } else {
+        aorta_text_printf(out, "\"%d:%" PRId64 "\"", rank->source->rank, id);
+    }
+}
+
+/* ---- one event ---- */
+
+/* What is written anew. Length 0: the event has none. */
+struct event {
+    struct aorta_json_value phase, name, process, thread, time, id, bound, args;
+};
+
+static struct aorta_json_value *rewritten(struct event *event, struct aorta_json_value key) {
+    if (aorta_json_key_is(key, "pid")) return &event->process;
+    if (aorta_json_key_is(key, "tid")) return &event->thread;
+    if (aorta_json_key_is(key, "ts")) return &event->time;
+    if (aorta_json_key_is(key, "id")) return &event->id;
+    if (aorta_json_key_is(key, "bind_id")) return &event->bound;
+    if (aorta_json_key_is(key, "args")) return &event->args;
+    return NULL;
+}
+
+/* A text's content without its quotes, as valid JSON; NULL when it is none. Good until the next call. */
+static const char *content_of(struct merge_rank *rank, struct aorta_json_value text) {
+    struct aorta_text *scratch = &rank->scratch;
+    aorta_text_clear(scratch);
+    if (!aorta_json_is_string(text) || !aorta_merge_copy(scratch, text) || scratch->failed) return NULL;
+    scratch->data[scratch->length - 1] = '\0';
+    return scratch->data + 1;
+}
+
+static bool put_id(struct merge_rank *rank, const char *key, struct aorta_json_value value) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t number;
+    if (!value.length) return true;
+    aorta_text_printf(out, ", \"%s\": ", key);
+    if (aorta_json_is_string(value)) {
+        const char *id = content_of(rank, value);
+        aorta_text_printf(out, "\"%d:%s\"", rank->source->rank, id ? id : "");
+        return id != NULL;
+    }
+    if (!aorta_json_get_int(value, &number)) return aorta_merge_copy(out, value);
+    aorta_merge_id(rank, number);
+    return true;
+}
+
+static uint64_t hash_of(struct aorta_json_value value) {
+    return value.length ? aorta_trace_hash(value.text, value.length) : 0;
+}
+
+static uint64_t thread_key(const struct event *event) {
+    return hash_of(event->process) * 31 + hash_of(event->thread);
+}
+
+/* Threads that are named, not numbered ("tid": "PyTorch Profiler"), keep the name: *name_it. */
+static aorta_status put_thread(struct merge_rank *rank, const struct event *event, bool *name_it, int64_t *number) {
+    int64_t wanted = 0;
+    bool numbered = !aorta_json_is_string(event->thread) && aorta_json_get_int(event->thread, &wanted), added;
+    *name_it = false;
+    if (!event->thread.length) return NULL;
+    AORTA_TRY(aorta_merge_thread(&rank->threads, thread_key(event), numbered ? wanted : 0, number, &added));
+    *name_it = added && aorta_json_is_string(event->thread) && event->thread.length > 2;
+    aorta_text_printf(aorta_merge_sink_text(rank->sink), ", \"tid\": %" PRId64, *number);
+    return NULL;
+}
+
+static bool put_time(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t ns;
+    if (!event->time.length) return true;
+    aorta_text_puts(out, ", \"ts\": ");
+    if (!aorta_json_get_scaled(event->time, 3, &ns)) {
+        rank->odd++;
+        return aorta_merge_copy(out, event->time);
+    }
+    aorta_merge_time(rank, ns);
+    return true;
+}
+
+static bool text_is(struct aorta_json_value value, const char *text) {
+    return value.length == strlen(text) + 2 && memcmp(value.text + 1, text, value.length - 2) == 0;
+}
+
+static bool is_metadata_of_process(const struct event *event) {
+    return text_is(event->phase, "M") && event->name.length > 9 && memcmp(event->name.text, "\"process_", 9) == 0;
+}
+
+/* Names of streams on several devices: {"name": "stream 7"} becomes {"name": "GPU 1 stream 7"}. */
+static bool put_args(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    int64_t device;
+    if (!event->args.length) return true;
+    aorta_text_puts(out, ", \"args\": ");
+    bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
+    if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
+        return aorta_merge_copy(out, event->args);
+    struct aorta_json_cursor cursor = aorta_json_members(event->args);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value)) {
+        const char *name = aorta_json_key_is(key, "name") ? content_of(rank, value) : NULL;
+        if (!name || strncmp(name, "stream ", 7) != 0) continue;
+        aorta_text_printf(out, "{\"name\": \"GPU %" PRId64 " %s\"}", device, name);
+        return true;
+    }
+    return aorta_merge_copy(out, event->args);
+}
+
+/* The members that stay as they are, each with a comma behind it; the others go into *event. */
+static bool put_members(struct merge_rank *rank, struct aorta_json_value value, struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json_value key, member;
+    struct aorta_json_cursor cursor = aorta_json_members(value);
+    if (value.text[0] != '{') return false;
+    while (aorta_json_next_member(&cursor, &key, &member)) {
+        struct aorta_json_value *kept = rewritten(event, key);
+        if (kept) {
+            *kept = member;
+            continue;
+        }
+        if (aorta_json_key_is(key, "ph")) event->phase = member;
+        if (aorta_json_key_is(key, "name")) event->name = member;
+        if (!aorta_merge_copy_key(out, key)) return false;
+        aorta_text_puts(out, ": ");
+        if (!aorta_merge_copy(out, member)) return false;
+        aorta_text_puts(out, ", ");
+    }
+    return aorta_json_well_formed(&cursor);
+}
+
+/* *readable: it is an event; else nothing was written. */
+static aorta_status put_event(struct merge_rank *rank, struct aorta_json_value value, bool *readable) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    size_t mark = out->length;
+    bool was_first = *rank->first, name_it = false;
+    int64_t thread = 0;
+    struct event event = {0};
+    aorta_merge_event(rank);
+    aorta_text_puts(out, "{");
+    *readable = put_members(rank, value, &event);
+    bool wanted = *readable && !is_metadata_of_process(&event);
+    if (wanted) {
+        aorta_text_printf(out, "\"pid\": %d", rank->source->rank);
+        AORTA_TRY(put_thread(rank, &event, &name_it, &thread));
+        *readable = put_time(rank, &event) && put_id(rank, "id", event.id) && put_id(rank, "bind_id", event.bound) &&
+                    put_args(rank, &event);
+        aorta_text_puts(out, "}");
+    }
+    if (!wanted || !*readable) {
+        if (!out->failed) out->length = mark;
+        *rank->first = was_first;
+        return NULL;
+    }
+    rank->events++;
+    const char *name = name_it ? content_of(rank, event.thread) : NULL;
+    if (name) aorta_merge_thread_name(rank, thread, name);
+    return NULL;
+}
+
+/* ---- the file ---- */
+
+static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream *stream) {
+    struct aorta_json_value value;
+    bool more, readable;
+    AORTA_TRY(aorta_json_stream_enter(stream, '['));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_element(stream, &value, &more));
+        if (!more) return NULL;
+        AORTA_TRY(put_event(rank, value, &readable));
+        if (!readable)
+            return AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: an event that is no valid JSON object", rank->source->path,
+                               (long long)aorta_json_stream_offset(stream));
+        AORTA_TRY(aorta_merge_sink_flush(rank->sink));
+    }
+}
+
+/* Facts about the rank are kept; what is too long to be one (all stack frames, say) is named as left out. */
+static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_stream *stream,
+                                struct aorta_json_value key) {
+    struct aorta_json_value value;
+    struct aorta_text *members = &rank->members;
+    size_t mark = members->length;
+    aorta_text_puts(members, ", ");
+    bool good = aorta_merge_copy_key(members, key);
+    aorta_text_puts(members, ": ");
+    aorta_status status = aorta_json_stream_value(stream, &value);
+    if (!status && value.length > LONGEST_MEMBER) {
+        aorta_text_printf(members, "\"left out: %zu bytes\"", value.length);
+    } else if (!status) {
+        good = aorta_merge_copy(members, value) && good;
+    }
+    if (!status && !good)
+        status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->path,
+                             (long long)aorta_json_stream_offset(stream));
+    if (!status) return aorta_text_check(members);
+    if (!members->failed) members->length = mark;
+    return status;
+}
+
+static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *stream) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(stream, &letter));
+    if (letter == '[') return put_events(rank, stream); /* events alone: Chrome's other layout */
+    struct aorta_json_value key;
+    bool more;
+    AORTA_TRY(aorta_json_stream_enter(stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
+        if (!more) return NULL;
+        AORTA_TRY(aorta_json_key_is(key, "traceEvents") ? put_events(rank, stream) : keep_member(rank, stream, key));
+    }
+}
+
+aorta_status aorta_merge_kineto(struct merge_rank *rank) {
+    struct aorta_json_stream *stream;
+    AORTA_TRY(aorta_json_stream_open(rank->source->path, &stream));
+    aorta_merge_process(rank);
+    aorta_status status = put_file(rank, stream);
+    if (status && rank->options && rank->options->recover && aorta_status_code(status) == AORTA_FORMAT) {
+        aorta_status_free(status);
+        status = NULL;
+        rank->lost++;
+    }
+    aorta_json_stream_close(stream);
+    return status;
+}

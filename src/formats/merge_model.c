@@ -1,0 +1,250 @@
+/* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls behind it with flows
+ * between them, the ranges that the program marked. */
+#include "base/json.h"
+#include "formats/merge_parts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct writing {
+    struct merge_rank *rank;
+    const struct aorta_trace *trace;
+    struct aorta_text *out;
+    struct aorta_json json;
+    int64_t *threads;   /* numbers of the rows of the trace within the rank's process */
+    struct lane *lanes; /* the first of each stream has the stream's row; further ones are chained to it */
+    size_t lane_count, lane_capacity;
+    int64_t marks; /* the thread of ranges and steps whose thread is not known */
+};
+
+/* A row on the screen. Viewers want what shares one to nest (Perfetto drops what does not, others draw it wrong), but
+ * ROCm's streams run several kernels at once: what begins before the one before it has ended gets another row. */
+struct lane {
+    int64_t number, free_ns; /* its thread; end of the last work on it */
+    size_t next;             /* of the same stream; 0: none */
+};
+
+static const struct {
+    const char *category;
+} kinds[] = {
+    [AORTA_TRACE_KERNEL] = {"kernel"}, [AORTA_TRACE_COPY] = {"gpu_memcpy"}, [AORTA_TRACE_FILL] = {"gpu_memset"}};
+
+/* ---- pieces ---- */
+
+static void begin(struct writing *w, const char *phase, const char *category, const char *name) {
+    aorta_merge_event(w->rank);
+    aorta_json_begin(&w->json, w->out, 0);
+    aorta_json_object(&w->json);
+    aorta_json_key_string(&w->json, "ph", phase);
+    aorta_json_key_string(&w->json, "cat", category);
+    aorta_json_key_string(&w->json, "name", name);
+    aorta_json_key_int(&w->json, "pid", w->rank->source->rank);
+    w->rank->events++;
+}
+
+static void put_start(struct writing *w, int64_t thread, int64_t start_ns) {
+    aorta_json_key_int(&w->json, "tid", thread);
+    aorta_text_puts(w->out, ",\"ts\":");
+    aorta_merge_time(w->rank, start_ns);
+}
+
+static void put_range(struct writing *w, int64_t thread, int64_t start_ns, int64_t end_ns) {
+    uint64_t length = (uint64_t)end_ns - (uint64_t)start_ns; /* end is not before start */
+    put_start(w, thread, start_ns);
+    aorta_text_printf(w->out, ",\"dur\":%" PRIu64 ".%03u", length / 1000, (unsigned)(length % 1000));
+}
+
+static void put_flow(struct writing *w, const char *phase, int64_t thread, int64_t time_ns, uint64_t id) {
+    begin(w, phase, "ac2g", "ac2g");
+    put_start(w, thread, time_ns);
+    aorta_text_puts(w->out, ",\"id\":");
+    aorta_merge_id(w->rank, id > INT64_MAX ? INT64_MAX : (int64_t)id);
+    if (phase[0] == 'f') aorta_json_key_string(&w->json, "bp", "e");
+    aorta_json_object_end(&w->json);
+}
+
+/* ---- threads ---- */
+
+enum { STREAM_KEYS = 1, THREAD_KEYS = 2, MARK_KEYS = 3, FURTHER_KEYS = 4, KEYS };
+
+static aorta_status name_lane(struct writing *w, size_t lane, size_t stream_row, int nth) {
+    const struct aorta_trace_stream *stream = &w->trace->streams[stream_row];
+    bool added;
+    char name[96] = "", *end = name;
+    uint64_t key = lane < w->trace->stream_count ? lane * KEYS + STREAM_KEYS : lane * KEYS + FURTHER_KEYS;
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, key, nth == 1 ? stream->id : 0, &w->lanes[lane].number, &added));
+    if (w->rank->several_devices) end += snprintf(end, 32, "GPU %" PRId64 " ", stream->device);
+    end += snprintf(end, 32, "stream %" PRId64, stream->id);
+    if (nth > 1) snprintf(end, 24, " (%d)", nth);
+    aorta_merge_thread_name(w->rank, w->lanes[lane].number, name);
+    return NULL;
+}
+
+static aorta_status grow_lanes(struct writing *w) {
+    if (w->lane_count < w->lane_capacity) return NULL;
+    size_t capacity = 2 * w->lane_capacity + 8;
+    struct lane *lanes = realloc(w->lanes, capacity * sizeof *lanes);
+    if (!lanes) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for %zu rows", w->trace->path, capacity);
+    w->lanes = lanes;
+    w->lane_capacity = capacity;
+    return NULL;
+}
+
+static aorta_status make_lanes(struct writing *w) {
+    for (size_t row = 0; row < w->trace->stream_count; row++) {
+        AORTA_TRY(grow_lanes(w));
+        w->lanes[w->lane_count++] = (struct lane){.free_ns = INT64_MIN};
+        AORTA_TRY(name_lane(w, row, row, 1));
+    }
+    return NULL;
+}
+
+/* The stream's first row that is free when the work starts. */
+static aorta_status take_lane(struct writing *w, const struct aorta_trace_work *work, int64_t *number) {
+    size_t lane = work->stream;
+    int nth = 1;
+    if (lane >= w->lane_count)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: work on stream %zu of %zu", w->trace->path, lane, w->lane_count);
+    for (; w->lanes[lane].free_ns > work->start_ns && w->lanes[lane].next; lane = w->lanes[lane].next) nth++;
+    if (w->lanes[lane].free_ns > work->start_ns) {
+        AORTA_TRY(grow_lanes(w));
+        size_t added = w->lane_count++;
+        w->lanes[lane].next = added;
+        w->lanes[added] = (struct lane){.free_ns = INT64_MIN};
+        AORTA_TRY(name_lane(w, added, work->stream, nth + 1));
+        lane = added;
+    }
+    w->lanes[lane].free_ns = work->end_ns;
+    *number = w->lanes[lane].number;
+    return NULL;
+}
+
+static aorta_status name_thread(struct writing *w, size_t row) {
+    const struct aorta_trace_thread *thread = &w->trace->threads[row];
+    bool added;
+    char name[48];
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, row * KEYS + THREAD_KEYS, thread->id, &w->threads[row], &added));
+    snprintf(name, sizeof name, "thread %" PRId64, thread->id);
+    aorta_merge_thread_name(w->rank, w->threads[row], name);
+    return NULL;
+}
+
+/* Named only where it is used. */
+static aorta_status name_marks(struct writing *w) {
+    bool added, used = false;
+    for (size_t i = 0; i < w->trace->step_count; i++) used |= w->trace->steps[i].start_ns != INT64_MIN;
+    for (size_t i = 0; i < w->trace->annotation_count; i++)
+        used |= w->trace->annotations[i].thread >= w->trace->thread_count;
+    if (!used) return NULL;
+    AORTA_TRY(aorta_merge_thread(&w->rank->threads, MARK_KEYS, 0, &w->marks, &added));
+    aorta_merge_thread_name(w->rank, w->marks, "steps");
+    return NULL;
+}
+
+/* ---- device work ---- */
+
+static void put_collective(struct writing *w, const struct aorta_trace_collective *facts) {
+    const struct aorta_trace *trace = w->trace;
+    if (facts->name != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "Collective name", aorta_trace_text(trace, facts->name));
+    if (facts->in_elements >= 0) aorta_json_key_int(&w->json, "In msg nelems", facts->in_elements);
+    if (facts->out_elements >= 0) aorta_json_key_int(&w->json, "Out msg nelems", facts->out_elements);
+    if (facts->group_size >= 0) aorta_json_key_int(&w->json, "Group size", facts->group_size);
+    if (facts->dtype != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "dtype", aorta_trace_text(trace, facts->dtype));
+    if (facts->group != AORTA_TRACE_NONE)
+        aorta_json_key_string(&w->json, "Process Group Name",
+                              aorta_trace_text(trace, trace->groups[facts->group].name));
+    if (facts->sequence >= 0) aorta_json_key_int(&w->json, "Seq", facts->sequence);
+}
+
+static aorta_status put_work(struct writing *w, const struct aorta_trace_work *work) {
+    const struct aorta_trace *trace = w->trace;
+    int64_t lane;
+    AORTA_TRY(take_lane(w, work, &lane));
+    begin(w, "X", kinds[work->kind].category, aorta_trace_text(trace, work->name));
+    put_range(w, lane, work->start_ns, work->end_ns);
+    aorta_json_key(&w->json, "args");
+    aorta_json_object(&w->json);
+    aorta_json_key_int(&w->json, "device", work->device);
+    aorta_json_key_int(&w->json, "stream", trace->streams[work->stream].id);
+    if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);
+    if (work->correlation && work->correlation <= INT64_MAX)
+        aorta_json_key_int(&w->json, "correlation", (int64_t)work->correlation);
+    if (work->bytes >= 0) aorta_json_key_int(&w->json, "bytes", work->bytes);
+    if (work->collective != AORTA_TRACE_NONE) put_collective(w, &trace->collectives[work->collective]);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+    if (work->call == AORTA_TRACE_NONE) return NULL;
+    const struct aorta_trace_call *call = &trace->calls[work->call];
+    put_flow(w, "s", w->threads[call->thread], call->start_ns, work->correlation);
+    put_flow(w, "f", lane, work->start_ns, work->correlation);
+    return NULL;
+}
+
+/* ---- the host ---- */
+
+static void put_call(struct writing *w, const struct aorta_trace_call *call) {
+    begin(w, "X", "cuda_runtime", aorta_trace_text(w->trace, call->name));
+    put_range(w, w->threads[call->thread], call->start_ns, call->end_ns);
+    if (call->correlation && call->correlation <= INT64_MAX) {
+        aorta_json_key(&w->json, "args");
+        aorta_json_object(&w->json);
+        aorta_json_key_int(&w->json, "correlation", (int64_t)call->correlation);
+        aorta_json_object_end(&w->json);
+    }
+    aorta_json_object_end(&w->json);
+}
+
+static void put_annotation(struct writing *w, const char *name, uint32_t thread, int64_t start_ns, int64_t end_ns) {
+    begin(w, "X", "user_annotation", name);
+    put_range(w, thread < w->trace->thread_count ? w->threads[thread] : w->marks, start_ns, end_ns);
+    aorta_json_object_end(&w->json);
+}
+
+static void put_step(struct writing *w, const struct aorta_trace_step *step) {
+    char name[48];
+    if (step->start_ns == INT64_MIN) return;
+    snprintf(name, sizeof name, "ProfilerStep#%" PRId64, step->number);
+    put_annotation(w, name, AORTA_TRACE_NONE, step->start_ns, step->end_ns);
+}
+
+static aorta_status put_all(struct writing *w) {
+    const struct aorta_trace *trace = w->trace;
+    aorta_merge_process(w->rank);
+    AORTA_TRY(make_lanes(w));
+    for (size_t i = 0; i < trace->thread_count; i++) AORTA_TRY(name_thread(w, i));
+    AORTA_TRY(name_marks(w));
+    for (size_t i = 0; i < trace->step_count; i++) put_step(w, &trace->steps[i]);
+    for (size_t i = 0; i < trace->annotation_count; i++) {
+        const struct aorta_trace_annotation *a = &trace->annotations[i];
+        put_annotation(w, aorta_trace_text(trace, a->name), a->thread, a->start_ns, a->end_ns);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->call_count; i++) {
+        put_call(w, &trace->calls[i]);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->work_count; i++) {
+        AORTA_TRY(put_work(w, &trace->work[i]));
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    return NULL;
+}
+
+aorta_status aorta_merge_model(struct merge_rank *rank) {
+    const struct aorta_trace *trace = rank->source->trace;
+    struct writing w = {
+        .rank = rank,
+        .trace = trace,
+        .out = aorta_merge_sink_text(rank->sink),
+        .threads = calloc(trace->thread_count + 1, sizeof *w.threads),
+    };
+    aorta_status status = NULL;
+    if (!w.threads) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", trace->path);
+    if (!status) status = put_all(&w);
+    free(w.lanes);
+    free(w.threads);
+    return status;
+}

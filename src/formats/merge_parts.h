@@ -1,0 +1,69 @@
+/* Inside `aorta trace merge`: merge.c (the whole), merge_events.c (Kineto files, event by event), merge_model.c (other
+ * traces), merge_copy.c (values), merge_sink.c (the file). */
+#ifndef AORTA_FORMATS_MERGE_PARTS_H
+#define AORTA_FORMATS_MERGE_PARTS_H
+
+#include "formats/json_stream.h"
+#include "formats/merge.h"
+#include "formats/open.h"
+
+/* ---- the file that is written ---- */
+struct aorta_merge_sink;
+AORTA_MUST_USE aorta_status aorta_merge_sink_open(const char *path, struct aorta_merge_sink **sink);
+/* Where text is put; what is there is written by the next flush. */
+struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink);
+/* Call it after every event: writes when enough has gathered. */
+AORTA_MUST_USE aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink);
+/* Ends the sink, also when it fails; the file is then in its place, or not there. */
+AORTA_MUST_USE aorta_status aorta_merge_sink_commit(struct aorta_merge_sink *sink);
+void aorta_merge_sink_discard(struct aorta_merge_sink *sink); /* NULL is fine */
+
+/* ---- threads of a rank ----
+ * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
+ * where that is positive and free. */
+struct merge_thread {
+    uint64_t key; /* hash of process and thread */
+    int64_t number;
+};
+struct merge_threads { /* zero-initialise; items ends with free */
+    struct merge_thread *items;
+    size_t count, capacity;
+    size_t last; /* found last */
+};
+/* `wanted` <= 0: no wish. *added: it was not known before. */
+AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted,
+                                               int64_t *number, bool *added);
+
+/* ---- values ----
+ * Copies a value as valid JSON (merge_copy.c). False: it is none, and what was written before it came out must go. */
+bool aorta_merge_copy(struct aorta_text *out, struct aorta_json_value value);
+bool aorta_merge_copy_key(struct aorta_text *out, struct aorta_json_value key); /* as a stream or cursor hands it out */
+
+/* ---- one rank's events ---- */
+struct merge_rank {
+    const struct aorta_merge_source *source;
+    size_t index, count;  /* among all ranks: makes ids of flows unique */
+    bool several_devices; /* names of streams say on which */
+    const struct aorta_trace_options *options;
+    struct aorta_merge_sink *sink;
+    bool *first; /* no event has been written yet: no comma before the next */
+    struct merge_threads threads;
+    struct aorta_text members; /* of the file's outermost object, beside the events: "key": value, … */
+    struct aorta_text scratch;
+    int64_t events, odd, lost; /* written; without a readable time; not readable behind the break */
+};
+
+/* Begins an event: a comma where one is due. */
+void aorta_merge_event(struct merge_rank *rank);
+/* {"ph": "M", "name": "process_name", …}: "name", "labels", "sort_index" of the rank's process. */
+void aorta_merge_process(struct merge_rank *rank);
+void aorta_merge_thread_name(struct merge_rank *rank, int64_t thread, const char *name);
+/* A time of the rank's own clock, as microseconds of the common one. */
+void aorta_merge_time(struct merge_rank *rank, int64_t own_ns);
+/* The id of a flow, unique among ranks. */
+void aorta_merge_id(struct merge_rank *rank, int64_t id);
+
+AORTA_MUST_USE aorta_status aorta_merge_kineto(struct merge_rank *rank);
+AORTA_MUST_USE aorta_status aorta_merge_model(struct merge_rank *rank);
+
+#endif

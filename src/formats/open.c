@@ -1,0 +1,157 @@
+/* Which kind of file is it? Then its reader. */
+#include "formats/open.h"
+#include "formats/reader.h"
+#include "formats/source.h"
+#include "formats/spool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct aorta_trace_reader *const other_readers[] = {&aorta_trace_reader_spool, &aorta_trace_reader_rocpd,
+                                                                 &aorta_trace_reader_csv};
+
+/* ---- by content ---- */
+
+static aorta_status read_head(const char *path, char *head, size_t capacity, size_t *length) {
+    struct aorta_source *source;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = NULL;
+    size_t got = 1;
+    for (*length = 0; !status && got && *length < capacity; *length += got) {
+        status = aorta_source_read(source, head + *length, capacity - *length, &got);
+        if (status) got = 0;
+    }
+    aorta_source_close(source);
+    if (!status || !*length) return status;
+    aorta_status_free(status); /* broken later on: the reader will say where */
+    return NULL;
+}
+
+static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
+                               struct aorta_trace_list *list) {
+    char head[4096];
+    size_t length;
+    AORTA_TRY(read_head(path, head, sizeof head, &length));
+    for (size_t i = 0; i < sizeof other_readers / sizeof *other_readers; i++)
+        if (other_readers[i]->recognises(head, length)) return other_readers[i]->read(path, options, list);
+    if (!length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", path);
+    return AORTA_ERROR(AORTA_FORMAT,
+                       "%s is no trace: it is neither JSON (PyTorch, Kineto, aorta, rocprofv3), nor rocprofv3's CSV "
+                       "or rocpd, plain or packed with gzip",
+                       path);
+}
+
+aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
+                              struct aorta_trace_list *list) {
+    struct aorta_json_stream *stream;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    char letter;
+    aorta_status status = aorta_json_stream_peek(stream, &letter);
+    bool json = !status && (letter == '{' || letter == '[');
+    if (json) status = aorta_trace_read_json(stream, options, list);
+    aorta_json_stream_close(stream);
+    return json || status ? status : open_other(path, options, list);
+}
+
+/* ---- several files ---- */
+
+struct many {
+    const char *const *paths;
+    size_t count;
+    const struct aorta_trace_options *options;
+    struct aorta_trace_list *lists; /* one for each path */
+    aorta_status *statuses;
+    atomic_size_t next;
+};
+
+/* Aligning clocks needs the work alone. */
+static void slim(struct aorta_trace *trace) {
+    free(trace->calls);
+    trace->calls = NULL;
+    trace->call_count = 0;
+    free(trace->annotations);
+    trace->annotations = NULL;
+    trace->annotation_count = 0;
+    free(trace->shapes);
+    trace->shapes = NULL;
+    trace->shape_count = 0;
+}
+
+static aorta_status open_one(const char *path, const struct aorta_trace_options *options,
+                             struct aorta_trace_list *list) {
+    AORTA_TRY(aorta_trace_open(path, options, list));
+    for (size_t i = 0; options && options->to_align && i < list->count; i++)
+        if (list->items[i]->format == AORTA_TRACE_KINETO) slim(list->items[i]);
+    return NULL;
+}
+
+static void *open_some(void *argument) {
+    struct many *many = argument;
+    for (;;) {
+        size_t i = atomic_fetch_add(&many->next, 1);
+        if (i >= many->count) return NULL;
+        many->statuses[i] = open_one(many->paths[i], many->options, &many->lists[i]);
+    }
+}
+
+/* Files of one set (rocprofv3's CSV) come out of each of its files. */
+static bool has_set(const struct aorta_trace_list *list, const struct aorta_trace *trace) {
+    if (trace->format != AORTA_TRACE_ROCPROF_CSV) return false;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->format == trace->format && !strcmp(list->items[i]->path, trace->path) &&
+            list->items[i]->rank == trace->rank)
+            return true;
+    return false;
+}
+
+static aorta_status gather(struct many *many, struct aorta_trace_list *list) {
+    aorta_status status = NULL;
+    for (size_t i = 0; i < many->count; i++) status = aorta_status_join(status, many->statuses[i]);
+    for (size_t i = 0; i < many->count; i++) {
+        size_t known = list->count;
+        for (size_t k = 0; k < many->lists[i].count; k++) {
+            struct aorta_trace *trace = many->lists[i].items[k];
+            const struct aorta_trace_list before = {list->items, known, known};
+            if (status || has_set(&before, trace)) {
+                aorta_trace_free(trace);
+            } else {
+                status = aorta_trace_list_add(list, trace);
+            }
+        }
+        free(many->lists[i].items);
+    }
+    return status;
+}
+
+static void run_threads(struct many *many) {
+    enum { MOST = 16 };
+    pthread_t threads[MOST];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = processors > 1 ? (size_t)processors : 1, started = 0;
+    if (wanted > many->count) wanted = many->count;
+    if (wanted > MOST) wanted = MOST;
+    for (; started + 1 < wanted; started++)
+        if (pthread_create(&threads[started], NULL, open_some, many)) break; /* fewer are slower, no worse */
+    open_some(many);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+aorta_status aorta_trace_open_many(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                   struct aorta_trace_list *list) {
+    struct many many = {.paths = paths, .count = count, .options = options};
+    many.lists = calloc(count + 1, sizeof *many.lists);
+    many.statuses = calloc(count + 1, sizeof *many.statuses);
+    aorta_status status = NULL;
+    if (!many.lists || !many.statuses) {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to read %zu traces", count);
+    } else {
+        run_threads(&many);
+        status = gather(&many, list);
+    }
+    free(many.lists);
+    free(many.statuses);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* A JSON file says by a key of its outermost object what it is; that may stand anywhere in it. */
+#include "formats/kineto_read.h"
+#include "formats/open.h"
+#include "formats/reader.h"
+
+struct json_reading {
+    struct aorta_json_stream *stream;
+    const struct aorta_trace_options *options;
+    struct aorta_trace_list *list;
+    struct aorta_trace_builder *builder;
+    struct trace_kineto *kineto;
+    bool events, other; /* Kineto's events, or another reader's part, were met */
+};
+
+static aorta_status read_events(struct json_reading *r) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
+    r->events |= letter == '[';
+    return aorta_trace_kineto_events(r->kineto);
+}
+
+static aorta_status read_object(struct json_reading *r) {
+    struct aorta_json_value key;
+    bool more;
+    AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
+        if (!more) return aorta_json_stream_finish(r->stream);
+        if (aorta_json_key_is(key, "traceEvents")) {
+            AORTA_TRY(read_events(r));
+        } else if (aorta_json_key_is(key, "rocprofiler-sdk-tool")) {
+            r->other = true;
+            AORTA_TRY(aorta_trace_read_rocprof(r->stream, r->options, r->list));
+            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it is kept */
+        } else {
+            AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
+        }
+    }
+}
+
+/* Chrome's trace format may also be just the array of events. */
+static aorta_status read_json(struct json_reading *r) {
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(r->stream, &letter));
+    if (letter == '{') return read_object(r);
+    AORTA_TRY(read_events(r));
+    return aorta_json_stream_finish(r->stream);
+}
+
+/* With `recover`, a file that breaks after its events began is what stands before the break. */
+static aorta_status recover(struct json_reading *r, aorta_status status) {
+    bool wanted = r->options && r->options->recover && r->events;
+    if (!wanted || aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_trace_builder_warn(r->builder,
+                             aorta_json_stream_truncated(r->stream) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
+                             aorta_json_stream_offset(r->stream));
+    aorta_status_free(status);
+    return NULL;
+}
+
+/* Times that are nanoseconds since 1970 already say so by their size (from 2001 on). */
+static void complete_head(struct aorta_trace *trace) {
+    static const int64_t SINCE_1970 = 1000000000000000000;
+    if (trace->base_ns == INT64_MIN && trace->work_count && trace->work[0].start_ns > SINCE_1970) trace->base_ns = 0;
+}
+
+static aorta_status finish_kineto(struct json_reading *r) {
+    struct aorta_trace *trace;
+    aorta_trace_builder_head(r->builder)->bytes_read = aorta_json_stream_bytes(r->stream);
+    struct aorta_trace_builder *builder = r->builder;
+    r->builder = NULL; /* finish ends it */
+    AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+    complete_head(trace);
+    return aorta_trace_list_add(r->list, trace);
+}
+
+static aorta_status read_stream(struct json_reading *r) {
+    const char *name = aorta_json_stream_name(r->stream);
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
+    AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, &r->kineto));
+    aorta_status status = read_json(r);
+    if (status) status = recover(r, status);
+    if (status) return status;
+    if (r->events) return finish_kineto(r);
+    if (r->other) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT,
+                       "%s is JSON but holds no trace: its outermost object has neither traceEvents (PyTorch, Kineto, "
+                       "aorta) nor rocprofiler-sdk-tool (rocprofv3)",
+                       name);
+}
+
+aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
+                                   struct aorta_trace_list *list) {
+    struct json_reading r = {.stream = stream, .options = options, .list = list};
+    aorta_status status = read_stream(&r);
+    aorta_trace_kineto_destroy(r.kineto);
+    aorta_trace_builder_destroy(r.builder);
+    return status;
+}

@@ -1,0 +1,113 @@
+#include "formats/source_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    return source->kind->read(source, buffer, capacity, got);
+}
+
+bool aorta_source_truncated(const struct aorta_source *source) {
+    return source->truncated;
+}
+
+void aorta_source_close(struct aorta_source *source) {
+    if (source) source->kind->close(source);
+}
+
+/* ---- a plain file ---- */
+struct file_source {
+    struct aorta_source base;
+    int file;
+    char *path;
+};
+
+static aorta_status file_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct file_source *self = (struct file_source *)source;
+    ssize_t count;
+    do count = read(self->file, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
+    *got = (size_t)count;
+    return NULL;
+}
+
+static void file_close(struct aorta_source *source) {
+    struct file_source *self = (struct file_source *)source;
+    close(self->file);
+    free(self->path);
+    free(self);
+}
+
+static const struct aorta_source_kind file_kind = {file_read, file_close};
+
+static aorta_status open_plain(const char *path, int file, struct aorta_source **source) {
+    struct file_source *self = calloc(1, sizeof *self);
+    char *copy = strdup(path);
+    if (!self || !copy) {
+        free(self);
+        free(copy);
+        close(file);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    }
+    *self = (struct file_source){{&file_kind, false}, file, copy};
+    *source = &self->base;
+    return NULL;
+}
+
+aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    struct stat facts;
+    if (fstat(file, &facts) == 0 && S_ISDIR(facts.st_mode)) {
+        close(file);
+        return AORTA_ERROR(AORTA_IO, "cannot read %s: it is a directory", path);
+    }
+    unsigned char magic[2];
+    ssize_t count = pread(file, magic, sizeof magic, 0);
+    if (count < 0) { /* a pipe, say: it would have to be read twice */
+        aorta_status status =
+            AORTA_ERROR(AORTA_IO, "cannot read %s: %s (a regular file is needed)", path, strerror(errno));
+        close(file);
+        return status;
+    }
+    (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
+    if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
+    return open_plain(path, file, source);
+}
+
+/* ---- memory ---- */
+struct memory_source {
+    struct aorta_source base;
+    const char *bytes;
+    size_t left, piece;
+};
+
+static aorta_status memory_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    struct memory_source *self = (struct memory_source *)source;
+    size_t count = capacity < self->left ? capacity : self->left;
+    if (self->piece && count > self->piece) count = self->piece;
+    if (count) memcpy(buffer, self->bytes, count);
+    self->bytes += count;
+    self->left -= count;
+    *got = count;
+    return NULL;
+}
+
+static void memory_close(struct aorta_source *source) {
+    free(source);
+}
+
+static const struct aorta_source_kind memory_kind = {memory_read, memory_close};
+
+aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece, struct aorta_source **source) {
+    struct memory_source *self = malloc(sizeof *self);
+    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read a trace");
+    *self = (struct memory_source){{&memory_kind, false}, bytes, length, piece};
+    *source = &self->base;
+    return NULL;
+}

@@ -1,0 +1,24 @@
+/* Where the bytes of a trace come from: a plain file, a gzip file unpacked on a thread of its own, or memory. */
+#ifndef AORTA_FORMATS_SOURCE_H
+#define AORTA_FORMATS_SOURCE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct aorta_source;
+
+/* gzip is recognised by content; several members follow one another as gzip has it. AORTA_IO names path and reason. */
+AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
+/* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
+AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
+                                                struct aorta_source **source);
+void aorta_source_close(struct aorta_source *source); /* NULL is fine */
+
+/* Up to `capacity` (> 0) bytes; *got is 0 at the end only. AORTA_IO: the file cannot be read; AORTA_FORMAT: the packed
+ * data is broken (aorta_source_truncated: it ends early), after all bytes that could be unpacked were handed out. */
+AORTA_MUST_USE aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got);
+bool aorta_source_truncated(const struct aorta_source *source);
+
+#endif

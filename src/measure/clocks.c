@@ -1,0 +1,268 @@
+#include "measure/clocks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double low_share = 0.97;
+/* What limits for less of the time explains no median. */
+static const double little = 0.01;
+/* Drivers bring their counters up to date now and then: differences over less say little. */
+static const double shortest_ms = 200;
+
+/* What the driver calls each limit, in words, and what it means for whoever reads the figures. */
+static const struct {
+    const char *name, *words, *meaning;
+} limits[AORTA_CLOCK_LIMITS] = {
+    [AORTA_CLOCK_POWER_CAP] = {"power_cap", "at the power limit",
+                               "kernels side by side share the power and slow down, so hiding communication gains less "
+                               "than its exposed time"},
+    [AORTA_CLOCK_SW_THERMAL] = {"sw_thermal", "slowed down by the driver for heat",
+                                "better cooling gives the time back (nvidia-smi -q -d TEMPERATURE)"},
+    [AORTA_CLOCK_HW_THERMAL] = {"hw_thermal", "slowed down by the hardware for heat",
+                                "its cooling fails (nvidia-smi -q -d TEMPERATURE)"},
+    [AORTA_CLOCK_POWER_BRAKE] = {"power_brake", "held down by the machine's power brake",
+                                 "the machine's power supply is the limit, not the program"},
+    [AORTA_CLOCK_HW_SLOWDOWN] = {"hw_slowdown", "slowed down by the hardware",
+                                 "for heat, by the machine's power brake or for power drawn too fast (nvidia-smi -q -d "
+                                 "PERFORMANCE)"},
+    [AORTA_CLOCK_APPLICATIONS] = {"applications_clocks", "kept there by applications clocks that somebody set",
+                                  "nvidia-smi -q -d CLOCK shows them, nvidia-smi -rac resets them"},
+    [AORTA_CLOCK_SYNC_BOOST] = {"sync_boost", "kept in step with the slowest device of its sync boost group",
+                                "that device is the one to look at"},
+    [AORTA_CLOCK_DISPLAY] = {"display", "limited by the display's clock setting",
+                             "a device without a display has no such limit"},
+    [AORTA_CLOCK_IDLE] = {"idle", "let down because little ran", "a busier device would be faster"},
+};
+
+const char *aorta_clock_limit_name(enum aorta_clock_limit limit) {
+    return limits[limit].name;
+}
+
+enum aorta_clock_limit aorta_clock_limit_find(const char *name) {
+    int i = 0;
+    while (i < AORTA_CLOCK_LIMITS && strcmp(limits[i].name, name) != 0) i++;
+    return (enum aorta_clock_limit)i;
+}
+
+void aorta_clock_limits_json(unsigned held, struct aorta_json *json) {
+    aorta_json_array(json);
+    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++)
+        if (held >> i & 1) aorta_json_string(json, limits[i].name);
+    aorta_json_array_end(json);
+}
+
+/* ---- from readings ---- */
+
+/* How much of the time a counter went on, between its first and its last reading; NaN where it does not exist, or the
+ * time was too short for it. */
+static double counted_share(const struct aorta_clock_sample *samples, size_t count, bool heat, double *counted_ms) {
+    const struct aorta_clock_sample *first = NULL, *last = NULL;
+    double from = NAN, to = NAN;
+    for (size_t i = 0; i < count; i++) {
+        double now = heat ? samples[i].values->thermal_capped_ms : samples[i].values->power_capped_ms;
+        if (isnan(now)) continue;
+        if (!first) first = &samples[i], from = now;
+        last = &samples[i], to = now;
+    }
+    double passed_ms = first ? (double)(last->at_ns - first->at_ns) / 1e6 : 0;
+    if (passed_ms < shortest_ms || to < from) return NAN;
+    *counted_ms = passed_ms;
+    double share = (to - from) / passed_ms;
+    return share > 1 ? 1 : share; /* both are read one after the other */
+}
+
+static void count_limits(struct aorta_clocks *clocks, const struct aorta_device_metrics *values) {
+    if (!values->clock_limits_known) return;
+    clocks->limit_readings++;
+    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++) clocks->limited[i] += values->clock_limits >> i & 1;
+}
+
+static void take_sample(struct aorta_clocks *clocks, const struct aorta_device_metrics *values, double *mhz,
+                        double *watts) {
+    if (!isnan(values->sm_clock_max_mhz)) clocks->max_mhz = values->sm_clock_max_mhz;
+    if (!isnan(values->power_limit_w)) clocks->power_limit_w = values->power_limit_w;
+    if (isnan(values->sm_clock_mhz)) return;
+    if (!clocks->readings) clocks->first_mhz = values->sm_clock_mhz;
+    clocks->last_mhz = values->sm_clock_mhz;
+    watts[clocks->readings] = values->power_w;
+    mhz[clocks->readings++] = values->sm_clock_mhz;
+    count_limits(clocks, values);
+}
+
+aorta_status aorta_clocks_make(const struct aorta_clock_sample *samples, size_t count, struct aorta_clocks *clocks) {
+    *clocks = (struct aorta_clocks){
+        .first_mhz = NAN, .last_mhz = NAN, .max_mhz = NAN, .power_w = NAN, .power_limit_w = NAN, .counted_ms = NAN};
+    double *values = calloc(2 * count + 1, sizeof *values);
+    if (!values) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu readings of the clock", count);
+    for (size_t i = 0; i < count; i++)
+        if (samples[i].working) take_sample(clocks, samples[i].values, values, values + count);
+    clocks->mhz = aorta_summarise(values, clocks->readings);
+    clocks->power_w = aorta_summarise(values + count, clocks->readings).p50;
+    free(values);
+    clocks->thermal_share = counted_share(samples, count, true, &clocks->counted_ms);
+    clocks->power_share = counted_share(samples, count, false, &clocks->counted_ms);
+    if (clocks->readings) return NULL;
+    const char *reason = count ? samples[count - 1].values->reason : "";
+    snprintf(clocks->reason, sizeof clocks->reason, "%s",
+             *reason ? reason : "the clock was not read while measured work ran");
+    return NULL;
+}
+
+double aorta_clocks_share(const struct aorta_clocks *clocks) {
+    return clocks->mhz.p50 / clocks->max_mhz;
+}
+
+bool aorta_clocks_low(const struct aorta_clocks *clocks) {
+    return aorta_clocks_share(clocks) < low_share;
+}
+
+/* ---- what limits ---- */
+
+struct cause {
+    enum aorta_clock_limit limit; /* AORTA_CLOCK_LIMITS: none is known */
+    double share;                 /* of the time or of the readings; NaN: neither tells */
+    bool counted;                 /* of the time */
+};
+
+/* The driver's counter for what is about this limit; NaN: none. It does not tell which way of cooling down it was. */
+static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
+    if (limit == AORTA_CLOCK_POWER_CAP) return clocks->power_share;
+    enum aorta_clock_limit heat = clocks->limited[AORTA_CLOCK_HW_THERMAL] > clocks->limited[AORTA_CLOCK_SW_THERMAL]
+                                      ? AORTA_CLOCK_HW_THERMAL
+                                      : AORTA_CLOCK_SW_THERMAL;
+    return limit == heat ? clocks->thermal_share : NAN;
+}
+
+/* Time counts for more than moments, except where a counter stands still although the limit was seen. */
+static struct cause cause_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
+    struct cause cause = {limit, counter_of(clocks, limit), true};
+    if (cause.share > 0 || (!isnan(cause.share) && !clocks->limited[limit])) return cause;
+    return (struct cause){
+        limit, clocks->limit_readings ? (double)clocks->limited[limit] / (double)clocks->limit_readings : NAN, false};
+}
+
+static struct cause main_cause(const struct aorta_clocks *clocks) {
+    struct cause main = {AORTA_CLOCK_LIMITS, little, false};
+    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++) {
+        struct cause cause = cause_of(clocks, (enum aorta_clock_limit)i);
+        if (cause.share > main.share) main = cause;
+    }
+    return main;
+}
+
+bool aorta_clocks_at_power_limit(const struct aorta_clocks *clocks) {
+    const struct cause cause = main_cause(clocks);
+    return aorta_clocks_low(clocks) && cause.limit == AORTA_CLOCK_POWER_CAP && cause.share > 0.5;
+}
+
+/* ---- in words ---- */
+
+void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    aorta_text_printf(out, "%.0f of %.0f MHz (%.0f%%)", clocks->mhz.p50, clocks->max_mhz,
+                      100 * aorta_clocks_share(clocks));
+}
+
+/* Drivers tell the power as a mean over up to a second, which begins before a short run does: a value far from the
+ * limit is of that, and would only confuse. */
+static void say_power(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    if (clocks->power_w >= 0.9 * clocks->power_limit_w)
+        aorta_text_printf(out, " (%.0f of %.0f W)", clocks->power_w, clocks->power_limit_w);
+    else if (clocks->power_limit_w > 0)
+        aorta_text_printf(out, " (%.0f W)", clocks->power_limit_w);
+}
+
+bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    const struct cause cause = main_cause(clocks);
+    if (cause.limit == AORTA_CLOCK_LIMITS) return false;
+    aorta_text_puts(out, limits[cause.limit].words);
+    if (cause.limit == AORTA_CLOCK_POWER_CAP) say_power(clocks, out);
+    if (cause.counted)
+        aorta_text_printf(out, " %.0f%% of the time", 100 * cause.share);
+    else
+        aorta_text_printf(out, " in %zu of %zu readings", clocks->limited[cause.limit], clocks->limit_readings);
+    return true;
+}
+
+void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    if (aorta_clocks_why(clocks, out))
+        aorta_text_printf(out, ": %s", limits[main_cause(clocks).limit].meaning);
+    else if (clocks->limit_readings)
+        aorta_text_puts(out, "the driver names no reason: the clock may be locked (nvidia-smi -q -d CLOCK shows it, "
+                             "nvidia-smi -rgc resets it)");
+    else
+        aorta_text_puts(out, "the driver does not tell why");
+}
+
+void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out) {
+    aorta_clocks_figures(clocks, out);
+    aorta_text_puts(out, ": ");
+    aorta_clocks_cause(clocks, out);
+}
+
+/* ---- as JSON ---- */
+
+static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *json) {
+    const bool known = clocks->limit_readings || !isnan(clocks->counted_ms);
+    aorta_json_key(json, "limited_by");
+    if (!known) {
+        aorta_json_null(json);
+        aorta_json_key_string(json, "limited_by_reason", "the driver does not tell why a clock is low");
+        return;
+    }
+    aorta_json_array(json);
+    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++) {
+        const struct cause cause = cause_of(clocks, (enum aorta_clock_limit)i);
+        if (!(cause.share > 0)) continue;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "limit", limits[i].name);
+        aorta_json_key_fixed(json, "share", cause.share, 4);
+        aorta_json_key_string(json, "of", cause.counted ? "time" : "readings");
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {
+    struct aorta_text text = {0};
+    if (aorta_clocks_low(clocks)) aorta_clocks_sentence(clocks, &text);
+    aorta_json_key_string(json, "text", text.data); /* null: nothing to say */
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
+    static const char untold[] = "the driver does not tell it of this device";
+    const struct {
+        const char *key, *reason_key;
+        double value;
+    } rows[] = {{"sm_clock_max_mhz", "sm_clock_max_reason", clocks->max_mhz},
+                {"power_w", "power_reason", clocks->power_w},
+                {"power_limit_w", "power_limit_reason", clocks->power_limit_w}};
+    aorta_json_key(json, "clocks");
+    if (!clocks->readings) {
+        aorta_json_null(json);
+        aorta_json_key_string(json, "clocks_reason", clocks->reason);
+        return;
+    }
+    aorta_json_object(json);
+    aorta_json_key_int(json, "readings", (int64_t)clocks->readings);
+    aorta_json_key(json, "sm_clock_mhz");
+    aorta_json_object(json);
+    aorta_json_key_double(json, "p50", clocks->mhz.p50);
+    aorta_json_key_double(json, "min", clocks->mhz.min);
+    aorta_json_key_double(json, "max", clocks->mhz.max);
+    aorta_json_object_end(json);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        aorta_json_key_double(json, rows[i].key, rows[i].value);
+        if (isnan(rows[i].value)) aorta_json_key_string(json, rows[i].reason_key, untold);
+    }
+    write_limits(clocks, json);
+    aorta_json_key_double(json, "counted_ms", clocks->counted_ms);
+    if (isnan(clocks->counted_ms))
+        aorta_json_key_string(json, "counted_reason",
+                              "the driver does not count, or there is less than 0.2 s between the readings");
+    write_text(clocks, json);
+    aorta_json_object_end(json);
+}

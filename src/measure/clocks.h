@@ -1,0 +1,62 @@
+/* What a device's clock was while it worked, how far below its maximum, and why. Definitions: docs/measurement.md. */
+#ifndef AORTA_MEASURE_CLOCKS_H
+#define AORTA_MEASURE_CLOCKS_H
+
+#include "base/json.h"
+#include "base/statistics.h"
+#include "base/status.h"
+#include "device/metrics.h"
+
+const char *aorta_clock_limit_name(enum aorta_clock_limit limit); /* "power_cap" */
+/* The names of the limits in `limits`, an array. */
+void aorta_clock_limits_json(unsigned limits, struct aorta_json *json);
+/* The limit of this name; AORTA_CLOCK_LIMITS: there is none. */
+enum aorta_clock_limit aorta_clock_limit_find(const char *name);
+
+/* One reading of a device. Borrowed. */
+struct aorta_clock_sample {
+    const struct aorta_device_metrics *values;
+    int64_t at_ns; /* host time */
+    bool working;  /* else only the driver's counters say something of the work */
+};
+
+/* Of one device. NaN: not known. */
+struct aorta_clocks {
+    size_t readings;          /* of the clock, while the device worked */
+    struct aorta_summary mhz; /* of those */
+    double first_mhz, last_mhz;
+    double max_mhz, power_w, power_limit_w; /* power: the median */
+    size_t limit_readings;                  /* that told why the clock is as it is */
+    size_t limited[AORTA_CLOCK_LIMITS];     /* of those, by each limit */
+    double power_share, thermal_share;      /* of the time, by the driver's counters */
+    double counted_ms;                      /* the time that these are shares of */
+    char reason[192];                       /* why there is no reading; else empty */
+};
+
+/* Samples in the order of time. */
+AORTA_MUST_USE aorta_status aorta_clocks_make(const struct aorta_clock_sample *samples, size_t count,
+                                              struct aorta_clocks *clocks);
+
+/* Median over maximum. */
+double aorta_clocks_share(const struct aorta_clocks *clocks);
+/* The median is so far below the maximum that somebody who compares runs should know (97%). */
+bool aorta_clocks_low(const struct aorta_clocks *clocks);
+
+/* It is low, and most of the time for the power. */
+bool aorta_clocks_at_power_limit(const struct aorta_clocks *clocks);
+
+/* "1545 of 1980 MHz (78%)" */
+void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *out);
+/* Why, without a full stop: "at the power limit (698 of 700 W) 96% of the time". False where nothing is known, and
+ * nothing is written. */
+bool aorta_clocks_why(const struct aorta_clocks *clocks, struct aorta_text *out);
+/* That and what it means, in any case. */
+void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *out);
+
+/* The figures and the cause: "1545 of 1980 MHz (78%): at the power limit ...". */
+void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out);
+
+/* Key and value of "clocks", an object: NULL where nothing was read, and "clocks_reason" says why. */
+void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json);
+
+#endif

@@ -1,0 +1,152 @@
+/* The little of CUPTI's binary interface that we use, declared here so that no toolkit is needed to build. Facts from
+ * NVIDIA's cupti_activity.h, cupti_result.h and cupti_version.h; tests/measure/test_cupti_abi.c holds them against the
+ * headers where these are installed. Activity records have grown at their end from version to version; what is
+ * declared is the part that they have had in common since CUDA 11.6. */
+#ifndef AORTA_MEASURE_CUPTI_ABI_H
+#define AORTA_MEASURE_CUPTI_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    AORTA_CUPTI_OLDEST = 19,   /* cuptiGetVersion of CUDA 12.0 */
+    AORTA_CUPTI_DETACHES = 24, /* of CUDA 12.6: cuptiFinalize is safe beside graphs */
+
+    AORTA_CUPTI_KIND_MEMCPY = 1,
+    AORTA_CUPTI_KIND_MEMSET = 2,
+    AORTA_CUPTI_KIND_KERNEL = 3,  /* runs that CUPTI had to serialise */
+    AORTA_CUPTI_KIND_DRIVER = 4,  /* calls of the driver's interface */
+    AORTA_CUPTI_KIND_RUNTIME = 5, /* calls of the runtime's interface */
+    AORTA_CUPTI_KIND_CONCURRENT_KERNEL = 10,
+    AORTA_CUPTI_KIND_MARKER = 12,      /* NVTX */
+    AORTA_CUPTI_KIND_MEMCPY_PEER = 22, /* CUPTI_ACTIVITY_KIND_MEMCPY2 */
+
+    AORTA_CUPTI_FLUSH_FORCED = 1,
+
+    AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD = 9, /* since CUDA 12.3; uint8_t */
+
+    AORTA_CUPTI_DOMAIN_DRIVER = 1, /* of callbacks, for cuptiEnableDomain */
+    AORTA_CUPTI_DOMAIN_RUNTIME = 2,
+    AORTA_CUPTI_SITE_EXIT = 1, /* of CUpti_CallbackData.callbackSite, its first field */
+
+    AORTA_CUPTI_MARKER_START = 2,
+    AORTA_CUPTI_MARKER_END = 4,
+
+    AORTA_CUPTI_SUCCESS = 0,
+    AORTA_CUPTI_MAX_LIMIT_REACHED = 12, /* also: the end of a buffer */
+    AORTA_CUPTI_NOT_COMPATIBLE = 14,
+    AORTA_CUPTI_NOT_INITIALIZED = 15,
+    AORTA_CUPTI_VIRTUALIZED = 33,
+    AORTA_CUPTI_INSUFFICIENT_PRIVILEGES = 35,
+    AORTA_CUPTI_OLD_PROFILER_API = 36,
+    AORTA_CUPTI_MULTIPLE_SUBSCRIBERS = 39,
+    AORTA_CUPTI_VIRTUALIZED_PRIVILEGES = 40,
+    AORTA_CUPTI_CONFIDENTIAL_COMPUTING = 41,
+    AORTA_CUPTI_MIG_DEVICE = 43,
+    AORTA_CUPTI_WSL_DEVICE = 45,
+};
+
+struct aorta_cupti_activity { /* CUpti_Activity: how every record begins */
+    uint32_t kind;
+};
+
+struct aorta_cupti_kernel { /* CUpti_ActivityKernel7 and later */
+    uint32_t kind;
+    uint8_t cache_config, shared_memory_config;
+    uint16_t registers_per_thread;
+    uint32_t partitioned_cache_requested, partitioned_cache_executed;
+    uint64_t start, end, completed; /* ns; 0: unknown */
+    uint32_t device, context, stream;
+    int32_t grid[3], block[3];
+    int32_t static_shared, dynamic_shared;
+    uint32_t local_per_thread, local_total;
+    uint32_t correlation;
+    int64_t grid_id;
+    const char *name;
+    void *reserved;
+    uint64_t queued, submitted;
+    uint8_t launch_type, carveout_requested_set, carveout_requested, padding;
+    uint32_t shared_executed;
+    uint64_t graph_node;
+    uint32_t shared_limit_config;
+    uint32_t graph;
+    void *access_policy;
+    uint32_t channel, channel_type; /* the hardware queue it came through; type 0: not known */
+};
+
+struct aorta_cupti_memcpy { /* CUpti_ActivityMemcpy5 and later */
+    uint32_t kind;
+    uint8_t copy_kind, source_kind, target_kind, flags;
+    uint64_t bytes, start, end;
+    uint32_t device, context, stream, correlation, runtime_correlation;
+    uint32_t padding;
+    void *reserved;
+    uint64_t graph_node;
+    uint32_t graph;
+    uint32_t channel, channel_type;
+};
+
+struct aorta_cupti_memcpy_peer { /* CUpti_ActivityMemcpyPtoP4 and later */
+    uint32_t kind;
+    uint8_t copy_kind, source_kind, target_kind, flags;
+    uint64_t bytes, start, end;
+    uint32_t device, context, stream;
+    uint32_t source_device, source_context, target_device, target_context;
+    uint32_t correlation;
+    void *reserved;
+    uint64_t graph_node;
+    uint32_t graph;
+    uint32_t channel, channel_type;
+};
+
+struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
+    uint32_t kind, value;
+    uint64_t bytes, start, end;
+    uint32_t device, context, stream, correlation;
+    uint16_t flags, memory_kind;
+    uint32_t padding;
+    void *reserved;
+    uint64_t graph_node;
+    uint32_t graph;
+    uint32_t channel, channel_type;
+};
+
+struct aorta_cupti_call { /* CUpti_ActivityAPI */
+    uint32_t kind, id;    /* id: the callback's number in cupti_runtime_cbid.h or cupti_driver_cbid.h */
+    uint64_t start, end;
+    uint32_t process, thread, correlation, result;
+};
+
+struct aorta_cupti_marker { /* CUpti_ActivityMarker2; packed there, which moves nothing */
+    uint32_t kind, flags;
+    uint64_t timestamp;
+    uint32_t id; /* shared by the beginning and the end of a range */
+    uint32_t object_kind;
+    uint32_t object[3]; /* process, thread, … */
+    uint32_t padding;
+    const char *name; /* NULL at the end of a range */
+    const char *domain;
+};
+
+/* CUptiResult and CUpti_ActivityKind are enums of 32 bits; CUcontext and the subscriber are pointers. */
+typedef void (*aorta_cupti_request)(uint8_t **buffer, size_t *size, size_t *record_limit);
+typedef void (*aorta_cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef uint64_t (*aorta_cupti_clock)(void);
+typedef void (*aorta_cupti_event)(void *user, uint32_t domain, uint32_t id, const void *data);
+
+struct aorta_cupti_api {
+    uint32_t (*get_version)(uint32_t *version);
+    uint32_t (*result_string)(uint32_t result, const char **string);
+    uint32_t (*subscribe)(void **subscriber, aorta_cupti_event callback, void *user);
+    uint32_t (*unsubscribe)(void *subscriber);
+    uint32_t (*register_callbacks)(aorta_cupti_request request, aorta_cupti_complete complete);
+    uint32_t (*register_clock)(aorta_cupti_clock clock);
+    uint32_t (*enable)(uint32_t kind);
+    uint32_t (*disable)(uint32_t kind);
+    uint32_t (*flush)(uint32_t flag);
+    uint32_t (*next_record)(uint8_t *buffer, size_t valid, struct aorta_cupti_activity **record);
+    uint32_t (*dropped)(void *context, uint32_t stream, size_t *dropped);
+    uint32_t (*set_attribute)(uint32_t attribute, size_t *bytes, void *value); /* may be NULL */
+};
+
+#endif

@@ -1,0 +1,266 @@
+/* The part of tracing that no vendor's library matters to: the records that have arrived and who takes them. */
+#include "measure/tracer.h"
+#include "base/clock.h"
+#include "base/intern.h"
+#include "measure/kernels.h"
+#include "measure/tracer_backend.h"
+#include "timeline/mangled.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
+
+/* A name as the library tells it, and as people read it; both interned. */
+struct readable {
+    const char *mangled, *name;
+};
+
+struct aorta_tracer {
+    pthread_mutex_t lock;
+    const struct aorta_tracer_backend *backend;
+    void *state;
+    struct aorta_tracer_facts facts;              /* without what the backend drops */
+    const struct aorta_kernel_patterns *patterns; /* borrowed; may be NULL */
+    struct aorta_intern names;
+    struct readable *readables; /* of the mangled names */
+    size_t readable_count, readable_capacity;
+    struct aorta_trace_record *records; /* in order of arrival */
+    size_t count, capacity;
+    int64_t latest_start_ns;  /* of all records received */
+    int64_t complete_ns;      /* everything that ended before it has been fetched */
+    int64_t dropped_reported; /* in views handed out */
+    bool running;
+};
+
+static const struct aorta_tracer_backend *backend_of(enum aorta_device_kind kind) {
+    return kind == AORTA_DEVICE_CUDA ? &aorta_tracer_cupti : NULL;
+}
+
+aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
+    if (kind == AORTA_DEVICE_CPU)
+        return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the "
+                                         "operations themselves; run without --kernel-timing");
+    if (!backend_of(kind))
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "there is no kernel tracer for %s devices yet; run without "
+                           "--kernel-timing, or under rocprofv3",
+                           aorta_device_kind_name(kind));
+    return NULL;
+}
+
+aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library) {
+    AORTA_TRY(aorta_tracer_check(kind));
+    return backend_of(kind)->probe(library);
+}
+
+aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer) {
+    *tracer = NULL;
+    enum aorta_device_kind kind = aorta_device_get_info(device)->kind;
+    AORTA_TRY(aorta_tracer_check(kind));
+    return aorta_tracer_open_backend(backend_of(kind), tracer);
+}
+
+aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend, struct aorta_tracer **tracer) {
+    *tracer = NULL;
+    struct aorta_tracer *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
+    pthread_mutex_init(&made->lock, NULL);
+    made->latest_start_ns = made->complete_ns = INT64_MIN;
+    aorta_status status = backend->open(&made->state, &made->facts);
+    if (!status) {
+        made->backend = backend;
+        status = aorta_tracer_start(made);
+    }
+    if (status) {
+        aorta_tracer_close(made);
+        return status;
+    }
+    *tracer = made;
+    return NULL;
+}
+
+void aorta_tracer_close(struct aorta_tracer *tracer) {
+    if (!tracer) return;
+    if (tracer->backend) {
+        aorta_status_free(aorta_tracer_stop(tracer)); /* what it would have told nobody asks for any more */
+        tracer->backend->close(tracer->state);
+    }
+    aorta_intern_free(&tracer->names);
+    pthread_mutex_destroy(&tracer->lock);
+    free(tracer->readables);
+    free(tracer->records);
+    free(tracer);
+}
+
+void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_kernel_patterns *patterns) {
+    tracer->patterns = patterns;
+}
+
+aorta_status aorta_tracer_start(struct aorta_tracer *tracer) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->running ? NULL : tracer->backend->start(tracer->state);
+    if (!status) tracer->running = true;
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
+}
+
+aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->running ? tracer->backend->stop(tracer->state) : NULL;
+    tracer->running = false;
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
+}
+
+/* ---- records that have arrived ---- */
+
+static aorta_status make_room(struct aorta_tracer *tracer) {
+    if (tracer->count < tracer->capacity) return NULL;
+    if (tracer->count == RECORD_LIMIT) { /* nobody takes them: the older half goes */
+        size_t half = tracer->count / 2;
+        memmove(tracer->records, tracer->records + half, (tracer->count - half) * sizeof *tracer->records);
+        tracer->count -= half;
+        tracer->facts.dropped += (int64_t)half;
+        return NULL;
+    }
+    size_t capacity = tracer->capacity ? 2 * tracer->capacity : 4096;
+    struct aorta_trace_record *records = realloc(tracer->records, capacity * sizeof *records);
+    if (!records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", capacity);
+    tracer->records = records;
+    tracer->capacity = capacity;
+    return NULL;
+}
+
+/* Libraries tell mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
+static const char *intern_name(struct aorta_tracer *tracer, const char *told) {
+    const char *mangled = aorta_intern(&tracer->names, told);
+    if (!mangled || strncmp(mangled, "_Z", 2) != 0) return mangled;
+    for (size_t i = 0; i < tracer->readable_count; i++)
+        if (tracer->readables[i].mangled == mangled) return tracer->readables[i].name;
+    if (tracer->readable_count == tracer->readable_capacity) {
+        size_t capacity = tracer->readable_capacity ? 2 * tracer->readable_capacity : 16;
+        struct readable *readables = realloc(tracer->readables, capacity * sizeof *readables);
+        if (!readables) return NULL;
+        tracer->readables = readables;
+        tracer->readable_capacity = capacity;
+    }
+    char *demangled = aorta_demangle(mangled);
+    const char *name = demangled ? aorta_intern(&tracer->names, demangled) : mangled;
+    free(demangled);
+    tracer->readables[tracer->readable_count++] = (struct readable){mangled, name};
+    return name;
+}
+
+aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record) {
+    AORTA_TRY(make_room(tracer));
+    const char *name = intern_name(tracer, record->name ? record->name : "unnamed kernel");
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
+    struct aorta_trace_record *kept = &tracer->records[tracer->count++];
+    *kept = *record;
+    kept->name = name;
+    tracer->facts.records++;
+    if (record->start_ns > tracer->latest_start_ns) tracer->latest_start_ns = record->start_ns;
+    return NULL;
+}
+
+static aorta_status fetch(struct aorta_tracer *tracer, bool all) {
+    AORTA_TRY(tracer->backend->fetch(tracer->state, all, tracer));
+    /* Libraries deliver in the order of launches, so that with a record all that ended before it began has come. */
+    int64_t complete_ns = all ? aorta_clock_ns() : tracer->latest_start_ns;
+    if (complete_ns > tracer->complete_ns) tracer->complete_ns = complete_ns;
+    return NULL;
+}
+
+aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool all) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = fetch(tracer, all);
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
+}
+
+aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = tracer->complete_ns < to_ns ? fetch(tracer, false) : NULL;
+    *reached = tracer->complete_ns >= to_ns;
+    pthread_mutex_unlock(&tracer->lock);
+    return status;
+}
+
+/* ---- handing them out ---- */
+
+static int by_start(const void *left, const void *right) {
+    const struct aorta_trace_record *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
+}
+
+static int64_t middle_of(const struct aorta_trace_record *record) {
+    return record->start_ns + (record->end_ns - record->start_ns) / 2;
+}
+
+static aorta_status take_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                 struct aorta_trace_record **records, size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < tracer->count; i++) {
+        int64_t middle = middle_of(&tracer->records[i]);
+        *count += middle >= from_ns && middle < to_ns;
+    }
+    *records = malloc((*count + 1) * sizeof **records);
+    if (!*records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", *count);
+    size_t taken = 0, left = 0;
+    for (size_t i = 0; i < tracer->count; i++) {
+        int64_t middle = middle_of(&tracer->records[i]);
+        if (middle >= to_ns)
+            tracer->records[left++] = tracer->records[i];
+        else if (middle >= from_ns)
+            (*records)[taken++] = tracer->records[i];
+    }
+    tracer->count = left;
+    return NULL;
+}
+
+aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                  struct aorta_trace_record **records, size_t *count) {
+    pthread_mutex_lock(&tracer->lock);
+    aorta_status status = take_records(tracer, from_ns, to_ns, records, count);
+    pthread_mutex_unlock(&tracer->lock);
+    if (!status) qsort(*records, *count, sizeof **records, by_start);
+    return status;
+}
+
+aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                               struct aorta_profile *profile) {
+    struct aorta_trace_record *records;
+    size_t count;
+    AORTA_TRY(aorta_tracer_take_both(tracer, from_ns, to_ns, profile, &records, &count));
+    free(records);
+    return NULL;
+}
+
+aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                    struct aorta_profile *profile, struct aorta_trace_record **records, size_t *count) {
+    memset(profile, 0, sizeof *profile);
+    AORTA_TRY(aorta_tracer_records(tracer, from_ns, to_ns, records, count));
+    aorta_status status = aorta_kernels_profile(*records, *count, tracer->patterns, profile);
+    if (status) {
+        free(*records);
+        *records = NULL;
+        return status;
+    }
+    int64_t dropped = aorta_tracer_get_facts(tracer).dropped;
+    pthread_mutex_lock(&tracer->lock);
+    profile->kernels.dropped = dropped - tracer->dropped_reported;
+    tracer->dropped_reported = dropped;
+    pthread_mutex_unlock(&tracer->lock);
+    return NULL;
+}
+
+struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer) {
+    pthread_mutex_lock(&tracer->lock);
+    struct aorta_tracer_facts facts = tracer->facts;
+    facts.dropped += tracer->backend->dropped(tracer->state);
+    pthread_mutex_unlock(&tracer->lock);
+    return facts;
+}

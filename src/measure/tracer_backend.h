@@ -1,0 +1,29 @@
+/* What a vendor's profiler library provides; for the tracers of this folder and their tests. */
+#ifndef AORTA_MEASURE_TRACER_BACKEND_H
+#define AORTA_MEASURE_TRACER_BACKEND_H
+
+#include "measure/tracer.h"
+
+struct aorta_tracer_backend {
+    aorta_status (*probe)(struct aorta_tracer_library *library);
+    /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
+     * long as the state). */
+    aorta_status (*open)(void **state, struct aorta_tracer_facts *facts);
+    void (*close)(void *state); /* stopped */
+    aorta_status (*start)(void *state);
+    aorta_status (*stop)(void *state);
+    /* Hands what the library has finished (all: everything it has) to aorta_tracer_receive, on this thread. */
+    aorta_status (*fetch)(void *state, bool all, struct aorta_tracer *tracer);
+    int64_t (*dropped)(void *state); /* records known to be lost since open */
+};
+
+extern const struct aorta_tracer_backend aorta_tracer_cupti;
+
+/* Called by fetch for each record; record->name may be short-lived. */
+AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record);
+
+/* aorta_tracer_open with the backend chosen. */
+AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend,
+                                                      struct aorta_tracer **tracer);
+
+#endif

@@ -1,0 +1,384 @@
+/* Kernel records of NVIDIA GPUs through CUPTI's activity interface. */
+#include "base/clock.h"
+#include "device/gpu.h"
+#include "measure/cupti_abi.h"
+#include "measure/cupti_advice.h"
+#include "measure/cupti_buffers.h"
+#include "measure/tracer_backend.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Small ones: a buffer comes back when all its records are complete, and lines of steps wait for it. */
+enum { BUFFER_BYTES = 64 << 10, BUFFER_LIMIT = 512 };
+
+struct cupti {
+    struct aorta_cupti_api api;
+    struct aorta_library library;
+    void *subscriber; /* held so that a second profiler is noticed; no callback is enabled */
+    struct aorta_cupti_buffers buffers;
+    _Atomic int64_t dropped;
+    char version[32]; /* "CUPTI 13.0.1" */
+};
+
+/* CUPTI's callbacks carry no argument of ours, and it serves one client in a process: the one place where the program
+ * cannot do without a variable of its own. The lock keeps a late callback away from a tracer that is being closed. */
+static pthread_mutex_t active_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cupti *active;
+
+/* ---- the library ---- */
+
+#define ROW(member, symbol, needed)                                                                                    \
+    { symbol, offsetof(struct aorta_cupti_api, member), needed }
+static const struct aorta_symbol symbols[] = {
+    ROW(get_version, "cuptiGetVersion", true),
+    ROW(result_string, "cuptiGetResultString", true),
+    ROW(subscribe, "cuptiSubscribe", true),
+    ROW(unsubscribe, "cuptiUnsubscribe", true),
+    ROW(register_callbacks, "cuptiActivityRegisterCallbacks", true),
+    ROW(register_clock, "cuptiActivityRegisterTimestampCallback", true),
+    ROW(enable, "cuptiActivityEnable", true),
+    ROW(disable, "cuptiActivityDisable", true),
+    ROW(flush, "cuptiActivityFlushAll", true),
+    ROW(next_record, "cuptiActivityGetNextRecord", true),
+    ROW(dropped, "cuptiActivityGetNumDroppedRecords", true),
+};
+#undef ROW
+
+static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
+
+static const struct aorta_library_description description = {
+    .purpose = "kernel tracing (CUPTI)",
+    .names = names,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .install = "it is part of the CUDA toolkit (package cuda-cupti-13-0 or cuda-cupti-12-x); set LD_LIBRARY_PATH to "
+               "its folder, e.g. /usr/local/cuda/extras/CUPTI/lib64",
+};
+
+static aorta_status refused(const struct cupti *cupti, const char *call, uint32_t result) {
+    const char *reason = NULL;
+    if (cupti->api.result_string(result, &reason) != AORTA_CUPTI_SUCCESS || !reason) reason = "unknown result";
+    const char *advice = aorta_cupti_advice(result);
+    if (advice)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s (%s) refused: %s (%u): %s", call, cupti->library.path,
+                           reason, result, advice);
+    return AORTA_ERROR(AORTA_DEVICE, "kernel tracing: %s (%s) failed: %s (%u)", call, cupti->library.path, reason,
+                       result);
+}
+
+static aorta_status check(const struct cupti *cupti, const char *call, uint32_t result) {
+    return result == AORTA_CUPTI_SUCCESS ? NULL : refused(cupti, call, result);
+}
+
+/* ---- callbacks, on any thread ---- */
+
+static int64_t records_in(const struct cupti *cupti, struct aorta_cupti_buffer *buffer) {
+    int64_t count = 0;
+    struct aorta_cupti_activity *record = NULL;
+    while (cupti->api.next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS) count++;
+    return count;
+}
+
+static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
+    *bytes = NULL;
+    *size = *record_limit = 0;
+    pthread_mutex_lock(&active_lock);
+    bool overwritten = false;
+    struct aorta_cupti_buffer *buffer = active ? aorta_cupti_buffers_lend(&active->buffers, &overwritten) : NULL;
+    if (overwritten) atomic_fetch_add(&active->dropped, records_in(active, buffer));
+    if (buffer) {
+        *bytes = buffer->bytes;
+        *size = active->buffers.bytes;
+    }
+    pthread_mutex_unlock(&active_lock);
+}
+
+static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
+    (void)context, (void)stream, (void)size;
+    pthread_mutex_lock(&active_lock);
+    if (active && bytes) aorta_cupti_buffers_return(&active->buffers, bytes, valid);
+    pthread_mutex_unlock(&active_lock);
+}
+
+/* The device clock of device.h is CLOCK_MONOTONIC; asked for it here, CUPTI converts GPU times to the same. */
+static uint64_t device_clock(void) {
+    return (uint64_t)aorta_clock_ns();
+}
+
+static void no_event(void *user, uint32_t domain, uint32_t id, const void *data) {
+    (void)user, (void)domain, (void)id, (void)data;
+}
+
+/* ---- records ---- */
+
+static const char *copy_name(uint8_t kind) {
+    static const char *const kinds[] = {
+        "copy",
+        "copy host to device",
+        "copy device to host",
+        "copy host to array",
+        "copy array to host",
+        "copy array to array",
+        "copy array to device",
+        "copy device to array",
+        "copy device to device",
+        "copy host to host",
+        "copy peer to peer",
+    };
+    return kinds[kind < sizeof kinds / sizeof kinds[0] ? kind : 0];
+}
+
+static struct aorta_trace_record from_kernel(const struct aorta_cupti_kernel *k) {
+    return (struct aorta_trace_record){
+        .kind = AORTA_TRACE_KERNEL,
+        .name = k->name,
+        .start_ns = (int64_t)k->start,
+        .end_ns = (int64_t)k->end,
+        .stream = k->stream,
+        .device = k->device,
+        .context = k->context,
+        .correlation = k->correlation,
+        .graph = k->graph,
+        .graph_node = k->graph_node,
+        .grid = {(uint32_t)k->grid[0], (uint32_t)k->grid[1], (uint32_t)k->grid[2]},
+        .block = {(uint32_t)k->block[0], (uint32_t)k->block[1], (uint32_t)k->block[2]},
+        .registers = k->registers_per_thread,
+        .shared_bytes = (uint32_t)(k->static_shared + k->dynamic_shared),
+        .channel = k->channel,
+        .channel_type = k->channel_type,
+    };
+}
+
+static struct aorta_trace_record from_memcpy(const struct aorta_cupti_memcpy *c) {
+    return (struct aorta_trace_record){
+        .kind = AORTA_TRACE_COPY,
+        .name = copy_name(c->copy_kind),
+        .start_ns = (int64_t)c->start,
+        .end_ns = (int64_t)c->end,
+        .stream = c->stream,
+        .device = c->device,
+        .context = c->context,
+        .correlation = c->correlation,
+        .graph = c->graph,
+        .graph_node = c->graph_node,
+        .bytes = (int64_t)c->bytes,
+        .channel = c->channel,
+        .channel_type = c->channel_type,
+    };
+}
+
+static struct aorta_trace_record from_memcpy_peer(const struct aorta_cupti_memcpy_peer *c) {
+    return (struct aorta_trace_record){
+        .kind = AORTA_TRACE_COPY,
+        .name = copy_name(c->copy_kind),
+        .start_ns = (int64_t)c->start,
+        .end_ns = (int64_t)c->end,
+        .stream = c->stream,
+        .device = c->device,
+        .context = c->context,
+        .correlation = c->correlation,
+        .graph = c->graph,
+        .graph_node = c->graph_node,
+        .bytes = (int64_t)c->bytes,
+        .channel = c->channel,
+        .channel_type = c->channel_type,
+    };
+}
+
+static struct aorta_trace_record from_memset(const struct aorta_cupti_memset *m) {
+    return (struct aorta_trace_record){
+        .kind = AORTA_TRACE_FILL,
+        .name = "fill",
+        .start_ns = (int64_t)m->start,
+        .end_ns = (int64_t)m->end,
+        .stream = m->stream,
+        .device = m->device,
+        .context = m->context,
+        .correlation = m->correlation,
+        .graph = m->graph,
+        .graph_node = m->graph_node,
+        .bytes = (int64_t)m->bytes,
+        .channel = m->channel,
+        .channel_type = m->channel_type,
+    };
+}
+
+static bool decode(const struct aorta_cupti_activity *activity, struct aorta_trace_record *record) {
+    switch (activity->kind) {
+    case AORTA_CUPTI_KIND_KERNEL:
+    case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
+        *record = from_kernel((const void *)activity);
+        return true;
+    case AORTA_CUPTI_KIND_MEMCPY:
+        *record = from_memcpy((const void *)activity);
+        return true;
+    case AORTA_CUPTI_KIND_MEMCPY_PEER:
+        *record = from_memcpy_peer((const void *)activity);
+        return true;
+    case AORTA_CUPTI_KIND_MEMSET:
+        *record = from_memset((const void *)activity);
+        return true;
+    }
+    return false; /* not asked for */
+}
+
+static aorta_status read_buffer(struct cupti *cupti, struct aorta_cupti_buffer *buffer, struct aorta_tracer *tracer) {
+    struct aorta_cupti_activity *activity = NULL;
+    uint32_t result;
+    while ((result = cupti->api.next_record(buffer->bytes, buffer->valid, &activity)) == AORTA_CUPTI_SUCCESS) {
+        struct aorta_trace_record record;
+        if (!decode(activity, &record)) continue;
+        if (record.start_ns <= 0 || record.end_ns < record.start_ns) { /* it had to be given out unfinished */
+            atomic_fetch_add(&cupti->dropped, 1);
+            continue;
+        }
+        AORTA_TRY(aorta_tracer_receive(tracer, &record));
+    }
+    return result == AORTA_CUPTI_MAX_LIMIT_REACHED ? NULL : refused(cupti, "cuptiActivityGetNextRecord", result);
+}
+
+static aorta_status read_buffers(struct cupti *cupti, struct aorta_tracer *tracer, bool *any) {
+    aorta_status status = NULL;
+    for (struct aorta_cupti_buffer *buffer; !status && (buffer = aorta_cupti_buffers_take(&cupti->buffers));) {
+        status = read_buffer(cupti, buffer, tracer);
+        aorta_cupti_buffers_recycle(&cupti->buffers, buffer);
+        *any = true;
+    }
+    return status;
+}
+
+/* Launches may wait while CUPTI flushes. Full buffers come by themselves; so it is asked only when none did. */
+static aorta_status cupti_fetch(void *state, bool all, struct aorta_tracer *tracer) {
+    struct cupti *cupti = state;
+    bool any = false;
+    aorta_status status = read_buffers(cupti, tracer, &any);
+    if (!status && (all || !any)) {
+        status = check(cupti, "cuptiActivityFlushAll", cupti->api.flush(all ? AORTA_CUPTI_FLUSH_FORCED : 0));
+        if (!status) status = read_buffers(cupti, tracer, &any);
+    }
+    size_t dropped = 0; /* since it was last asked */
+    if (cupti->api.dropped(NULL, 0, &dropped) == AORTA_CUPTI_SUCCESS)
+        atomic_fetch_add(&cupti->dropped, (int64_t)dropped);
+    return status;
+}
+
+static int64_t cupti_dropped(void *state) {
+    struct cupti *cupti = state;
+    return atomic_load(&cupti->dropped);
+}
+
+/* ---- on and off ---- */
+
+static const uint32_t kinds[] = {AORTA_CUPTI_KIND_CONCURRENT_KERNEL, AORTA_CUPTI_KIND_MEMCPY,
+                                 AORTA_CUPTI_KIND_MEMCPY_PEER, AORTA_CUPTI_KIND_MEMSET};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static aorta_status cupti_stop(void *state) {
+    struct cupti *cupti = state;
+    aorta_status status = NULL;
+    for (int i = KIND_COUNT; i-- > 0;)
+        status = aorta_status_join(status, check(cupti, "cuptiActivityDisable", cupti->api.disable(kinds[i])));
+    return status;
+}
+
+static aorta_status cupti_start(void *state) {
+    struct cupti *cupti = state;
+    for (int i = 0; i < KIND_COUNT; i++) {
+        aorta_status status = check(cupti, "cuptiActivityEnable", cupti->api.enable(kinds[i]));
+        if (!status) continue;
+        while (i-- > 0) cupti->api.disable(kinds[i]);
+        return status;
+    }
+    return NULL;
+}
+
+static aorta_status check_version(struct cupti *cupti) {
+    uint32_t version = 0;
+    AORTA_TRY(check(cupti, "cuptiGetVersion", cupti->api.get_version(&version)));
+    if (version < AORTA_CUPTI_OLDEST)
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "kernel tracing: %s is too old (interface %u); CUPTI of CUDA 12.0 or later is needed (%s)",
+                           cupti->library.path, version, description.install);
+    if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
+        snprintf(cupti->version, sizeof cupti->version, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100,
+                 version % 100);
+    else
+        snprintf(cupti->version, sizeof cupti->version, "CUPTI 12 (interface %u)", version);
+    return NULL;
+}
+
+static aorta_status load(struct cupti *cupti) {
+    AORTA_TRY(aorta_library_open(&description, &cupti->api, &cupti->library));
+    return check_version(cupti);
+}
+
+static aorta_status cupti_probe(struct aorta_tracer_library *library) {
+    struct cupti cupti = {0};
+    AORTA_TRY(load(&cupti));
+    *library = (struct aorta_tracer_library){0};
+    memcpy(library->version, cupti.version, sizeof library->version);
+    memcpy(library->path, cupti.library.path, sizeof library->path);
+    return NULL;
+}
+
+static aorta_status claim(struct cupti *cupti) {
+    pthread_mutex_lock(&active_lock);
+    bool taken = active != NULL;
+    if (!taken) active = cupti;
+    pthread_mutex_unlock(&active_lock);
+    if (taken) return AORTA_ERROR(AORTA_USAGE, "this process has a kernel tracer already; close it first");
+    return NULL;
+}
+
+static void cupti_close(void *state) {
+    struct cupti *cupti = state;
+    cupti->api.flush(AORTA_CUPTI_FLUSH_FORCED); /* so that CUPTI gives its buffers back */
+    pthread_mutex_lock(&active_lock);
+    active = NULL;
+    pthread_mutex_unlock(&active_lock);
+    if (cupti->subscriber) cupti->api.unsubscribe(cupti->subscriber);
+    aorta_cupti_buffers_free(&cupti->buffers);
+    free(cupti);
+}
+
+static aorta_status prepare(struct cupti *cupti) {
+    AORTA_TRY(check(cupti, "cuptiSubscribe", cupti->api.subscribe(&cupti->subscriber, no_event, NULL)));
+    AORTA_TRY(check(cupti, "cuptiActivityRegisterTimestampCallback", cupti->api.register_clock(device_clock)));
+    return check(cupti, "cuptiActivityRegisterCallbacks",
+                 cupti->api.register_callbacks(request_buffer, complete_buffer));
+}
+
+static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
+    struct cupti *cupti = calloc(1, sizeof *cupti);
+    if (!cupti) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
+    aorta_status status = load(cupti);
+    aorta_cupti_buffers_init(&cupti->buffers, BUFFER_BYTES, BUFFER_LIMIT);
+    if (!status) status = claim(cupti);
+    if (status) {
+        aorta_cupti_buffers_free(&cupti->buffers);
+        free(cupti);
+        return status;
+    }
+    status = prepare(cupti);
+    if (status) {
+        cupti_close(cupti);
+        return status;
+    }
+    facts->library = cupti->version;
+    facts->path = cupti->library.path;
+    *state = cupti;
+    return NULL;
+}
+
+const struct aorta_tracer_backend aorta_tracer_cupti = {
+    .probe = cupti_probe,
+    .open = cupti_open,
+    .close = cupti_close,
+    .start = cupti_start,
+    .stop = cupti_stop,
+    .fetch = cupti_fetch,
+    .dropped = cupti_dropped,
+};

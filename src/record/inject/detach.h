@@ -1,0 +1,33 @@
+/* Letting go of CUPTI while the program runs on.
+ *
+ * To disable what is recorded is not enough: CUPTI, once used, stays in the way of every call of CUDA's interfaces, and
+ * PyTorch's users saw 10 to 20% of a step remain (github.com/pytorch/pytorch/pull/146604). cuptiFinalize takes it out.
+ * NVIDIA wants it called where a call of CUDA's ends (cupti_activity.h at cuptiFinalize), so a subscriber is put there
+ * for a moment, and the program's next call takes CUPTI out on its own thread. Programs with CUDA graphs crashed before
+ * CUDA 12.6, so there CUPTI stays. */
+#ifndef AORTA_RECORD_INJECT_DETACH_H
+#define AORTA_RECORD_INJECT_DETACH_H
+
+#include "record/inject/cupti.h"
+
+#include <stdatomic.h>
+
+struct aorta_inject_detach { /* zero-initialise; stays where it is, for CUPTI holds its address */
+    _Atomic int phase;
+    void *subscriber;
+    uint32_t result; /* of cuptiFinalize, once it is done */
+    const struct aorta_inject_cupti *cupti;
+};
+
+/* Asks for it, once. NULL, or why CUPTI stays: it is too old, or another's by now. Everything must be disabled and
+ * flushed before. */
+const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const struct aorta_inject_cupti *cupti);
+/* Whether CUPTI is gone, or has refused to go (`result`). No function of it may be called any more then: it would come
+ * back. */
+bool aorta_inject_detach_done(const struct aorta_inject_detach *detach);
+/* The program ends: if none of its calls has come by, it need not. */
+void aorta_inject_detach_cancel(struct aorta_inject_detach *detach);
+/* In a child made by fork, which has no CUDA: without a call of CUPTI's. */
+void aorta_inject_detach_forget(struct aorta_inject_detach *detach);
+
+#endif

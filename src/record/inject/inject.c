@@ -1,0 +1,563 @@
+/* libaorta_inject.so: loaded by CUDA's driver into a program that knows nothing of it (CUDA_INJECTION64_PATH), it takes
+ * the records of CUPTI's activity interface and writes them to a spool.
+ *
+ * The process belongs to somebody else. So: nothing is printed but one line when the spool cannot be made, no signal
+ * handler is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a
+ * failure ends the recording and never the program.
+ *
+ * CUPTI serves one client. No subscription is held, because PyTorch's profiler gives up the GPU when it cannot have it;
+ * when records stop coming, the subscription is tried for a moment, and if it is another's, this library steps aside:
+ * it touches nothing any more, since what is enabled then is the other's. No clock is registered for the same reason.
+ *
+ * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
+ * GRAPH_TRACE): it costs the device about a microsecond a node more, but only so compute and communication inside a
+ * graph can be told apart. */
+#include "base/clock.h"
+#include "base/thread.h"
+#include "measure/cupti_buffers.h"
+#include "record/inject/calls.h"
+#include "record/inject/cupti.h"
+#include "record/inject/detach.h"
+#include "record/inject/records.h"
+#include "record/inject/settings.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ENTRY __attribute__((visibility("default")))
+
+enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
+enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
+enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
+
+/* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
+ * killed loses those that are not full. */
+enum { BUFFER_KB = 256, BUFFER_LIMIT = 256 };
+enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
+
+enum state {
+    OFF,     /* not begun, over, or in a child made by fork: buffers are not given out */
+    RUNNING, /* the thread looks for records */
+    ASIDE,   /* CUPTI is another's: never touched again */
+    GONE     /* recording is over and CUPTI has left the process */
+};
+
+/* CUPTI's callbacks, exit handlers and fork handlers carry no argument of ours, and a process has one of each. */
+static struct {
+    _Atomic int state;
+    _Atomic int64_t lost;
+    pid_t owner;
+    bool attached; /* CUPTI knows of us */
+    bool enabled;
+    enum aorta_inject_stage stage;
+    struct aorta_inject_detach detach;
+    int64_t over_ns, over_time; /* when recording was over, on the monotonic clock and of day; 0: not yet */
+    bool settled;               /* the last records since then are written */
+    struct aorta_inject_cupti cupti;
+    struct aorta_cupti_buffers buffers;
+    struct aorta_spool spool;
+    struct aorta_inject_records records;
+    int64_t begin_ns;    /* of recording at the earliest, on the monotonic clock */
+    int64_t duration_ns; /* of recording; 0: to the end of the process */
+    int64_t end_ns;      /* on the monotonic clock; 0: not known yet, or with the process */
+    int64_t flush_ns;
+    int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
+    int64_t arrived_ns; /* when records last came, on the monotonic clock */
+    int64_t quiet_ns;   /* so long without records until the next look for another profiler */
+    bool threaded;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool ending;
+} inject = {.spool.fd = -1};
+
+static int64_t time_of_day(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- CUPTI's callbacks: on any thread, often one of the program's that is launching ---- */
+
+static int64_t records_in(struct aorta_cupti_buffer *buffer) {
+    int64_t count = 0;
+    struct aorta_cupti_activity *record = NULL;
+    while (inject.cupti.api.next_record(buffer->bytes, buffer->valid, &record) == AORTA_CUPTI_SUCCESS) count++;
+    return count;
+}
+
+static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) {
+    *bytes = NULL;
+    *size = *record_limit = 0;
+    if (atomic_load(&inject.state) != RUNNING) return;
+    bool overwritten;
+    struct aorta_cupti_buffer *buffer = aorta_cupti_buffers_lend(&inject.buffers, &overwritten);
+    if (overwritten) atomic_fetch_add(&inject.lost, records_in(buffer));
+    if (!buffer) return;
+    *bytes = buffer->bytes;
+    *size = inject.buffers.bytes;
+}
+
+static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
+    (void)context, (void)stream, (void)size;
+    int state = atomic_load(&inject.state);
+    if (bytes && (state == RUNNING || state == ASIDE)) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
+}
+
+/* ---- what is recorded ---- */
+
+static const struct {
+    uint32_t kind;
+    bool needed;
+} kinds[] = {{AORTA_CUPTI_KIND_CONCURRENT_KERNEL, true},
+             {AORTA_CUPTI_KIND_MEMCPY, false},
+             {AORTA_CUPTI_KIND_MEMCPY_PEER, false},
+             {AORTA_CUPTI_KIND_MEMSET, false}};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static const char *reason_of(uint32_t result) {
+    const char *reason = NULL;
+    bool known = inject.cupti.api.result_string(result, &reason) == AORTA_CUPTI_SUCCESS && reason;
+    return known ? reason : "unknown result";
+}
+
+static bool enable_kind(uint32_t kind, bool needed) {
+    uint32_t result = inject.cupti.api.enable(kind);
+    if (result == AORTA_CUPTI_SUCCESS) return true;
+    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result), result);
+    if (needed) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+    return false;
+}
+
+/* Those of the table that were asked for; the newest are not known to every CUPTI. False: none could be chosen. */
+static bool enable_chosen_calls(void) {
+    int chosen = 0;
+    if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
+    for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
+        const struct aorta_inject_call *call = &aorta_inject_calls[i];
+        if (!(aorta_inject_call_part(call) & inject.records.parts)) continue;
+        bool runtime = call->kind == AORTA_CUPTI_KIND_RUNTIME;
+        uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(call->id, 1);
+        chosen += result == AORTA_CUPTI_SUCCESS;
+    }
+    return chosen > 0;
+}
+
+/* Before CUDA 12.5 CUPTI records all calls of an interface or none; what is of no use is then left out later. */
+static void enable_calls(void) {
+    bool none = !(inject.records.parts & (AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS));
+    if (none || enable_chosen_calls()) return;
+    inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
+    inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
+}
+
+static void disable_all(void) {
+    if (!inject.enabled) return;
+    inject.enabled = false;
+    inject.over_ns = aorta_clock_ns();
+    inject.over_time = time_of_day();
+    for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
+    inject.cupti.api.disable(AORTA_CUPTI_KIND_MARKER);
+}
+
+static bool enable_all(void) {
+    if (inject.stage < AORTA_INJECT_RECORDING) return true;
+    inject.enabled = true;
+    inject.spool.head.begun_ns = time_of_day();
+    inject.arrived_ns = aorta_clock_ns();
+    inject.end_ns = inject.duration_ns ? inject.arrived_ns + inject.duration_ns : 0;
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (enable_kind(kinds[i].kind, kinds[i].needed) || !kinds[i].needed) continue;
+        disable_all();
+        return false;
+    }
+    enable_calls();
+    const char *nvtx = getenv(AORTA_INJECT_NVTX);
+    if (nvtx && strcmp(nvtx, "1") == 0) inject.cupti.api.enable(AORTA_CUPTI_KIND_MARKER);
+    return true;
+}
+
+/* ---- the thread ---- */
+
+static void read_buffer(struct aorta_cupti_buffer *buffer) {
+    struct aorta_cupti_activity *activity = NULL;
+    while (inject.cupti.api.next_record(buffer->bytes, buffer->valid, &activity) == AORTA_CUPTI_SUCCESS)
+        aorta_inject_record(&inject.records, &inject.spool, activity);
+}
+
+/* From the buffers to the file. False: there were none. */
+static bool drain(void) {
+    bool any = false;
+    for (struct aorta_cupti_buffer *buffer; (buffer = aorta_cupti_buffers_take(&inject.buffers)); any = true) {
+        read_buffer(buffer);
+        aorta_cupti_buffers_recycle(&inject.buffers, buffer);
+    }
+    size_t dropped = 0; /* since it was last asked */
+    if (any && inject.cupti.api.dropped(NULL, 0, &dropped) == AORTA_CUPTI_SUCCESS)
+        atomic_fetch_add(&inject.lost, (int64_t)dropped);
+    inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
+    inject.spool.head.unfinished = inject.records.unfinished;
+    if (!any) return false;
+    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : time_of_day();
+    inject.arrived_ns = aorta_clock_ns();
+    inject.quiet_ns = QUIET_NS;
+    return true;
+}
+
+static void step_aside(const char *other) {
+    atomic_store(&inject.state, ASIDE);
+    inject.enabled = false;
+    aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s",
+                     *other ? other : "another profiler",
+                     inject.spool.head.last_ns ? "; it took it over from the recording" : "");
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ASIDE, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
+}
+
+static void look_for_others(int64_t quiet_ns) {
+    char other[64];
+    if (!inject.enabled || aorta_clock_ns() - inject.arrived_ns < quiet_ns) return;
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) step_aside(other);
+    if (inject.quiet_ns < (int64_t)QUIET_NS * LONGEST_QUIET) inject.quiet_ns *= 2;
+}
+
+/* With no buffer lent there is nothing to fetch, and an idle process is left in peace. */
+static void fetch(uint32_t flag) {
+    if (inject.enabled && aorta_cupti_buffers_lent(&inject.buffers)) inject.cupti.api.flush(flag);
+    inject.flushed_ns = aorta_clock_ns();
+    drain();
+}
+
+/* A program's threads may wait at CUPTI's locks while it flushes. One that is busy fills buffers, and those that are
+ * full come by themselves; so CUPTI is asked only for the rest of a program that is quiet, when it sits on many, and
+ * once in a while for threads that do little beside others that do much. */
+static void fetch_finished(void) {
+    bool came = drain();
+    bool many = aorta_cupti_buffers_lent(&inject.buffers) > BUFFER_LIMIT / 4;
+    if (!came || many || aorta_clock_ns() - inject.flushed_ns >= FLUSH_AT_LATEST_NS) fetch(0);
+}
+
+/* Threads that launch side by side then do not wait for each other. CUDA 13 does so by itself; older ones refuse, and
+ * nothing is lost. */
+static void give_each_thread_buffers(void) {
+    uint8_t on = 1;
+    size_t bytes = sizeof on;
+    if (inject.cupti.api.set_attribute)
+        inject.cupti.api.set_attribute(AORTA_CUPTI_ATTRIBUTE_BUFFER_PER_THREAD, &bytes, &on);
+}
+
+/* What is enabled may be another profiler's by now, which has noticed nothing yet: then it is not ours to disable. */
+static void stop_recording(enum aorta_spool_state state) {
+    char other[64];
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
+        step_aside(other);
+        return;
+    }
+    disable_all();
+    aorta_spool_set_state(&inject.spool, state, 0);
+}
+
+/* Nothing of CUPTI is touched before its time, so that until then a program runs as fast as alone. */
+static bool attach(void) {
+    char other[64];
+    if (inject.stage < AORTA_INJECT_SUBSCRIBED) return true;
+    inject.attached = true;
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) {
+        step_aside(other);
+        return false;
+    }
+    if (inject.stage < AORTA_INJECT_REGISTERED) return true;
+    give_each_thread_buffers();
+    uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
+    if (result == AORTA_CUPTI_SUCCESS) return enable_all();
+    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
+                     result);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
+    return false;
+}
+
+static void at_exit(void);
+
+/* CUPTI's exit handlers have come after ours by now, and would go first: ours is put behind them once more. */
+static void attach_late(void) {
+    attach();
+    atexit(at_exit);
+}
+
+static void keep_to_time(int64_t now_ns) {
+    if (!inject.attached && now_ns >= inject.begin_ns) attach_late();
+    if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
+}
+
+static void settle(void) {
+    inject.settled = true;
+    inject.cupti.api.flush(AORTA_CUPTI_FLUSH_FORCED);
+    drain();
+}
+
+/* Work that was under way when recording was over is waited for, then CUPTI is let go. */
+static void let_go(int64_t now_ns) {
+    const char *wish = getenv(AORTA_INJECT_DETACH), *reason = NULL;
+    if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;
+    settle();
+    if (!wish || strcmp(wish, "0") != 0) reason = aorta_inject_detach_ask(&inject.detach, &inject.cupti);
+    if (reason) aorta_spool_note(&inject.spool, time_of_day(), "%s", reason);
+}
+
+static void note_departure(void) {
+    if (!aorta_inject_detach_done(&inject.detach)) return;
+    atomic_store(&inject.state, GONE);
+    uint32_t result = inject.detach.result; /* has no words: CUPTI is not to be called any more */
+    if (result)
+        aorta_spool_note(&inject.spool, time_of_day(), "CUPTI stays in the process: cuptiFinalize (%u)", result);
+}
+
+static void look(void) {
+    int64_t now_ns = aorta_clock_ns();
+    keep_to_time(now_ns);
+    if (inject.over_ns) {
+        let_go(now_ns);
+    } else if (inject.attached) {
+        fetch_finished();
+        /* Full or failed, as its state says already: nobody takes the records any more. */
+        if (inject.spool.stopped && inject.enabled) stop_recording(inject.spool.head.state);
+        look_for_others(inject.quiet_ns);
+    }
+    note_departure();
+    aorta_spool_flush(&inject.spool);
+}
+
+/* The program goes first where processors are short: a thread of this class never interrupts one that runs. It is not
+ * made slower than others (nice), since they would wait for it while it holds a lock of CUPTI's. */
+static void yield_to_the_program(void) {
+    const struct sched_param parameters = {0};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
+}
+
+/* Where the time to record begins and ends it looks at that moment, not up to a whole round later. */
+static int64_t next_look(int64_t now_ns) {
+    int64_t edge_ns = inject.attached ? inject.end_ns : inject.begin_ns, usual_ns = now_ns + inject.flush_ns;
+    return edge_ns > now_ns && edge_ns < usual_ns ? edge_ns : usual_ns;
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "aorta-trace");
+    yield_to_the_program();
+    pthread_mutex_lock(&inject.lock);
+    while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
+        int64_t until_ns = next_look(aorta_clock_ns());
+        const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+        pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
+        if (inject.ending) break;
+        pthread_mutex_unlock(&inject.lock);
+        look();
+        pthread_mutex_lock(&inject.lock);
+    }
+    pthread_mutex_unlock(&inject.lock);
+    return NULL;
+}
+
+/* ---- the end, and children ---- */
+
+static bool end_thread(void) {
+    struct timespec until;
+    if (!inject.threaded) return true;
+    pthread_mutex_lock(&inject.lock);
+    inject.ending = true;
+    pthread_cond_signal(&inject.wake);
+    pthread_mutex_unlock(&inject.lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_SECONDS;
+    return pthread_timedjoin_np(inject.thread, NULL, &until) == 0;
+}
+
+static void at_exit(void) {
+    if (getpid() != inject.owner || atomic_load(&inject.state) == OFF) return;
+    if (!end_thread()) return; /* it hangs in CUPTI; what is written stays valid */
+    int state = atomic_load(&inject.state);
+    if (state == RUNNING) {
+        look_for_others((int64_t)inject.flush_ns);
+        if (inject.enabled) fetch(AORTA_CUPTI_FLUSH_FORCED);
+        if (inject.over_ns && !inject.settled) settle();
+        aorta_inject_detach_cancel(&inject.detach);
+        aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
+    } else if (state == ASIDE) {
+        drain();
+    }
+    atomic_store(&inject.state, OFF);
+    aorta_spool_close(&inject.spool);
+    aorta_inject_names_free(&inject.records.names);
+}
+
+/* A child has no CUDA, none of the threads, and no business with the parent's file. */
+static void in_child(void) {
+    atomic_store(&inject.state, OFF);
+    aorta_inject_detach_forget(&inject.detach);
+    aorta_spool_forget(&inject.spool);
+}
+
+/* ---- the beginning ---- */
+
+static int64_t setting(const char *name, int64_t fallback) {
+    const char *text = getenv(name);
+    char *end = NULL;
+    int64_t value = text && *text ? strtoll(text, &end, 10) : fallback;
+    return (end && *end) || value < 0 ? fallback : value;
+}
+
+/* A word that is not known cannot come from our command: everything is recorded. */
+static uint32_t parts_wished(void) {
+    const char *wish = getenv(AORTA_INJECT_RECORD);
+    for (int i = 0; wish && i < AORTA_INJECT_LEVELS; i++)
+        if (strcmp(aorta_inject_levels[i].name, wish) == 0) return aorta_inject_levels[i].parts;
+    return AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS;
+}
+
+static enum aorta_inject_stage stage_wished(void) {
+    const char *wish = getenv(AORTA_INJECT_STAGE);
+    for (int i = 0; wish && i < AORTA_INJECT_STAGES; i++)
+        if (strcmp(aorta_inject_stages[i], wish) == 0) return (enum aorta_inject_stage)i;
+    return AORTA_INJECT_RECORDING;
+}
+
+static int32_t number_of(const char *const *names) {
+    for (; *names; names++) {
+        int64_t value = setting(*names, -1);
+        if (value >= 0 && value < INT32_MAX) return (int32_t)value;
+    }
+    return -1;
+}
+
+static size_t read_command(char *text, size_t size) {
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    if (!file) return 0;
+    size_t length = fread(text, 1, size, file);
+    fclose(file);
+    for (size_t i = 0; i < length; i++)
+        if (!text[i]) text[i] = ' ';
+    return length && text[length - 1] == ' ' ? length - 1 : length;
+}
+
+static void put_process(void) {
+    static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+    static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
+    static const char *const local_world[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL};
+    char command[4096], host[256] = "";
+    gethostname(host, sizeof host - 1);
+    const char *const texts[] = {command, inject.cupti.path, host};
+    const size_t lengths[] = {read_command(command, sizeof command), strlen(inject.cupti.path), strlen(host)};
+    struct aorta_spool_process record = {
+        .pid = (int32_t)getpid(),
+        .parent = (int32_t)getppid(),
+        .rank = number_of(rank),
+        .world = number_of(world),
+        .local_rank = number_of(local),
+        .local_world = number_of(local_world),
+        .cupti = inject.cupti.version,
+        .driver = inject.cupti.driver,
+        .start_ns = time_of_day(),
+        .command_length = (uint32_t)lengths[0],
+        .library_length = (uint32_t)lengths[1],
+        .host_length = (uint32_t)lengths[2],
+        .parts = inject.records.parts | AORTA_SPOOL_PARTS_TOLD,
+    };
+    aorta_spool_put_texts(&inject.spool, AORTA_SPOOL_PROCESS, &record, sizeof record, texts, lengths, 3);
+}
+
+static bool start_thread(void) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&inject.lock, NULL);
+    pthread_cond_init(&inject.wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    int error = aorta_thread_start(&inject.thread, run, NULL);
+    inject.threaded = error == 0;
+    if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
+    if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
+    return error == 0;
+}
+
+/* False: the spool says why there will be no records. */
+static bool open_cupti(void) {
+    bool wanted = inject.stage >= AORTA_INJECT_OPENED;
+    bool found = wanted && aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI));
+    put_process();
+    if (inject.stage < AORTA_INJECT_RECORDING)
+        aorta_spool_note(&inject.spool, time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
+                         aorta_inject_stages[inject.stage]);
+    if (found || !wanted) return true;
+    aorta_spool_note(&inject.spool, time_of_day(), "%s", inject.cupti.tried);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
+    return false;
+}
+
+static bool begin(void) {
+    if (!open_cupti()) return false;
+    int64_t buffer_kb = setting(AORTA_INJECT_BUFFER, BUFFER_KB);
+    bool sound = buffer_kb >= 1 && buffer_kb <= 16 << 10;
+    aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
+    atomic_store(&inject.state, RUNNING);
+    /* Now, not on the thread: a graph made before would be recorded without its kernels. */
+    if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
+    aorta_spool_flush(&inject.spool); /* from here on it is the thread's */
+    return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
+}
+
+static void start(const char *directory) {
+    int64_t now_ns = aorta_clock_ns();
+    uint64_t limit = (uint64_t)setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    inject.owner = getpid();
+    inject.flush_ns = setting(AORTA_INJECT_FLUSH, 200) * 1000000;
+    inject.begin_ns = now_ns + setting(AORTA_INJECT_DELAY, 0) * 1000000;
+    inject.duration_ns = setting(AORTA_INJECT_DURATION, 0) * 1000000;
+    inject.arrived_ns = inject.flushed_ns = now_ns;
+    inject.quiet_ns = QUIET_NS;
+    inject.records.parts = parts_wished();
+    inject.stage = stage_wished();
+    int error = aorta_spool_open(&inject.spool, directory, limit);
+    if (error) {
+        fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
+                strerror(error));
+        return;
+    }
+    pthread_atfork(NULL, NULL, in_child);
+    if (begin()) {
+        atexit(at_exit); /* after CUPTI's own, so that it runs before them */
+    } else {
+        atomic_store(&inject.state, OFF);
+        aorta_spool_close(&inject.spool);
+    }
+}
+
+ENTRY int InitializeInjection(void);
+/* Called by the driver within cuInit, once. It takes the 1 for success and goes on either way. */
+int InitializeInjection(void) {
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    const char *directory = getenv(AORTA_INJECT_DIRECTORY);
+    if (directory && *directory && !atomic_flag_test_and_set(&begun)) start(directory);
+    return 1;
+}
+
+ENTRY int InitializeInjectionNvtx2(void *get_export_table);
+/* Called by NVTX where NVTX_INJECTION64_PATH names this library. CUPTI has the handlers that make records of ranges;
+ * its path is known only inside the process. */
+int InitializeInjectionNvtx2(void *get_export_table) {
+    struct aorta_inject_cupti cupti;
+    const char *nvtx = getenv(AORTA_INJECT_NVTX);
+    if (!nvtx || strcmp(nvtx, "1") != 0 || !aorta_inject_cupti_open(&cupti, getenv(AORTA_INJECT_CUPTI))) return 0;
+    int (*initialise)(void *get_export_table);
+    void *symbol = dlsym(cupti.handle, "InitializeInjectionNvtx2");
+    memcpy(&initialise, &symbol, sizeof initialise);
+    return initialise ? initialise(get_export_table) : 0;
+}

@@ -1,0 +1,185 @@
+#include "record/inject/records.h"
+
+#include "record/inject/calls.h"
+#include "record/inject/cupti.h"
+
+#include <string.h>
+
+/* ---- devices: asked of the driver once, when work of one is first seen ---- */
+
+static int attribute(int device, int which) {
+    int value = -1;
+    void *symbol = aorta_inject_driver_symbol("cuDeviceGetAttribute");
+    int (*get)(int *value, int attribute, int device);
+    memcpy(&get, &symbol, sizeof get);
+    return get && get(&value, which, device) == 0 ? value : -1;
+}
+
+static void describe_device(struct aorta_inject_records *records, struct aorta_spool *spool, uint32_t id) {
+    enum { MULTIPROCESSORS = 16, MAJOR = 75, MINOR = 76 }; /* CUdevice_attribute */
+    if (id >= AORTA_INJECT_DEVICES || records->known_devices[id]) return;
+    records->known_devices[id] = 1;
+    void *get_symbol = aorta_inject_driver_symbol("cuDeviceGet");
+    void *name_symbol = aorta_inject_driver_symbol("cuDeviceGetName");
+    void *memory_symbol = aorta_inject_driver_symbol("cuDeviceTotalMem_v2");
+    int (*get)(int *device, int ordinal);
+    int (*get_name)(char *name, int length, int device);
+    int (*get_memory)(size_t * bytes, int device);
+    memcpy(&get, &get_symbol, sizeof get);
+    memcpy(&get_name, &name_symbol, sizeof get_name);
+    memcpy(&get_memory, &memory_symbol, sizeof get_memory);
+    int device = 0;
+    char name[256] = "";
+    size_t bytes = 0;
+    if (!get || get(&device, (int)id) != 0) return;
+    bool named = get_name && get_name(name, sizeof name, device) == 0;
+    bool sized = get_memory && get_memory(&bytes, device) == 0;
+    struct aorta_spool_device record = {
+        .id = id,
+        .name = aorta_inject_name(&records->names, spool, named ? name : NULL),
+        .multiprocessors = attribute(device, MULTIPROCESSORS),
+        .major = attribute(device, MAJOR),
+        .minor = attribute(device, MINOR),
+        .memory_bytes = sized ? (int64_t)bytes : -1,
+    };
+    aorta_spool_put(spool, AORTA_SPOOL_DEVICE, 0, &record, sizeof record);
+}
+
+/* ---- one function for each kind ---- */
+
+static bool finished(struct aorta_inject_records *records, uint64_t start, uint64_t end) {
+    bool is = start != 0 && end >= start;
+    records->unfinished += !is;
+    return is;
+}
+
+static void put_kernel(struct aorta_inject_records *records, struct aorta_spool *spool,
+                       const struct aorta_cupti_kernel *k) {
+    if (!finished(records, k->start, k->end)) return;
+    describe_device(records, spool, k->device);
+    struct aorta_spool_kernel record = {
+        .start_ns = (int64_t)k->start,
+        .end_ns = (int64_t)k->end,
+        .correlation = k->correlation,
+        .name = aorta_inject_name(&records->names, spool, k->name),
+        .device = k->device,
+        .context = k->context,
+        .stream = k->stream,
+        .channel = k->channel,
+        .graph = k->graph,
+        .grid = {(uint32_t)k->grid[0], (uint32_t)k->grid[1], (uint32_t)k->grid[2]},
+        .block = {(uint32_t)k->block[0], (uint32_t)k->block[1], (uint32_t)k->block[2]},
+    };
+    aorta_spool_put(spool, AORTA_SPOOL_KERNEL, k->channel_type, &record, sizeof record);
+}
+
+static void put_transfer(struct aorta_inject_records *records, struct aorta_spool *spool, enum aorta_spool_type type,
+                         unsigned detail, struct aorta_spool_transfer record) {
+    if (!finished(records, (uint64_t)record.start_ns, (uint64_t)record.end_ns)) return;
+    describe_device(records, spool, record.device);
+    aorta_spool_put(spool, type, detail, &record, sizeof record);
+}
+
+static struct aorta_spool_transfer from_memcpy(const struct aorta_cupti_memcpy *c) {
+    return (struct aorta_spool_transfer){
+        .start_ns = (int64_t)c->start,
+        .end_ns = (int64_t)c->end,
+        .bytes = (int64_t)c->bytes,
+        .correlation = c->correlation,
+        .device = c->device,
+        .context = c->context,
+        .stream = c->stream,
+        .graph = c->graph,
+    };
+}
+
+static struct aorta_spool_transfer from_memcpy_peer(const struct aorta_cupti_memcpy_peer *c) {
+    return (struct aorta_spool_transfer){
+        .start_ns = (int64_t)c->start,
+        .end_ns = (int64_t)c->end,
+        .bytes = (int64_t)c->bytes,
+        .correlation = c->correlation,
+        .device = c->device,
+        .context = c->context,
+        .stream = c->stream,
+        .graph = c->graph,
+    };
+}
+
+static struct aorta_spool_transfer from_memset(const struct aorta_cupti_memset *m) {
+    return (struct aorta_spool_transfer){
+        .start_ns = (int64_t)m->start,
+        .end_ns = (int64_t)m->end,
+        .bytes = (int64_t)m->bytes,
+        .correlation = m->correlation,
+        .device = m->device,
+        .context = m->context,
+        .stream = m->stream,
+        .graph = m->graph,
+    };
+}
+
+static const struct aorta_inject_call *find_call(uint32_t kind, uint32_t id) {
+    for (uint32_t i = 0; i < aorta_inject_call_count; i++)
+        if (aorta_inject_calls[i].kind == kind && aorta_inject_calls[i].id == id) return &aorta_inject_calls[i];
+    return NULL;
+}
+
+static void put_call(struct aorta_inject_records *records, struct aorta_spool *spool,
+                     const struct aorta_cupti_call *c) {
+    const struct aorta_inject_call *call = find_call(c->kind, c->id); /* CUPTI before 12.5 records all calls or none */
+    if (!call || !(aorta_inject_call_part(call) & records->parts) || !c->start || c->end < c->start) return;
+    struct aorta_spool_call record = {
+        .start_ns = (int64_t)c->start,
+        .end_ns = (int64_t)c->end,
+        .correlation = c->correlation,
+        .name = aorta_inject_name(&records->names, spool, call->name),
+        .thread = c->thread,
+    };
+    aorta_spool_put(spool, AORTA_SPOOL_CALL, 0, &record, sizeof record);
+}
+
+static void put_marker(struct aorta_inject_records *records, struct aorta_spool *spool,
+                       const struct aorta_cupti_marker *m) {
+    enum { THREAD = 2 }; /* CUPTI_ACTIVITY_OBJECT_THREAD: object[1] is the thread's number */
+    bool begins = m->flags & AORTA_CUPTI_MARKER_START;
+    if (!begins && !(m->flags & AORTA_CUPTI_MARKER_END)) return; /* a moment, no range */
+    struct aorta_spool_mark record = {
+        .time_ns = (int64_t)m->timestamp,
+        .id = m->id,
+        .name = begins ? aorta_inject_name(&records->names, spool, m->name) : 0,
+        .thread = m->object_kind == THREAD ? m->object[1] : 0,
+    };
+    aorta_spool_put(spool, AORTA_SPOOL_MARK, begins ? 1 : 2, &record, sizeof record);
+}
+
+void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spool *spool,
+                         const struct aorta_cupti_activity *activity) {
+    const void *record = activity;
+    switch (activity->kind) {
+    case AORTA_CUPTI_KIND_KERNEL:
+    case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
+        put_kernel(records, spool, record);
+        break;
+    case AORTA_CUPTI_KIND_MEMCPY: {
+        const struct aorta_cupti_memcpy *c = record;
+        put_transfer(records, spool, AORTA_SPOOL_COPY, c->copy_kind, from_memcpy(c));
+        break;
+    }
+    case AORTA_CUPTI_KIND_MEMCPY_PEER: {
+        const struct aorta_cupti_memcpy_peer *c = record;
+        put_transfer(records, spool, AORTA_SPOOL_COPY, c->copy_kind, from_memcpy_peer(c));
+        break;
+    }
+    case AORTA_CUPTI_KIND_MEMSET:
+        put_transfer(records, spool, AORTA_SPOOL_FILL, 0, from_memset(record));
+        break;
+    case AORTA_CUPTI_KIND_RUNTIME:
+    case AORTA_CUPTI_KIND_DRIVER:
+        put_call(records, spool, record);
+        break;
+    case AORTA_CUPTI_KIND_MARKER:
+        put_marker(records, spool, record);
+        break;
+    }
+}

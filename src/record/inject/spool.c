@@ -1,0 +1,182 @@
+#include "record/inject/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct aorta_spool_head) == 80 && sizeof(struct aorta_spool_process) == 64 &&
+                   sizeof(struct aorta_spool_text) == 16 && sizeof(struct aorta_spool_device) == 40 &&
+                   sizeof(struct aorta_spool_kernel) == 80 && sizeof(struct aorta_spool_transfer) == 56 &&
+                   sizeof(struct aorta_spool_call) == 40 && sizeof(struct aorta_spool_mark) == 32 &&
+                   sizeof(struct aorta_spool_note) == 24,
+               "records are a file format: sizes are fixed, multiples of 8, without gaps");
+
+/* ---- the file ---- */
+
+static int write_all(int fd, const uint8_t *bytes, size_t length) {
+    while (length) {
+        ssize_t done = write(fd, bytes, length);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return errno;
+        bytes += done;
+        length -= (size_t)done;
+    }
+    return 0;
+}
+
+/* The head's place on the disk is taken from the start, so this works on a full one. */
+static void write_head(struct aorta_spool *spool) {
+    ssize_t done = pwrite(spool->fd, &spool->head, sizeof spool->head, 0);
+    (void)done; /* there is nobody to tell */
+}
+
+/* A file past the size limit of the process would bring SIGXFSZ; the write fails with EFBIG all the same. */
+static bool hold_signal(sigset_t *former) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set, former);
+    return sigismember(former, SIGXFSZ) == 0;
+}
+
+static void release_signal(const sigset_t *former, bool ours) {
+    const struct timespec now = {0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    while (ours && sigtimedwait(&set, NULL, &now) == SIGXFSZ) continue;
+    pthread_sigmask(SIG_SETMASK, former, NULL);
+}
+
+static void stop(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result) {
+    spool->stopped = true;
+    spool->used = 0;
+    aorta_spool_set_state(spool, state, result);
+}
+
+static void write_buffer(struct aorta_spool *spool) {
+    if (spool->fd < 0 || !spool->used) return;
+    sigset_t former;
+    bool ours = hold_signal(&former);
+    int error = write_all(spool->fd, spool->buffer, spool->used);
+    if (error && ftruncate(spool->fd, (off_t)(spool->head.bytes + spool->head.written)) == 0)
+        lseek(spool->fd, 0, SEEK_END);
+    release_signal(&former, ours);
+    if (error) {
+        stop(spool, AORTA_SPOOL_FAILED, (uint32_t)error);
+    } else {
+        spool->head.written += spool->used;
+        spool->used = 0;
+    }
+}
+
+int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t limit) {
+    char path[4096];
+    spool->fd = -1;
+    spool->used = 0;
+    spool->stopped = false;
+    spool->limit = limit;
+    spool->head = (struct aorta_spool_head){.version = AORTA_SPOOL_VERSION,
+                                            .bytes = sizeof spool->head,
+                                            .byte_order = AORTA_SPOOL_BYTE_ORDER,
+                                            .state = AORTA_SPOOL_RECORDING};
+    memcpy(spool->head.magic, AORTA_SPOOL_MAGIC, sizeof spool->head.magic);
+    /* A process that replaces itself (exec) keeps its number. */
+    for (int image = 0; spool->fd < 0 && image < 1000; image++) {
+        int length = snprintf(path, sizeof path, "%s/%d-%d" AORTA_SPOOL_SUFFIX, directory, (int)getpid(), image);
+        if (length >= (int)sizeof path) return ENAMETOOLONG;
+        spool->fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (spool->fd < 0 && errno != EEXIST) return errno;
+    }
+    if (spool->fd < 0) return EEXIST;
+    int error = write_all(spool->fd, (const uint8_t *)&spool->head, sizeof spool->head);
+    if (!error) return 0;
+    unlink(path);
+    aorta_spool_forget(spool);
+    return error;
+}
+
+void aorta_spool_forget(struct aorta_spool *spool) {
+    if (spool->fd >= 0) close(spool->fd);
+    spool->fd = -1;
+    spool->used = 0;
+    spool->stopped = true;
+}
+
+void aorta_spool_close(struct aorta_spool *spool) {
+    aorta_spool_flush(spool);
+    aorta_spool_forget(spool);
+}
+
+void aorta_spool_flush(struct aorta_spool *spool) {
+    write_buffer(spool);
+    if (spool->fd >= 0) write_head(spool);
+}
+
+void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result) {
+    if (spool->head.state != AORTA_SPOOL_RECORDING) return;
+    spool->head.state = state;
+    spool->head.result = result;
+}
+
+/* ---- records ---- */
+
+static size_t rounded(size_t bytes) {
+    return (bytes + AORTA_SPOOL_STRIDE - 1) / AORTA_SPOOL_STRIDE * AORTA_SPOOL_STRIDE;
+}
+
+/* Room for one record in the buffer; NULL when recording has ended. */
+static uint8_t *room(struct aorta_spool *spool, size_t bytes) {
+    if (spool->used + bytes > sizeof spool->buffer) write_buffer(spool);
+    if (spool->stopped) return NULL;
+    if (spool->head.bytes + spool->head.written + spool->used + bytes > spool->limit) {
+        write_buffer(spool);
+        stop(spool, AORTA_SPOOL_FULL, 0);
+        return NULL;
+    }
+    uint8_t *place = spool->buffer + spool->used;
+    spool->used += bytes;
+    return place;
+}
+
+void aorta_spool_put(struct aorta_spool *spool, enum aorta_spool_type type, unsigned detail, void *record,
+                     size_t bytes) {
+    *(struct aorta_spool_record *)record = (struct aorta_spool_record){(uint32_t)bytes, type, (uint16_t)detail};
+    uint8_t *place = room(spool, bytes);
+    if (place) memcpy(place, record, bytes);
+}
+
+void aorta_spool_put_texts(struct aorta_spool *spool, enum aorta_spool_type type, void *record, size_t bytes,
+                           const char *const *texts, const size_t *lengths, size_t count) {
+    size_t whole = bytes;
+    for (size_t i = 0; i < count; i++) whole += lengths[i];
+    whole = rounded(whole);
+    *(struct aorta_spool_record *)record = (struct aorta_spool_record){(uint32_t)whole, type, 0};
+    uint8_t *place = room(spool, whole);
+    if (!place) return;
+    memset(place + whole - AORTA_SPOOL_STRIDE, 0, AORTA_SPOOL_STRIDE);
+    memcpy(place, record, bytes);
+    place += bytes;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(place, texts[i], lengths[i]);
+        place += lengths[i];
+    }
+}
+
+void aorta_spool_note(struct aorta_spool *spool, int64_t time_ns, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char text[2048];
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0) return;
+    size_t kept = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    struct aorta_spool_note note = {.time_ns = time_ns, .length = (uint32_t)kept};
+    const char *const texts[] = {text};
+    aorta_spool_put_texts(spool, AORTA_SPOOL_NOTE, &note, sizeof note, texts, &kept, 1);
+}

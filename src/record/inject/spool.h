@@ -1,0 +1,42 @@
+/* Writing a spool (trace/spool_format.h). One thread at a time. Failures end the recording and are told in the head;
+ * nothing is printed, for the process belongs to somebody else. */
+#ifndef AORTA_RECORD_INJECT_SPOOL_H
+#define AORTA_RECORD_INJECT_SPOOL_H
+
+#include "formats/spool_format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { AORTA_SPOOL_BUFFER = 256 << 10 };
+
+struct aorta_spool {
+    int fd; /* -1: none */
+    struct aorta_spool_head head;
+    uint64_t limit; /* bytes of the file */
+    bool stopped;   /* failed or full: records are dropped */
+    size_t used;
+    _Alignas(8) uint8_t buffer[AORTA_SPOOL_BUFFER];
+};
+
+/* Makes a new file in the directory, its name from the process's number. Returns 0, or the errno. */
+int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t limit);
+void aorta_spool_close(struct aorta_spool *spool);
+/* Forgets the file without writing to it: in a child that came of fork. */
+void aorta_spool_forget(struct aorta_spool *spool);
+
+/* Appends a record of `bytes` (a multiple of 8 with its head), whose head is filled in here. */
+void aorta_spool_put(struct aorta_spool *spool, enum aorta_spool_type type, unsigned detail, void *record,
+                     size_t bytes);
+/* The same, with texts one after another behind it. */
+void aorta_spool_put_texts(struct aorta_spool *spool, enum aorta_spool_type type, void *record, size_t bytes,
+                           const char *const *texts, const size_t *lengths, size_t count);
+void aorta_spool_note(struct aorta_spool *spool, int64_t time_ns, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Writes what is buffered, then the state. */
+void aorta_spool_flush(struct aorta_spool *spool);
+/* The state, if recording has not ended for another reason before. */
+void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result);
+
+#endif

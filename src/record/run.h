@@ -1,0 +1,61 @@
+/* Running a program that nobody changed with the recording library in it: the work behind `aorta trace run`. */
+#ifndef AORTA_RECORD_RUN_H
+#define AORTA_RECORD_RUN_H
+
+#include "formats/open.h"
+#include "formats/spool.h"
+#include "record/witness.h"
+
+/* One variable for the program's environment. */
+struct aorta_trace_run_variable {
+    const char *name, *value;
+};
+
+struct aorta_trace_run_options {
+    char *const *command;                             /* NULL-terminated; command[0] is looked for in PATH */
+    const struct aorta_trace_run_variable *variables; /* set in the program's environment */
+    size_t variable_count;
+    bool output_to_error; /* the program's standard output goes to standard error */
+    const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
+};
+
+struct aorta_trace_run_result {
+    int exit_code; /* the program's; 128 + signal when a signal ended it */
+    int signal;    /* that ended it; 0: none */
+    double seconds;
+    struct aorta_witness witness;
+};
+
+/* Runs the program to its end, in the foreground, with our standard streams. Signals are passed on: SIGTERM, SIGHUP,
+ * SIGUSR1 and SIGUSR2 always, SIGINT and SIGQUIT where somebody sends them with kill, for the terminal sends its own to
+ * the program as well. AORTA_IO when it cannot be started. The process must have no other threads. */
+AORTA_MUST_USE aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *options,
+                                                    struct aorta_trace_run_result *result);
+
+/* ---- what was recorded ---- */
+
+struct aorta_trace_run_process {
+    char *path; /* of the spool */
+    struct aorta_spool_facts facts;
+    int32_t rank; /* as analysed; -1: nothing ran there */
+};
+
+struct aorta_trace_run_record {
+    struct aorta_trace_run_process *processes; /* in order of rank, then of their start */
+    size_t process_count;
+    struct aorta_trace_list traces; /* of processes in which something ran, by rank; ranks are all different */
+};
+
+/* Reads all spools of a directory. A damaged one is read up to the damage. Ranks are those that the environment of the
+ * processes named; where it named none, or one twice, they are numbered by device and start. `options` may be NULL. */
+AORTA_MUST_USE aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trace_options *options,
+                                                 struct aorta_trace_run_record *record);
+void aorta_trace_run_record_free(struct aorta_trace_run_record *record);
+
+/* What a user should know of the recording, line by line: processes and their ranks, what was lost, who took CUPTI. */
+void aorta_trace_run_tell(const struct aorta_trace_run_record *record, struct aorta_text *out);
+/* Why nothing was recorded, and what to do about it. */
+void aorta_trace_run_tell_nothing(const struct aorta_trace_run_record *record,
+                                  const struct aorta_trace_run_result *result, struct aorta_text *out);
+
+#endif

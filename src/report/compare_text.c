@@ -1,0 +1,155 @@
+/* The comparison in words and as JSON. */
+#include "base/json.h"
+#include "base/lines.h"
+#include "report/trace_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_ROWS = 12, NAME_WIDTH = 46 };
+
+/* ---- text ---- */
+
+static const char *const titles[AORTA_SECTION_COUNT] = {
+    [AORTA_SECTION_TIMELINE] = "timeline",
+    [AORTA_SECTION_KERNEL] = "kernels and copies, largest change first",
+    [AORTA_SECTION_GEMM] = "matrix products by shape, largest change first",
+    [AORTA_SECTION_COLLECTIVE] = "collectives, largest change first",
+};
+
+static void put_value(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
+    if (!value->there) {
+        aorta_text_printf(out, " %11s", "-");
+    } else {
+        aorta_text_printf(out, " %11.3f", value->ms);
+    }
+    if (base) return;
+    char share[24] = "new", chance[24] = "";
+    if (!isnan(value->percent)) snprintf(share, sizeof share, "%+.1f%%", value->percent);
+    if (isnan(value->percent) && value->change_ms == 0) share[0] = '\0';
+    if (!isnan(value->p)) snprintf(chance, sizeof chance, "p=%.3f", value->p);
+    if (value->p < 0.001) snprintf(chance, sizeof chance, "p<0.001");
+    aorta_text_printf(out, " %+11.3f %8s %8s", value->change_ms, share, chance);
+}
+
+static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                    struct aorta_text *out) {
+    char name[NAME_WIDTH + 1];
+    bool kernel = row->section == AORTA_SECTION_KERNEL;
+    if (kernel) aorta_kernel_short_name(row->name, name, sizeof name);
+    aorta_text_puts(out, "  ");
+    aorta_text_column(out, kernel ? name : row->name, NAME_WIDTH);
+    for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
+    aorta_text_puts(out, "\n");
+}
+
+static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
+                        struct aorta_text *out) {
+    size_t shown = 0, left_out = 0;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->section != section) continue;
+        if (shown == MOST_ROWS && section != AORTA_SECTION_TIMELINE) {
+            left_out++;
+            continue;
+        }
+        if (!shown) aorta_text_printf(out, "%s\n", titles[section]);
+        put_row(c, row, out);
+        shown++;
+    }
+    if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
+}
+
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, struct aorta_text *out) {
+    for (size_t i = 0; i < c->input_count; i++) {
+        size_t ranks = c->inputs[i].analysis->rank_count;
+        aorta_text_printf(out, "%s%s: %zu rank%s", i ? "test " : "base ", c->inputs[i].label, ranks,
+                          ranks == 1 ? "" : "s");
+        if (c->stepped) aorta_text_printf(out, ", %zu step%s", c->steps[i], c->steps[i] == 1 ? "" : "s");
+        aorta_text_puts(out, "\n");
+    }
+    aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
+    if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
+    aorta_text_printf(out, "\n%-*s %11s", NAME_WIDTH + 2, "", "base");
+    for (size_t i = 1; i < c->input_count; i++) aorta_text_printf(out, " %11s %11s %8s %8s", "test", "change", "", "");
+    aorta_text_puts(out, "\n");
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
+        put_section(c, (enum aorta_trace_section)section, out);
+    for (size_t i = 1; i < c->input_count && !isnan(threshold); i++)
+        aorta_text_printf(
+            out, "%s: the %s %s %.3g%% longer than the base's\n", c->inputs[i].label, c->stepped ? "step" : "recording",
+            aorta_trace_regressed(c, i, threshold) ? "REGRESSED: it takes more than" : "takes no more than",
+            threshold * 100);
+}
+
+/* ---- JSON ---- */
+
+static void put_json_value(struct aorta_json *json, const struct aorta_trace_comparison *c,
+                           const struct aorta_trace_compared *value, bool base) {
+    aorta_json_object(json);
+    aorta_json_key_fixed(json, "ms", value->ms, 9);
+    aorta_json_key_bool(json, "present", value->there);
+    aorta_json_key_double(json, "count", value->count);
+    aorta_json_key_double(json, "mean_us", value->mean_us);
+    if (!base) {
+        aorta_json_key_fixed(json, "change_ms", value->change_ms, 9);
+        aorta_json_key_double(json, "percent", value->percent);
+        aorta_json_key_double(json, "p", value->p);
+        if (isnan(value->p)) aorta_json_key_string(json, "p_reason", c->unsure);
+    }
+    aorta_json_object_end(json);
+}
+
+static void put_json_section(struct aorta_json *json, const struct aorta_trace_comparison *c,
+                             enum aorta_trace_section section) {
+    aorta_json_key(json, aorta_trace_section_name(section));
+    aorta_json_array(json);
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->section != section) continue;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", row->name);
+        aorta_json_key(json, "base");
+        put_json_value(json, c, &row->values[0], true);
+        aorta_json_key(json, "tests");
+        aorta_json_array(json);
+        for (size_t t = 1; t < c->input_count; t++) put_json_value(json, c, &row->values[t], false);
+        aorta_json_array_end(json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void put_json_input(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
+                           double threshold) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "path", c->inputs[i].label);
+    aorta_json_key_int(json, "ranks", (int64_t)c->inputs[i].analysis->rank_count);
+    if (c->stepped) {
+        aorta_json_key_int(json, "steps", (int64_t)c->steps[i]);
+    } else {
+        aorta_json_key_null(json, "steps");
+    }
+    if (i && !isnan(threshold)) aorta_json_key_bool(json, "regression", aorta_trace_regressed(c, i, threshold));
+    aorta_json_object_end(json);
+}
+
+void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, double threshold, struct aorta_text *out) {
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_string(&json, "per", c->stepped ? "step and rank" : "recording and rank");
+    aorta_json_key_double(&json, "threshold", threshold);
+    aorta_json_key(&json, "base");
+    put_json_input(&json, c, 0, threshold);
+    aorta_json_key(&json, "tests");
+    aorta_json_array(&json);
+    for (size_t i = 1; i < c->input_count; i++) put_json_input(&json, c, i, threshold);
+    aorta_json_array_end(&json);
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
+        put_json_section(&json, c, (enum aorta_trace_section)section);
+    aorta_json_object_end(&json);
+    aorta_text_puts(out, "\n");
+}

@@ -1,0 +1,29 @@
+/* An analysis of traces with its verdict, as text, JSON or a page; a comparison of several, as text or JSON. */
+#ifndef AORTA_REPORT_TRACE_REPORT_H
+#define AORTA_REPORT_TRACE_REPORT_H
+
+#include "base/text.h"
+#include "timeline/analysis.h"
+#include "timeline/compare.h"
+#include "verdict/verdict.h"
+
+/* Borrowed. */
+struct aorta_trace_report {
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_verdict *verdict;
+};
+
+/* Lines of at most `width` columns where it is 96 or more (aorta_terminal_width; 0: 100). */
+void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out);
+/* `indent`: as in base/json.h; 0: one line. */
+void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
+/* One page that needs nothing but itself. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out);
+
+/* `threshold`: NaN where none was asked for. */
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison, double threshold,
+                                 struct aorta_text *out);
+void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison, double threshold,
+                                 struct aorta_text *out);
+
+#endif

@@ -1,0 +1,213 @@
+/* A screenful for a terminal: the ranks' figures, the largest rows of each table, then the verdict. */
+#include "base/lines.h"
+#include "report/trace_report.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { RANKS_SHOWN = 16, KERNELS_SHOWN = 5, COLLECTIVES_SHOWN = 4, LANES_SHOWN = 5 };
+/* Tables are 96 columns wide; of a wider terminal the names get the rest. */
+enum { USUAL_WIDTH = 100, TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, NAME_SIZE = 128 };
+
+static int name_columns(int columns, int width) {
+    return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : columns;
+}
+
+static double ms(int64_t ns) {
+    return (double)ns / 1e6;
+}
+
+static void percent(struct aorta_text *out, double ratio) {
+    if (isnan(ratio))
+        aorta_text_puts(out, "      -");
+    else
+        aorta_text_printf(out, " %5.1f%%", 100 * ratio);
+}
+
+static void rank_lines(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+    aorta_text_puts(out,
+                    "rank      span      busy   compute      comm    memcpy      idle   overlap   exposed   hidden "
+                    "(ms)\n");
+    for (size_t i = 0; i < analysis->rank_count && i < RANKS_SHOWN; i++) {
+        const struct aorta_trace_figures *f = &analysis->ranks[i].figures;
+        aorta_text_printf(out, "%4d %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f ", analysis->ranks[i].rank,
+                          ms(f->span_ns), ms(f->busy_ns), ms(f->compute_ns), ms(f->comm_ns), ms(f->memcpy_ns),
+                          ms(f->idle_ns), ms(f->overlap_ns), ms(f->exposed_comm_ns));
+        percent(out, f->overlap_ratio);
+        aorta_text_puts(out, "\n");
+    }
+    if (analysis->rank_count > RANKS_SHOWN)
+        aorta_text_printf(out, "  … and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
+}
+
+static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+    struct aorta_idle sum = {0};
+    bool no_waits = false;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_idle *idle = &analysis->ranks[i].idle;
+        sum.data_wait_ns += idle->data_wait_ns;
+        sum.host_sync_ns += idle->host_sync_ns;
+        sum.host_launch_ns += idle->host_launch_ns;
+        sum.launch_latency_ns += idle->launch_latency_ns;
+        sum.unknown_ns += idle->unknown_ns;
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        no_waits = no_waits || (trace->no_waits && !trace->no_launches);
+    }
+    double ranks = (double)analysis->rank_count;
+    const struct {
+        const char *name;
+        int64_t ns;
+    } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.host_launch_ns},
+                 {"host waited for the device", sum.host_sync_ns},
+                 {"waiting for data", sum.data_wait_ns},
+                 {"launched, not started", sum.launch_latency_ns},
+                 {"launch not recorded", sum.unknown_ns}};
+    aorta_text_puts(out, analysis->rank_count > 1 ? "idle (mean of the ranks):" : "idle:");
+    const char *separator = " ";
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (!parts[i].ns) continue;
+        aorta_text_printf(out, "%s%s %.3f ms", separator, parts[i].name, ms(parts[i].ns) / ranks);
+        separator = ", ";
+    }
+    if (separator[0] == ' ') aorta_text_puts(out, " none");
+}
+
+/* ---- tables of the rank with most device time ---- */
+
+static const struct aorta_trace_rank *busiest(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace_rank *best = &analysis->ranks[0];
+    for (size_t i = 1; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].figures.busy_ns > best->figures.busy_ns) best = &analysis->ranks[i];
+    return best;
+}
+
+static void kernel_lines(const struct aorta_trace_rank *rank, int width, struct aorta_text *out) {
+    char name[NAME_SIZE];
+    int columns = name_columns(KERNEL_COLUMNS, width);
+    aorta_text_column(out, "kernels and copies", columns + 2);
+    aorta_text_printf(out, "%7s %9s %6s %9s %9s\n", "count", "total ms", "share", "p50 us", "p95 us");
+    for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++) {
+        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        aorta_text_puts(out, "  ");
+        aorta_text_column(out, aorta_kernel_short_name(aorta_trace_text(rank->trace, row->name), name, sizeof name),
+                          columns);
+        aorta_text_printf(out, "%7zu %9.3f %5.1f%% %9.2f %9.2f\n", row->times.count, ms(row->times.total_ns),
+                          100 * row->share, row->times.p50_ns / 1e3, row->times.p95_ns / 1e3);
+    }
+}
+
+static void bandwidth(struct aorta_text *out, double gbps) {
+    if (isnan(gbps))
+        aorta_text_puts(out, "         -");
+    else
+        aorta_text_printf(out, " %9.2f", gbps);
+}
+
+static void collective_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                             int width, struct aorta_text *out) {
+    if (!rank->collective_count) return;
+    int columns = name_columns(COLLECTIVE_COLUMNS, width);
+    aorta_text_column(out, "collectives", columns + 2);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s\n", "count", "MB each", "total ms", "exposed", "waited",
+                      "GB/s bus");
+    for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++) {
+        const struct aorta_trace_collective_row *row = &rank->collectives[i];
+        const char *group = row->group == AORTA_TRACE_NONE ? "" : analysis->groups[row->group].description;
+        if (row->group != AORTA_TRACE_NONE && !group[0]) group = analysis->groups[row->group].name;
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "%s%s%s", aorta_collective_name(row->kind), group[0] ? " in " : "", group);
+        aorta_text_puts(out, "  ");
+        aorta_text_column(out, name, columns);
+        aorta_text_printf(out, "%7zu", row->times.count);
+        if (row->bytes >= 0)
+            aorta_text_printf(out, " %9.3f", (double)row->bytes / 1e6 / (double)row->times.count);
+        else
+            aorta_text_puts(out, "         -");
+        aorta_text_printf(out, " %9.3f %9.3f", ms(row->times.total_ns), ms(row->blamed_ns));
+        if (row->waits_known)
+            aorta_text_printf(out, " %9.3f", ms(row->wait_ns));
+        else
+            aorta_text_puts(out, "         -");
+        bandwidth(out, isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps);
+        aorta_text_puts(out, "\n");
+    }
+}
+
+/* A sentence, composed in `text`, on as many lines as it takes. */
+static void put_sentence(struct aorta_text *text, int width, struct aorta_text *out) {
+    const struct aorta_lines lines = {.width = width, .indent = 2, .most = INT_MAX};
+    out->failed |= text->failed;
+    aorta_text_lines(out, text->data ? text->data : "", &lines);
+    aorta_text_clear(text);
+}
+
+static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lanes, size_t count,
+                      bool queues, struct aorta_text *out) {
+    aorta_text_printf(out, "%zu %s%s, ms busy:", count, queues ? "queue" : "stream", count == 1 ? "" : "s");
+    for (size_t i = 0; i < count && i < LANES_SHOWN; i++) {
+        int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
+        aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
+        if (queues) aorta_text_printf(out, " (%zu stream%s)", lanes[i].others, lanes[i].others == 1 ? "" : "s");
+    }
+    if (count > LANES_SHOWN) aorta_text_puts(out, ", …");
+}
+
+static void alignment_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+    const struct aorta_alignment *alignment = &analysis->alignment;
+    if (analysis->rank_count < 2) return;
+    if (!alignment->shared_count) {
+        aorta_text_puts(out, "clocks: the ranks share no collective that can be told apart; waiting for each other is "
+                             "not known\n");
+        return;
+    }
+    aorta_text_printf(out, "clocks: aligned on the ends of %zu collectives, half of them to %.1f us",
+                      alignment->shared_count, (double)alignment->residual_ns / 1e3);
+    int late = aorta_alignment_straggler(alignment);
+    if (late >= 0)
+        aorta_text_printf(out, "; rank %d came last %zu times, by %.3f ms in all", analysis->ranks[late].rank,
+                          alignment->clocks[late].late, ms(alignment->clocks[late].late_ns));
+}
+
+static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
+                          struct aorta_text *out) {
+    const struct aorta_trace *last = NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        if (trace == last) continue;
+        last = trace;
+        for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
+            if (!trace->warnings[reason].count) continue;
+            aorta_text_printf(sentence, "note: %s: %lld × %s", trace->path, (long long)trace->warnings[reason].count,
+                              aorta_trace_reason_text((enum aorta_trace_reason)reason));
+            if (trace->warnings[reason].offset >= 0)
+                aorta_text_printf(sentence, " (first at byte %lld)", (long long)trace->warnings[reason].offset);
+            put_sentence(sentence, width, out);
+        }
+    }
+}
+
+void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+    const struct aorta_trace_analysis *analysis = report->analysis;
+    const struct aorta_trace_rank *rank = busiest(analysis);
+    struct aorta_text sentence = {0};
+    if (!width) width = USUAL_WIDTH;
+    rank_lines(analysis, out);
+    idle_line(analysis, &sentence);
+    put_sentence(&sentence, width, out);
+    alignment_line(analysis, &sentence);
+    if (sentence.length) put_sentence(&sentence, width, out);
+    if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
+    kernel_lines(rank, width, out);
+    collective_lines(analysis, rank, width, out);
+    lane_line(rank, rank->streams, rank->stream_count, false, &sentence);
+    put_sentence(&sentence, width, out);
+    if (rank->queue_count) {
+        lane_line(rank, rank->queues, rank->queue_count, true, &sentence);
+        put_sentence(&sentence, width, out);
+    }
+    warning_lines(analysis, width, &sentence, out);
+    aorta_text_puts(out, "\n");
+    aorta_verdict_text(report->verdict, width, out);
+    aorta_text_free(&sentence);
+}

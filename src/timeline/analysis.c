@@ -1,0 +1,170 @@
+#include "timeline/analysis.h"
+
+#include "timeline/analysis_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAPS_KEPT = 10 };
+
+/* What is needed while an analysis is made, for each rank. */
+struct work {
+    struct aorta_trace_busy *busy;
+    struct aorta_trace_host *host;
+    struct aorta_trace_parts parts;
+};
+
+static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->step_count; j++)
+            if (trace->steps[j].number == number) return true;
+    }
+    return false;
+}
+
+/* The lowest and the highest number of a step; false: none is marked. */
+static bool find_bounds(const struct aorta_trace_analysis *analysis, int64_t *low, int64_t *high) {
+    *low = INT64_MAX;
+    *high = INT64_MIN;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace *trace = analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->step_count; j++) {
+            if (trace->steps[j].number < *low) *low = trace->steps[j].number;
+            if (trace->steps[j].number > *high) *high = trace->steps[j].number;
+        }
+    }
+    return *low <= *high;
+}
+
+/* All that are missing in one message, so that one mend is enough. */
+static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
+                                  const struct aorta_trace_analysis_options *options, int64_t low, int64_t high) {
+    struct aorta_text missing = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < options->step_count; i++)
+        if (!is_marked(analysis, options->steps[i]))
+            aorta_text_printf(&missing, "%s%lld", count++ ? ", " : "", (long long)options->steps[i]);
+    aorta_status status = aorta_text_check(&missing);
+    if (!status && count)
+        status = AORTA_ERROR(AORTA_USAGE, "--step %s: no such step%s; there are %lld to %lld", missing.data,
+                             count > 1 ? "s" : "", (long long)low, (long long)high);
+    aorta_text_free(&missing);
+    return status;
+}
+
+static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
+                                const struct aorta_trace_analysis_options *options) {
+    size_t found = 0;
+    int64_t low, high;
+    if (!options->all_steps && !options->step_count) return NULL;
+    if (!find_bounds(analysis, &low, &high))
+        return AORTA_ERROR(AORTA_USAGE, "--step: %s marks no steps (ProfilerStep#N); leave the option out",
+                           analysis->ranks[0].trace->path);
+    AORTA_TRY(check_numbers(analysis, options, low, high));
+    for (size_t i = 0; i < analysis->rank_count; i++) found += analysis->ranks[i].window_count;
+    if (found) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--step: nothing on the device belongs to any step%s",
+                       options->all_steps ? "" : " asked for");
+}
+
+static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *work, size_t at, size_t gaps) {
+    struct aorta_trace_busy *busy = &work->busy[at];
+    AORTA_TRY(aorta_trace_busy_make(rank, busy));
+    AORTA_TRY(aorta_trace_figures_make(rank, busy));
+    AORTA_TRY(aorta_trace_lanes_make(rank));
+    AORTA_TRY(aorta_trace_kernels_make(rank));
+    AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
+    AORTA_TRY(aorta_trace_host_make(rank, &work->host[at]));
+    return aorta_trace_gaps_make(rank, &work->host[at], gaps);
+}
+
+static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
+    size_t kept = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) { /* a rank that has none of the chosen steps */
+        if (analysis->ranks[i].work_count) {
+            analysis->ranks[kept++] = analysis->ranks[i];
+            continue;
+        }
+        free(analysis->ranks[i].owned);
+        free(analysis->ranks[i].source);
+        free(analysis->ranks[i].windows);
+    }
+    analysis->rank_count = kept;
+}
+
+static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
+                        const struct aorta_trace_analysis_options *options) {
+    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_windows_cut(&analysis->ranks[i], options));
+    AORTA_TRY(check_steps(analysis, options));
+    drop_empty_ranks(analysis);
+    work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
+    work->host = calloc(analysis->rank_count + 1, sizeof *work->host);
+    if (!work->busy || !work->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        AORTA_TRY(measure_rank(&analysis->ranks[i], work, i, options->gaps ? options->gaps : GAPS_KEPT));
+    AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        AORTA_TRY(aorta_trace_profiles_make(&analysis->ranks[i], analysis->alignment.clocks[i].shift_ns, &work->parts,
+                                            i, &work->host[i]));
+    aorta_trace_meetings_finish(analysis, &work->parts);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_parts *parts = &work->parts;
+        AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
+                                               parts->first[i + 1] - parts->first[i], &work->busy[i]));
+    }
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
+    return NULL;
+}
+
+aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
+                                 const struct aorta_trace_analysis_options *options,
+                                 struct aorta_trace_analysis *analysis) {
+    static const struct aorta_trace_analysis_options defaults = {0};
+    struct work work = {0};
+    memset(analysis, 0, sizeof *analysis);
+    aorta_status status = aorta_trace_ranks_make(list, analysis);
+    if (!status) status = run(analysis, &work, options ? options : &defaults);
+    for (size_t i = 0; work.busy && work.host && i < analysis->rank_count; i++) {
+        aorta_trace_busy_free(&work.busy[i]);
+        aorta_trace_host_free(&work.host[i]);
+    }
+    free(work.busy);
+    free(work.host);
+    aorta_trace_parts_free(&work.parts);
+    if (status) aorta_trace_analysis_free(analysis);
+    return status;
+}
+
+static void free_rank(struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        aorta_profile_free(&rank->windows[i].profile);
+        aorta_overlap_free(&rank->windows[i].overlap);
+        free(rank->windows[i].work);
+    }
+    aorta_intervals_free(&rank->holes);
+    free(rank->windows);
+    free(rank->owned);
+    free(rank->source);
+    free(rank->kernels);
+    free(rank->gemms);
+    free(rank->streams);
+    free(rank->queues);
+    free(rank->collectives);
+    free(rank->gaps);
+}
+
+void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) free_rank(&analysis->ranks[i]);
+    free(analysis->ranks);
+    free(analysis->groups);
+    free(analysis->meetings);
+    aorta_alignment_free(&analysis->alignment);
+    memset(analysis, 0, sizeof *analysis);
+}
+
+bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
+    return window->profile.range_count && (!analysis->stepped || window->number != INT64_MIN);
+}

@@ -1,0 +1,176 @@
+/* What recorded ranks did with their time, to the nanosecond of the source, and what limits them.
+ *
+ * Definitions: docs/trace.md; those of overlap are docs/measurement.md's, and so is the engine. A rank is
+ * one device of one trace. Times are int64 ns on the trace's own clock. */
+#ifndef AORTA_TIMELINE_ANALYSIS_H
+#define AORTA_TIMELINE_ANALYSIS_H
+
+#include "base/text.h"
+#include "timeline/align.h"
+#include "timeline/overlap.h"
+
+/* One rank's timeline, or a step of it. U and ∩ as in docs/measurement.md. */
+struct aorta_trace_figures {
+    int64_t start_ns, end_ns; /* first start, last end */
+    int64_t span_ns, busy_ns, compute_ns, comm_ns, memcpy_ns, idle_ns;
+    int64_t overlap_ns, exposed_comm_ns, exposed_copy_ns;
+    double overlap_ratio;         /* NaN without communication */
+    double compute_overlap_ratio; /* NaN without compute */
+};
+
+struct aorta_trace_times {
+    size_t count;
+    int64_t total_ns, min_ns, max_ns;
+    double mean_ns, p50_ns, p95_ns; /* linear interpolation; NaN when count is 0 */
+};
+
+/* Kernels, and copies and fills, of one name. */
+struct aorta_trace_kernel_row {
+    uint32_t name; /* text of the trace */
+    enum aorta_trace_kind kind;
+    enum aorta_kernel_class class;
+    struct aorta_trace_times times;
+    double share;  /* of the summed time of all device work of the rank */
+    int64_t bytes; /* copies and fills: sum; -1: the file does not say */
+};
+
+/* Matrix products of one kernel and shape; of one kernel, grid and block where the file does not say the shape. */
+struct aorta_trace_gemm_row {
+    uint32_t name;     /* text: the kernel */
+    uint32_t shape;    /* row of shapes[]; NONE: the file does not say */
+    uint32_t geometry; /* text: blocks and threads; NONE where the shape is known, or nothing */
+    struct aorta_trace_times times;
+    double flops;                       /* of one; NaN: shape not known */
+    size_t alone, beside;               /* runs without a collective, and with one for at least half their time */
+    double alone_p50_ns, beside_p50_ns; /* NaN: no such runs */
+    double slowdown;                    /* beside / alone; NaN unless there are 8 of each */
+};
+
+/* A stream or a hardware queue. */
+struct aorta_trace_lane_row {
+    uint32_t row; /* of streams[] or queues[] */
+    size_t count;
+    int64_t busy_ns, compute_ns, comm_ns, memcpy_ns; /* unions within the lane */
+    int64_t overlapped_ns; /* time in which two or more ran on it at once: sum of durations beyond busy */
+    size_t others;         /* queues that a stream used; streams that a queue served */
+};
+
+/* Collectives of one kind and process group. */
+struct aorta_trace_collective_row {
+    enum aorta_collective kind;
+    uint32_t group; /* of aorta_trace_analysis.groups; NONE: the file does not say */
+    struct aorta_trace_times times;
+    int64_t bytes;                           /* sum; -1: not known of every one */
+    int64_t comm_ns, overlap_ns, exposed_ns; /* U(row), of it beside compute, the rest */
+    int64_t blamed_ns;                       /* its part of the rank's exposed_comm_ns; the rows' add up to it */
+    int64_t wait_ns;                         /* sum of the time before the last rank had arrived */
+    size_t waits_known;                      /* collectives that all ranks of the group recorded */
+    double algbw_gbps, busbw_gbps;           /* over all of them, waiting included; NaN: not known */
+    double transfer_busbw_gbps;              /* over those with known waits, without the waits; NaN: not known */
+};
+
+/* Why the device ran dry. */
+enum aorta_trace_gap_cause {
+    AORTA_GAP_DATA_WAIT,
+    AORTA_GAP_HOST_SYNC,
+    AORTA_GAP_HOST_LAUNCH,
+    AORTA_GAP_LATENCY, /* launched, nothing ran before it, not started yet */
+    AORTA_GAP_UNKNOWN, /* the launch is not in the file */
+    AORTA_GAP_CAUSE_COUNT
+};
+const char *aorta_trace_gap_cause_name(enum aorta_trace_gap_cause cause); /* "host_launch", … */
+
+struct aorta_trace_gap {
+    int64_t start_ns, end_ns;
+    int64_t launch_ns;                      /* when what ended it was launched; INT64_MIN: not known */
+    int64_t part_ns[AORTA_GAP_CAUSE_COUNT]; /* adds up to its length */
+    enum aorta_trace_gap_cause cause;       /* the largest part */
+    size_t next;                            /* work that ended it: row of the rank's work[] */
+    uint32_t call;                          /* the longest call of the host within; row of calls[], or NONE */
+    uint32_t annotation;                    /* the innermost range that the program had marked there; or NONE */
+    int64_t step;                           /* number; INT64_MIN: in none */
+};
+
+/* A stretch of a rank's time that is judged on its own: a step, or what lies before, after or between. */
+struct aorta_trace_window {
+    int64_t number;               /* of the step; INT64_MIN: no step */
+    int64_t start_ns, end_ns;     /* work is cut at these */
+    struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks */
+    struct aorta_overlap overlap;
+    uint32_t *work; /* row of the rank's work[] for each range */
+};
+
+struct aorta_trace_rank {
+    int rank;
+    const struct aorta_trace *trace;
+    int32_t device;                      /* the file's number */
+    const struct aorta_trace_work *work; /* of this device and the chosen steps, ascending start */
+    size_t work_count;
+    struct aorta_trace_work *owned; /* where that is not the trace's own array, */
+    uint32_t *source;               /* and the trace's row of each */
+    int64_t stamps, stamps_ns;      /* kernels that measured; left out of all figures */
+    struct aorta_intervals holes;   /* between chosen steps that do not follow each other: not in any figure */
+
+    struct aorta_trace_figures figures;
+    struct aorta_idle idle;                 /* adds up to figures.idle_ns */
+    struct aorta_trace_kernel_row *kernels; /* largest total first, as all tables */
+    size_t kernel_count;
+    struct aorta_trace_gemm_row *gemms;
+    size_t gemm_count;
+    struct aorta_trace_lane_row *streams, *queues; /* queue_count 0: the file names no queues */
+    size_t stream_count, queue_count;
+    struct aorta_trace_collective_row *collectives;
+    size_t collective_count;
+    struct aorta_trace_gap *gaps; /* the longest */
+    size_t gap_count;
+    struct aorta_trace_window *windows; /* in order of time; those of chosen steps, or all */
+    size_t window_count;
+};
+
+/* A process group as all ranks know it. */
+struct aorta_trace_world_group {
+    const char *name, *description; /* of the first trace that has it; may be "" */
+    const int32_t *ranks;           /* NULL: not known */
+    size_t rank_count;
+    int32_t size; /* -1: not known */
+};
+
+/* One collective that several ranks recorded: what alignment.shared[] does not say of it. */
+struct aorta_trace_meeting {
+    enum aorta_collective kind;
+    uint32_t group;     /* NONE: not known */
+    int64_t step;       /* number; INT64_MIN: in none */
+    bool complete;      /* all ranks of its group recorded it */
+    bool chosen;        /* lies in what was analysed */
+    int64_t exposed_ns; /* blamed on it, summed over ranks */
+};
+
+struct aorta_trace_analysis {
+    struct aorta_trace_rank *ranks; /* ascending rank */
+    size_t rank_count;
+    struct aorta_trace_world_group *groups;
+    size_t group_count;
+    struct aorta_alignment alignment;     /* of the ranks, by their place */
+    struct aorta_trace_meeting *meetings; /* one for each of alignment.shared[] */
+    bool stepped;                         /* steps are known; else a rank's whole recording counts as one */
+};
+
+struct aorta_trace_analysis_options {
+    const int64_t *steps; /* only these (ProfilerStep#N); NULL: see all_steps */
+    size_t step_count;
+    bool all_steps; /* only what lies in steps; false: everything */
+    size_t gaps;    /* how many gaps to keep; 0: 10 */
+};
+
+/* `list` is borrowed until the analysis is freed. Options may be NULL. AORTA_USAGE: two traces of one rank, a step that
+ * no trace has; AORTA_FORMAT: nothing ran on any device. */
+AORTA_MUST_USE aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
+                                                const struct aorta_trace_analysis_options *options,
+                                                struct aorta_trace_analysis *analysis);
+void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
+
+/* Whether the window is one of those that means and the verdict are made of: a step, or the whole recording where no
+ * steps are known. */
+bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
+
+#endif

@@ -1,0 +1,107 @@
+/* Why the device was idle: the rule of docs/measurement.md, applied to each gap. */
+#include "timeline/analysis_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *aorta_trace_gap_cause_name(enum aorta_trace_gap_cause cause) {
+    static const char *const names[AORTA_GAP_CAUSE_COUNT] = {"data_wait", "host_sync", "host_launch", "launch_latency",
+                                                             "unknown"};
+    return (unsigned)cause < AORTA_GAP_CAUSE_COUNT ? names[cause] : "unknown";
+}
+
+static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns;
+}
+
+/* Of the work that starts where the gap ends, what was launched first. `from`: no work before it starts so late. */
+static size_t first_launched(const struct aorta_trace_rank *rank, size_t from) {
+    size_t best = from;
+    for (size_t i = from + 1; i < rank->work_count && rank->work[i].start_ns == rank->work[from].start_ns; i++)
+        if (launch_of(rank->trace, &rank->work[i]) < launch_of(rank->trace, &rank->work[best])) best = i;
+    return best;
+}
+
+static void explain(struct aorta_trace_gap *gap, const struct aorta_trace_host *host) {
+    bool known = gap->launch_ns != INT64_MIN;
+    int64_t until_ns = !known || gap->launch_ns > gap->end_ns ? gap->end_ns : gap->launch_ns;
+    if (until_ns < gap->start_ns) until_ns = gap->start_ns;
+    gap->part_ns[AORTA_GAP_DATA_WAIT] = aorta_intervals_within(&host->data_wait, gap->start_ns, until_ns);
+    gap->part_ns[AORTA_GAP_HOST_SYNC] = aorta_intervals_within(&host->sync, gap->start_ns, until_ns);
+    gap->part_ns[AORTA_GAP_LATENCY] = gap->end_ns - until_ns;
+    gap->part_ns[known ? AORTA_GAP_HOST_LAUNCH : AORTA_GAP_UNKNOWN] =
+        until_ns - gap->start_ns - gap->part_ns[AORTA_GAP_DATA_WAIT] - gap->part_ns[AORTA_GAP_HOST_SYNC];
+    for (int i = 0; i < AORTA_GAP_CAUSE_COUNT; i++)
+        if (gap->part_ns[i] > gap->part_ns[gap->cause]) gap->cause = (enum aorta_trace_gap_cause)i;
+}
+
+static void add_up(const struct aorta_trace_gap *gap, struct aorta_idle *idle) {
+    idle->data_wait_ns += gap->part_ns[AORTA_GAP_DATA_WAIT];
+    idle->host_sync_ns += gap->part_ns[AORTA_GAP_HOST_SYNC];
+    idle->host_launch_ns += gap->part_ns[AORTA_GAP_HOST_LAUNCH];
+    idle->launch_latency_ns += gap->part_ns[AORTA_GAP_LATENCY];
+    idle->unknown_ns += gap->part_ns[AORTA_GAP_UNKNOWN];
+}
+
+static int64_t length_of(const struct aorta_trace_gap *gap) {
+    return gap->end_ns - gap->start_ns;
+}
+
+/* Keeps the longest, longest first; the earlier of two alike. */
+static void keep_longest(struct aorta_trace_rank *rank, const struct aorta_trace_gap *gap, size_t keep) {
+    size_t at = rank->gap_count;
+    while (at > 0 && length_of(&rank->gaps[at - 1]) < length_of(gap)) at--;
+    if (at == keep) return;
+    if (rank->gap_count < keep) rank->gap_count++;
+    memmove(rank->gaps + at + 1, rank->gaps + at, (rank->gap_count - at - 1) * sizeof *gap);
+    rank->gaps[at] = *gap;
+}
+
+/* What the host did longest while the gap lasted, and the innermost range that the program had marked there. */
+static void look_at_host(const struct aorta_trace *trace, struct aorta_trace_gap *gap) {
+    int64_t until_ns = gap->launch_ns == INT64_MIN || gap->launch_ns > gap->end_ns ? gap->end_ns : gap->launch_ns;
+    int64_t longest_ns = 0;
+    for (size_t i = 0; i < trace->call_count && trace->calls[i].start_ns < until_ns; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        int64_t from_ns = call->start_ns > gap->start_ns ? call->start_ns : gap->start_ns;
+        int64_t to_ns = call->end_ns < until_ns ? call->end_ns : until_ns;
+        if (to_ns - from_ns <= longest_ns) continue;
+        longest_ns = to_ns - from_ns;
+        gap->call = (uint32_t)i;
+    }
+    int64_t middle_ns = gap->start_ns + (until_ns - gap->start_ns) / 2;
+    for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns <= middle_ns; i++)
+        if (middle_ns < trace->annotations[i].end_ns) gap->annotation = (uint32_t)i; /* later starts are further in */
+}
+
+static int64_t step_at(const struct aorta_trace_rank *rank, int64_t time_ns) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        if (rank->windows[i].start_ns <= time_ns && time_ns < rank->windows[i].end_ns) return rank->windows[i].number;
+    return INT64_MIN;
+}
+
+/* Work of no length ends a gap too, and begins the next. */
+aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host, size_t keep) {
+    rank->gaps = calloc(keep + 1, sizeof *rank->gaps);
+    if (!rank->gaps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu gaps", keep);
+    int64_t busy_until_ns = rank->figures.start_ns;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        struct aorta_trace_gap gap = {.start_ns = busy_until_ns,
+                                      .end_ns = work->start_ns,
+                                      .call = AORTA_TRACE_NONE,
+                                      .annotation = AORTA_TRACE_NONE};
+        if (work->end_ns > busy_until_ns) busy_until_ns = work->end_ns;
+        if (gap.end_ns <= gap.start_ns || aorta_intervals_within(&rank->holes, gap.start_ns, gap.end_ns)) continue;
+        gap.next = first_launched(rank, i);
+        gap.launch_ns = launch_of(rank->trace, &rank->work[gap.next]);
+        explain(&gap, host);
+        add_up(&gap, &rank->idle);
+        keep_longest(rank, &gap, keep);
+    }
+    for (size_t i = 0; i < rank->gap_count; i++) {
+        rank->gaps[i].step = step_at(rank, rank->gaps[i].end_ns);
+        look_at_host(rank->trace, &rank->gaps[i]);
+    }
+    return NULL;
+}

@@ -1,0 +1,216 @@
+/* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
+#include "timeline/analysis_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- process groups of all ranks ---- */
+
+static bool same_ranks(const struct aorta_trace_world_group *world, const struct aorta_trace_group *group) {
+    if (world->rank_count != group->rank_count) return false;
+    return !group->rank_count || memcmp(world->ranks, group->ranks, group->rank_count * sizeof *group->ranks) == 0;
+}
+
+static aorta_status world_group(struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
+                                const struct aorta_trace_group *group, uint32_t *number) {
+    const char *name = aorta_trace_text(trace, group->name);
+    for (size_t i = 0; i < analysis->group_count; i++) {
+        if (strcmp(analysis->groups[i].name, name) != 0 || !same_ranks(&analysis->groups[i], group)) continue;
+        *number = (uint32_t)i;
+        return NULL;
+    }
+    size_t count = analysis->group_count + 1;
+    struct aorta_trace_world_group *groups = realloc(analysis->groups, count * sizeof *groups);
+    if (!groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", count);
+    groups[count - 1] = (struct aorta_trace_world_group){
+        .name = name,
+        .description = aorta_trace_text(trace, group->description),
+        .ranks = group->ranks,
+        .rank_count = group->rank_count,
+        .size = group->size >= 0    ? group->size
+                : group->rank_count ? (int32_t)group->rank_count
+                                    : -1,
+    };
+    analysis->groups = groups;
+    analysis->group_count = count;
+    *number = (uint32_t)(count - 1);
+    return NULL;
+}
+
+/* ---- one rank's parts ---- */
+
+/* What a rank's file says about its collectives, looked up once. */
+struct facts {
+    const struct aorta_trace *trace;
+    uint32_t *groups; /* world group of each of the trace's */
+};
+
+static aorta_status facts_make(struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
+                               struct facts *facts) {
+    *facts = (struct facts){.trace = trace, .groups = malloc((trace->group_count + 1) * sizeof *facts->groups)};
+    if (!facts->groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", trace->group_count);
+    for (size_t i = 0; i < trace->group_count; i++)
+        AORTA_TRY(world_group(analysis, trace, &trace->groups[i], &facts->groups[i]));
+    return NULL;
+}
+
+/* The name's kind is the reader's, who knew the user's own patterns. */
+static enum aorta_collective kind_by_name(const struct aorta_trace_work *work) {
+    return work->named ? (enum aorta_collective)work->by_name : AORTA_COLLECTIVE_OTHER;
+}
+
+static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct facts *facts,
+                                       const struct aorta_trace_work *work) {
+    struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
+                                    .meeting = AORTA_TRACE_NONE,
+                                    .kind = AORTA_COLLECTIVE_OTHER,
+                                    .group_size = -1,
+                                    .bytes = -1,
+                                    .wait_ns = -1};
+    const struct aorta_trace_collective *known =
+        work->collective == AORTA_TRACE_NONE ? NULL : &facts->trace->collectives[work->collective];
+    part.kind = known && known->named ? known->kind : kind_by_name(work);
+    if (!known) return part;
+    part.bytes = known->bytes;
+    part.group_size = known->group_size;
+    if (known->group == AORTA_TRACE_NONE) return part;
+    part.group = facts->groups[known->group];
+    if (part.group_size < 0) part.group_size = analysis->groups[part.group].size;
+    return part;
+}
+
+static size_t count_collectives(const struct aorta_trace_rank *rank) {
+    size_t count = 0;
+    for (size_t i = 0; i < rank->work_count; i++) count += aorta_trace_is_collective(&rank->work[i]);
+    return count;
+}
+
+static aorta_status collect_parts(struct aorta_trace_analysis *analysis, size_t rank, struct aorta_trace_parts *parts) {
+    const struct aorta_trace_rank *one = &analysis->ranks[rank];
+    struct facts facts = {0};
+    struct aorta_trace_step_map map = {0};
+    aorta_status status = facts_make(analysis, one->trace, &facts);
+    if (!status) status = aorta_trace_step_map_make(one, &map);
+    for (size_t i = 0; !status && i < one->work_count; i++) {
+        if (!aorta_trace_is_collective(&one->work[i])) continue;
+        struct aorta_trace_part *part = &parts->items[parts->count++];
+        *part = part_of(analysis, &facts, &one->work[i]);
+        part->work = (uint32_t)i;
+        part->rank = (uint32_t)rank;
+        part->step = one->windows[aorta_trace_window_of(&map, &one->work[i])].number;
+    }
+    free(facts.groups);
+    aorta_trace_step_map_free(&map);
+    return status;
+}
+
+/* ---- the same collective on other ranks ---- */
+
+/* The rank's row of each row of its trace's work[]; NONE: it is not the rank's, or of no chosen step. NULL: the rank
+ * has all of it. */
+static aorta_status rows_of_trace(const struct aorta_trace_rank *rank, uint32_t **rows) {
+    *rows = NULL;
+    if (!rank->owned) return NULL;
+    *rows = malloc((rank->trace->work_count + 1) * sizeof **rows);
+    if (!*rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->trace->work_count);
+    for (size_t i = 0; i < rank->trace->work_count; i++) (*rows)[i] = AORTA_TRACE_NONE;
+    for (size_t i = rank->work_count; i-- > 0;) (*rows)[rank->source[i]] = (uint32_t)i; /* of a cut kernel: its start */
+    return NULL;
+}
+
+static int part_search(const void *key, const void *item) {
+    const uint32_t *work = key;
+    const struct aorta_trace_part *part = item;
+    return (*work > part->work) - (*work < part->work);
+}
+
+static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts, size_t rank, uint32_t work) {
+    size_t count = parts->first[rank + 1] - parts->first[rank];
+    struct aorta_trace_part *mine = parts->items + parts->first[rank];
+    return count ? bsearch(&work, mine, count, sizeof *mine, part_search) : NULL;
+}
+
+static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t shared) {
+    const struct aorta_align_shared *found = &analysis->alignment.shared[shared];
+    struct aorta_trace_meeting *meeting = &analysis->meetings[shared];
+    part->meeting = (uint32_t)shared;
+    meeting->group = part->group;
+    meeting->step = part->step;
+    meeting->kind = part->kind;
+    meeting->complete = part->group_size == (int32_t)found->part_count;
+    meeting->chosen = true;
+}
+
+static aorta_status link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+    const struct aorta_alignment *alignment = &analysis->alignment;
+    uint32_t **rows = calloc(analysis->rank_count + 1, sizeof(*rows));
+    analysis->meetings = calloc(alignment->shared_count + 1, sizeof *analysis->meetings);
+    aorta_status status = NULL;
+    if (!rows || !analysis->meetings)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", alignment->shared_count);
+    for (size_t i = 0; !status && i < analysis->rank_count; i++) status = rows_of_trace(&analysis->ranks[i], &rows[i]);
+    for (size_t i = 0; !status && i < alignment->shared_count; i++) {
+        for (size_t j = 0; j < alignment->shared[i].part_count; j++) {
+            const struct aorta_align_part *one = &alignment->shared[i].parts[j];
+            uint32_t row = rows[one->rank] ? rows[one->rank][one->first] : one->first;
+            struct aorta_trace_part *part = find_part(parts, one->rank, row);
+            if (part) link_part(analysis, part, i);
+        }
+    }
+    for (size_t i = 0; rows && i < analysis->rank_count; i++) free(rows[i]);
+    free(rows);
+    return status;
+}
+
+static aorta_status align_ranks(struct aorta_trace_analysis *analysis) {
+    struct aorta_align_rank *ranks = calloc(analysis->rank_count + 1, sizeof *ranks);
+    if (!ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        ranks[i] =
+            (struct aorta_align_rank){analysis->ranks[i].rank, analysis->ranks[i].trace, analysis->ranks[i].device};
+    aorta_status status = aorta_align(ranks, analysis->rank_count, &analysis->alignment);
+    free(ranks);
+    return status;
+}
+
+aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+    size_t limit = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) limit += count_collectives(&analysis->ranks[i]);
+    parts->items = malloc((limit + 1) * sizeof *parts->items);
+    parts->first = calloc(analysis->rank_count + 1, sizeof *parts->first);
+    if (!parts->items || !parts->first) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", limit);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        AORTA_TRY(collect_parts(analysis, i, parts));
+        parts->first[i + 1] = parts->count;
+    }
+    AORTA_TRY(align_ranks(analysis));
+    return link_parts(analysis, parts);
+}
+
+void aorta_trace_parts_free(struct aorta_trace_parts *parts) {
+    free(parts->items);
+    free(parts->first);
+}
+
+/* ---- who came last ---- */
+
+/* How long this kernel ran before the last rank had started the same collective. */
+static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_part *part) {
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[part->meeting];
+    const struct aorta_trace_work *work = &analysis->ranks[part->rank].work[part->work];
+    int64_t last_ns = INT64_MIN;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].start_ns > last_ns) last_ns = shared->parts[i].start_ns;
+    int64_t length_ns = work->end_ns - work->start_ns;
+    int64_t wait_ns = last_ns + analysis->alignment.clocks[part->rank].shift_ns - work->start_ns;
+    return wait_ns < 0 ? 0 : wait_ns > length_ns ? length_ns : wait_ns;
+}
+
+void aorta_trace_meetings_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+    for (size_t i = 0; i < parts->count; i++) {
+        struct aorta_trace_part *part = &parts->items[i];
+        if (part->meeting == AORTA_TRACE_NONE) continue;
+        analysis->meetings[part->meeting].exposed_ns += part->blamed_ns;
+        if (analysis->meetings[part->meeting].complete) part->wait_ns = wait_of(analysis, part);
+    }
+}

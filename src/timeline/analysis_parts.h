@@ -1,0 +1,89 @@
+/* The steps behind aorta_trace_analyze; for this folder only. */
+#ifndef AORTA_TIMELINE_ANALYSIS_PARTS_H
+#define AORTA_TIMELINE_ANALYSIS_PARTS_H
+
+#include "base/interval.h"
+#include "timeline/analysis.h"
+
+/* What a rank's device was busy with, as sets of intervals. */
+struct aorta_trace_busy {
+    struct aorta_intervals compute, comm, copy, all;
+};
+AORTA_MUST_USE aorta_status aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
+void aorta_trace_busy_free(struct aorta_trace_busy *busy);
+
+/* ---- ranks and steps (analysis_ranks.c, analysis_windows.c) ---- */
+
+/* One rank per device of each trace, numbered and in order; their work without what only measured. */
+AORTA_MUST_USE aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list,
+                                                   struct aorta_trace_analysis *analysis);
+/* Cuts each rank's time at its steps (bounds only), and drops windows and work that were not asked for. */
+AORTA_MUST_USE aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
+                                                    const struct aorta_trace_analysis_options *options);
+struct aorta_trace_step_map {
+    const struct aorta_trace_rank *rank;
+    size_t *window; /* of each step of the trace: place in windows[], SIZE_MAX: none */
+};
+AORTA_MUST_USE aorta_status aorta_trace_step_map_make(const struct aorta_trace_rank *rank,
+                                                      struct aorta_trace_step_map *map);
+void aorta_trace_step_map_free(struct aorta_trace_step_map *map);
+/* The window of the step in whose host range the work was launched, else the one in which it started. */
+size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struct aorta_trace_work *work);
+
+/* ---- what one rank did (analysis_figures.c, analysis_tables.c) ---- */
+AORTA_MUST_USE aorta_status aorta_trace_figures_make(struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
+AORTA_MUST_USE aorta_status aorta_trace_lanes_make(struct aorta_trace_rank *rank);
+AORTA_MUST_USE aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank);
+AORTA_MUST_USE aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm);
+/* Sorts *durations, which are scratch. */
+struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
+
+/* ---- collectives across ranks (analysis_meetings.c) ---- */
+
+/* One rank's part in a collective: one kernel. */
+struct aorta_trace_part {
+    uint32_t work;    /* row of the rank's work[] */
+    uint32_t group;   /* of analysis->groups; NONE */
+    uint32_t rank;    /* place in ranks[] */
+    uint32_t meeting; /* row of meetings[] and alignment.shared[]; NONE: seen by this rank only */
+    enum aorta_collective kind;
+    int32_t group_size; /* -1: not known */
+    int64_t step;       /* number; INT64_MIN: in none */
+    int64_t bytes;      /* -1: not known */
+    int64_t blamed_ns;  /* its part of the rank's exposed communication */
+    int64_t wait_ns;    /* until the last rank had arrived; -1: not known */
+};
+
+/* All of them, by rank, then in order of the work. */
+struct aorta_trace_parts {
+    struct aorta_trace_part *items;
+    size_t count;
+    size_t *first; /* of each rank; one more than there are ranks */
+};
+/* Knows groups across ranks, aligns the ranks, and finds for each part the collective that others had part in. */
+AORTA_MUST_USE aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *analysis,
+                                                   struct aorta_trace_parts *parts);
+void aorta_trace_parts_free(struct aorta_trace_parts *parts);
+/* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
+void aorta_trace_meetings_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
+/* The table of one rank, from its parts. */
+AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank,
+                                                         const struct aorta_trace_part *parts, size_t part_count,
+                                                         const struct aorta_trace_busy *busy);
+
+/* ---- the engine (analysis_host.c, analysis_profiles.c, analysis_gaps.c) ---- */
+
+/* What the host was held up by: launching threads only. */
+struct aorta_trace_host {
+    struct aorta_intervals data_wait, sync;
+};
+AORTA_MUST_USE aorta_status aorta_trace_host_make(const struct aorta_trace_rank *rank, struct aorta_trace_host *host);
+void aorta_trace_host_free(struct aorta_trace_host *host);
+
+/* Fills profile, overlap and work of each window, and what each part is blamed for. `place`: of the rank. */
+AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
+                                                      const struct aorta_trace_parts *parts, size_t place,
+                                                      const struct aorta_trace_host *host);
+AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host,
+                                                  size_t keep);
+#endif

@@ -1,0 +1,202 @@
+/* Each window as the engine's kernel view (profile/kernels.h): one range per kernel and copy, times on the ranks'
+ * common clock, launches from the calls of the host. */
+#include "timeline/analysis_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* While the windows of a rank are filled. */
+struct filling {
+    struct aorta_trace_rank *rank;
+    int64_t shift_ns;                         /* own clock − common clock */
+    const struct aorta_trace_part *all_parts; /* of all ranks: a part's place there is its own number */
+    struct aorta_trace_part *parts;
+    size_t part_count;
+    const struct aorta_trace_host *host;
+    uint32_t *carried; /* work that began in an earlier window and still ran at its end */
+    size_t carried_count, next;
+};
+
+static int part_search(const void *key, const void *item) {
+    const uint32_t *work = key;
+    const struct aorta_trace_part *part = item;
+    return (*work > part->work) - (*work < part->work);
+}
+
+static struct aorta_trace_part *part_of(const struct filling *filling, uint32_t work) {
+    if (!filling->part_count) return NULL;
+    return bsearch(&work, filling->parts, filling->part_count, sizeof *filling->parts, part_search);
+}
+
+/* ---- one range ---- */
+
+static enum aorta_role role_of(const struct aorta_range_info *info) {
+    if (info->kind == AORTA_RANGE_COMPUTE) return AORTA_ROLE_COMPUTE;
+    if (info->kind == AORTA_RANGE_COPY) return AORTA_ROLE_AUX;
+    if (info->collective == AORTA_ALL_REDUCE) return AORTA_ROLE_ALLREDUCE;
+    return info->collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
+}
+
+static double flops_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->shape == AORTA_TRACE_NONE) return 0;
+    const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
+    if (shape->m < 0 || shape->n < 0 || shape->k < 0) return 0;
+    return 2.0 * (double)(shape->batch > 0 ? shape->batch : 1) * (double)shape->m * (double)shape->n * (double)shape->k;
+}
+
+/* What tells matrix products apart: their arithmetic, else the dims of their inputs, else how they were launched. */
+static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                             struct aorta_range_info *info) {
+    info->flops = flops_of(trace, work);
+    if (info->flops > 0 || work->geometry == AORTA_TRACE_NONE) return; /* only matrix products have a geometry */
+    info->by_grid = work->shape == AORTA_TRACE_NONE;
+    info->alike = aorta_trace_text(trace, info->by_grid ? work->geometry : trace->shapes[work->shape].dims);
+}
+
+/* `whole`: the range is not the rest of a kernel that began in the window before. */
+static void describe_collective(const struct filling *filling, uint32_t work, bool whole, struct aorta_range *range) {
+    const struct aorta_trace_part *part = part_of(filling, work);
+    range->info.kind = AORTA_RANGE_COLLECTIVE;
+    range->info.collective = part->kind;
+    range->info.bytes = part->bytes > 0 ? part->bytes : 0;
+    range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
+    range->info.group_size = part->group_size > 0 ? part->group_size : 0;
+    /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not judged. */
+    bool paired = whole && part->meeting != AORTA_TRACE_NONE;
+    range->sequence = paired ? (int64_t)part->meeting : -1 - (int64_t)(part - filling->all_parts);
+}
+
+static struct aorta_range range_of(const struct filling *filling, uint32_t row,
+                                   const struct aorta_trace_window *window) {
+    const struct aorta_trace *trace = filling->rank->trace;
+    const struct aorta_trace_work *work = &filling->rank->work[row];
+    const char *name = aorta_trace_text(trace, work->name);
+    bool whole = work->start_ns >= window->start_ns;
+    int64_t start_ns = whole ? work->start_ns : window->start_ns;
+    int64_t end_ns = work->end_ns < window->end_ns ? work->end_ns : window->end_ns;
+    struct aorta_range range = {
+        .info = {.tag = name, .function = name, .layer = -1, .flops = 0},
+        .start_ns = start_ns - filling->shift_ns,
+        .end_ns = end_ns - filling->shift_ns,
+        .enqueue_ns =
+            work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns - filling->shift_ns,
+        .stream = (int)work->stream,
+    };
+    if (work->kind != AORTA_TRACE_KERNEL) {
+        range.info.kind = AORTA_RANGE_COPY;
+        range.info.bytes = work->bytes > 0 ? work->bytes : 0;
+    } else if (aorta_trace_is_collective(work))
+        describe_collective(filling, row, whole, &range);
+    else
+        describe_product(trace, work, &range.info);
+    range.info.role = role_of(&range.info);
+    return range;
+}
+
+/* ---- one window ---- */
+
+static size_t count_work(const struct filling *filling, const struct aorta_trace_window *window) {
+    size_t last = filling->next;
+    while (last < filling->rank->work_count && filling->rank->work[last].start_ns < window->end_ns) last++;
+    return filling->carried_count + last - filling->next;
+}
+
+static void add_range(struct filling *filling, uint32_t row, struct aorta_trace_window *window) {
+    struct aorta_profile *profile = &window->profile;
+    struct aorta_range *range = &profile->ranges[profile->range_count];
+    *range = range_of(filling, row, window);
+    window->work[profile->range_count++] = row;
+    if (profile->range_count == 1 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
+    if (profile->range_count == 1 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
+}
+
+static void fill_ranges(struct filling *filling, struct aorta_trace_window *window) {
+    const struct aorta_trace_work *work = filling->rank->work;
+    size_t kept = 0;
+    for (size_t i = 0; i < filling->carried_count; i++) {
+        uint32_t row = filling->carried[i];
+        if (work[row].end_ns <= window->start_ns) continue;
+        add_range(filling, row, window);
+        if (work[row].end_ns > window->end_ns) filling->carried[kept++] = row;
+    }
+    filling->carried_count = kept;
+    for (; filling->next < filling->rank->work_count && work[filling->next].start_ns < window->end_ns;
+         filling->next++) {
+        uint32_t row = (uint32_t)filling->next;
+        add_range(filling, row, window);
+        if (work[row].end_ns > window->end_ns) filling->carried[filling->carried_count++] = row;
+    }
+}
+
+/* What the host was held up by from `from_ns` on. */
+static void add_host(struct aorta_profile *profile, enum aorta_host_kind kind, const struct aorta_intervals *set,
+                     int64_t from_ns, int64_t shift_ns) {
+    for (size_t i = aorta_intervals_first_after(set, from_ns + shift_ns); i < set->count; i++) {
+        if (set->items[i].start_ns >= profile->end_ns + shift_ns) break;
+        profile->host[profile->host_count++] =
+            (struct aorta_host_range){kind, set->items[i].start_ns - shift_ns, set->items[i].end_ns - shift_ns};
+    }
+}
+
+static size_t count_host(const struct aorta_intervals *set, int64_t from_ns, int64_t to_ns) {
+    size_t first = aorta_intervals_first_after(set, from_ns), last = aorta_intervals_first_after(set, to_ns);
+    return last - first + 1;
+}
+
+static aorta_status fill_host(const struct filling *filling, int64_t from_ns, struct aorta_profile *profile) {
+    const struct aorta_trace_host *host = filling->host;
+    int64_t shift = filling->shift_ns;
+    size_t limit = count_host(&host->data_wait, from_ns + shift, profile->end_ns + shift) +
+                   count_host(&host->sync, from_ns + shift, profile->end_ns + shift);
+    profile->host = malloc((limit + 1) * sizeof *profile->host);
+    if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", limit);
+    add_host(profile, AORTA_HOST_DATA_WAIT, &host->data_wait, from_ns, shift);
+    add_host(profile, AORTA_HOST_SYNC, &host->sync, from_ns, shift);
+    return NULL;
+}
+
+static aorta_status fill_window(struct filling *filling, struct aorta_trace_window *window, int64_t previous_end_ns) {
+    struct aorta_profile *profile = &window->profile;
+    *profile = (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL};
+    size_t limit = count_work(filling, window);
+    profile->ranges = malloc((limit + 1) * sizeof *profile->ranges);
+    window->work = malloc((limit + 1) * sizeof *window->work);
+    if (!profile->ranges || !window->work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", limit);
+    fill_ranges(filling, window);
+    int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;
+    if (profile->range_count) AORTA_TRY(fill_host(filling, from_ns, profile));
+    return aorta_overlap_compute(profile, previous_end_ns, &window->overlap);
+}
+
+static void blame_parts(const struct filling *filling, const struct aorta_trace_window *window) {
+    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+        struct aorta_trace_part *part = part_of(filling, window->work[exposed->range]);
+        part->blamed_ns += exposed->end_ns - exposed->start_ns;
+    }
+}
+
+aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
+                                       const struct aorta_trace_parts *parts, size_t place,
+                                       const struct aorta_trace_host *host) {
+    struct filling filling = {.rank = rank,
+                              .shift_ns = shift_ns,
+                              .all_parts = parts->items,
+                              .parts = parts->items + parts->first[place],
+                              .part_count = parts->first[place + 1] - parts->first[place],
+                              .host = host,
+                              .carried = malloc((rank->work_count + 1) * sizeof *filling.carried)};
+    if (!filling.carried) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
+    aorta_status status = NULL;
+    int64_t previous_end_ns = INT64_MIN;
+    for (size_t i = 0; !status && i < rank->window_count; i++) {
+        struct aorta_trace_window *window = &rank->windows[i];
+        if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step was left out between */
+        status = fill_window(&filling, window, previous_end_ns);
+        if (status) break;
+        if (window->profile.range_count) previous_end_ns = window->profile.end_ns;
+        blame_parts(&filling, window);
+    }
+    free(filling.carried);
+    return status;
+}

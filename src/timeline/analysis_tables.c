@@ -1,0 +1,222 @@
+/* Kernels by name, matrix products by shape. */
+#include "base/statistics.h"
+#include "timeline/analysis_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { FEWEST_RUNS = 8 }; /* of each kind, before a slowdown says anything; as in docs/measurement.md */
+
+static int ascending(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* As aorta_percentile_sorted, on whole nanoseconds. */
+static double percentile(const int64_t *sorted, size_t count, double percent) {
+    if (!count) return NAN;
+    double place = percent / 100 * (double)(count - 1);
+    size_t below = (size_t)place;
+    if (below + 1 >= count) return (double)sorted[count - 1];
+    return (double)sorted[below] + (place - (double)below) * (double)(sorted[below + 1] - sorted[below]);
+}
+
+struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) {
+    struct aorta_trace_times times = {.count = count, .mean_ns = NAN, .p50_ns = NAN, .p95_ns = NAN};
+    if (!count) return times;
+    qsort(durations, count, sizeof *durations, ascending);
+    for (size_t i = 0; i < count; i++) times.total_ns += durations[i];
+    times.min_ns = durations[0];
+    times.max_ns = durations[count - 1];
+    times.mean_ns = (double)times.total_ns / (double)count;
+    times.p50_ns = percentile(durations, count, 50);
+    times.p95_ns = percentile(durations, count, 95);
+    return times;
+}
+
+/* ---- by name ---- */
+
+static int larger_kernel_first(const void *left, const void *right) {
+    const struct aorta_trace_kernel_row *a = left, *b = right;
+    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+/* Durations in the order of names: those of name n from first[n] on. */
+static void sort_by_name(const struct aorta_trace_rank *rank, size_t names, size_t *first, int64_t *durations) {
+    for (size_t i = 0; i < rank->work_count; i++) first[rank->work[i].name + 1]++;
+    for (size_t i = 0; i < names; i++) first[i + 1] += first[i];
+    for (size_t i = rank->work_count; i-- > 0;) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        durations[--first[work->name + 1]] = work->end_ns - work->start_ns;
+    }
+    for (size_t i = 0; i < names; i++) first[i] = first[i + 1];
+    first[names] = rank->work_count;
+}
+
+static void fill_rows(struct aorta_trace_rank *rank, size_t names, const size_t *first, int64_t *durations) {
+    int64_t all_ns = 0;
+    for (size_t i = 0; i < rank->work_count; i++) all_ns += durations[i];
+    for (size_t name = 0; name < names; name++) {
+        size_t count = first[name + 1] - first[name];
+        if (!count) continue;
+        struct aorta_trace_kernel_row *row = &rank->kernels[rank->kernel_count++];
+        *row = (struct aorta_trace_kernel_row){.name = (uint32_t)name,
+                                               .times = aorta_trace_times_of(durations + first[name], count)};
+        row->share = all_ns ? (double)row->times.total_ns / (double)all_ns : 0;
+    }
+}
+
+/* What a name is, and its bytes, are the same for all work that bears it. */
+static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
+    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
+    if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
+    for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
+        row->kind = (enum aorta_trace_kind)work->kind;
+        row->class = (enum aorta_kernel_class)work->class;
+        row->bytes = work->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + work->bytes;
+    }
+    free(row_of);
+    return NULL;
+}
+
+aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
+    size_t names = aorta_trace_text_count(rank->trace), used = 0;
+    size_t *first = calloc(names + 2, sizeof *first);
+    int64_t *durations = calloc(rank->work_count + 1, sizeof *durations);
+    aorta_status status = NULL;
+    if (!first || !durations)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
+    if (!status) {
+        sort_by_name(rank, names, first, durations);
+        for (size_t i = 0; i < names; i++) used += first[i + 1] > first[i];
+        rank->kernels = calloc(used + 1, sizeof *rank->kernels);
+        if (!rank->kernels) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", used);
+    }
+    if (!status) {
+        fill_rows(rank, names, first, durations);
+        status = add_kinds(rank, names);
+        qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    }
+    free(first);
+    free(durations);
+    return status;
+}
+
+/* ---- matrix products ---- */
+
+/* One run. */
+struct run {
+    uint32_t shape, geometry, name;
+    int8_t beside; /* 1: a collective ran for at least half of it; 0: none at all; -1: something in between */
+    int64_t ns;
+};
+
+static int run_order(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    if (a->shape != b->shape) return a->shape < b->shape ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->beside != b->beside) return a->beside < b->beside ? -1 : 1;
+    return (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static double flops_of(const struct aorta_trace *trace, uint32_t shape) {
+    if (shape == AORTA_TRACE_NONE) return NAN;
+    const struct aorta_trace_shape *row = &trace->shapes[shape];
+    if (row->m < 0 || row->n < 0 || row->k < 0) return NAN;
+    return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
+}
+
+static bool alike(const struct run *a, const struct run *b) {
+    return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
+}
+
+/* runs[0 .. count): one kernel and shape. */
+static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, const struct run *runs, size_t count,
+                                            int64_t *scratch) {
+    struct aorta_trace_gemm_row row = {
+        .name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry, .slowdown = NAN};
+    size_t between = 0;
+    while (between < count && runs[between].beside < 0) between++;
+    for (size_t i = between; i < count; i++) {
+        scratch[i] = runs[i].ns;
+        *(runs[i].beside ? &row.beside : &row.alone) += 1;
+    }
+    row.alone_p50_ns = percentile(scratch + between, row.alone, 50);
+    row.beside_p50_ns = percentile(scratch + between + row.alone, row.beside, 50);
+    if (row.alone >= FEWEST_RUNS && row.beside >= FEWEST_RUNS && row.alone_p50_ns > 0)
+        row.slowdown = row.beside_p50_ns / row.alone_p50_ns;
+    for (size_t i = 0; i < count; i++) scratch[i] = runs[i].ns;
+    row.times = aorta_trace_times_of(scratch, count);
+    row.flops = flops_of(trace, row.shape);
+    return row;
+}
+
+static int8_t beside(const struct aorta_trace_work *work, const struct aorta_intervals *comm) {
+    int64_t length = work->end_ns - work->start_ns;
+    int64_t with = aorta_intervals_within(comm, work->start_ns, work->end_ns);
+    return with == 0 ? 0 : with >= length - with ? 1 : -1;
+}
+
+/* Which names are matrix products; the table of names is asked once per name. */
+static bool *gemm_names(const struct aorta_trace_rank *rank) {
+    bool *gemm = calloc(aorta_trace_text_count(rank->trace) + 1, sizeof *gemm);
+    for (size_t i = 0; gemm && i < rank->kernel_count; i++) {
+        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        if (row->kind == AORTA_TRACE_KERNEL && row->class == AORTA_KERNEL_COMPUTE)
+            gemm[row->name] = aorta_kernel_is_gemm(aorta_trace_text(rank->trace, row->name));
+    }
+    return gemm;
+}
+
+static int larger_gemm_first(const void *left, const void *right) {
+    const struct aorta_trace_gemm_row *a = left, *b = right;
+    if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->geometry != b->geometry) return a->geometry < b->geometry ? -1 : 1;
+    return (a->shape > b->shape) - (a->shape < b->shape);
+}
+
+static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, size_t count) {
+    qsort(runs, count, sizeof *runs, run_order);
+    size_t rows = 0;
+    for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
+    int64_t *scratch = calloc(count + 1, sizeof *scratch);
+    rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
+    if (!scratch || !rank->gemms) {
+        free(scratch);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu matrix products", count);
+    }
+    for (size_t i = 0; i < count;) {
+        size_t same = 1;
+        while (i + same < count && alike(&runs[i + same], &runs[i])) same++;
+        rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, scratch);
+        i += same;
+    }
+    qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
+    free(scratch);
+    return NULL;
+}
+
+aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
+    bool *gemm = gemm_names(rank);
+    struct run *runs = malloc((rank->work_count + 1) * sizeof *runs);
+    aorta_status status = NULL;
+    if (!gemm || !runs) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
+    size_t count = 0;
+    for (size_t i = 0; !status && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || !gemm[work->name]) continue;
+        uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
+        runs[count++] =
+            (struct run){work->shape, geometry, work->name, beside(work, comm), work->end_ns - work->start_ns};
+    }
+    if (!status) status = group_runs(rank, runs, count);
+    free(gemm);
+    free(runs);
+    return status;
+}

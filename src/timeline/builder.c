@@ -1,0 +1,393 @@
+#include "timeline/builder_parts.h"
+
+#include "timeline/texts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes) {
+    if (builder->failed) return NULL;
+    if (rows->count == rows->capacity) {
+        size_t capacity = rows->capacity ? rows->capacity + rows->capacity / 2 : 16;
+        void *items = realloc(rows->items, capacity * row_bytes);
+        if (!items) {
+            builder->failed = true;
+            return NULL;
+        }
+        rows->items = items;
+        rows->capacity = capacity;
+    }
+    return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
+}
+
+static size_t key_slot(const struct trace_keys *set, const int64_t key[3]) {
+    size_t slot = aorta_trace_hash(key, sizeof set->keys[0]) & (set->slot_count - 1);
+    while (set->slots[slot] && memcmp(set->keys[set->slots[slot] - 1], key, sizeof set->keys[0]) != 0)
+        slot = (slot + 1) & (set->slot_count - 1);
+    return slot;
+}
+
+static bool grow_keys(struct trace_keys *set) {
+    size_t capacity = set->capacity ? set->capacity * 2 : 32, slot_count = capacity * 2;
+    void *keys = realloc(set->keys, capacity * sizeof set->keys[0]);
+    if (!keys) return false;
+    set->keys = keys;
+    uint32_t *slots = calloc(slot_count, sizeof *slots);
+    if (!slots) return false;
+    free(set->slots);
+    set->slots = slots;
+    set->slot_count = slot_count;
+    set->capacity = capacity;
+    for (size_t i = 0; i < set->count; i++) slots[key_slot(set, set->keys[i])] = (uint32_t)i + 1;
+    return true;
+}
+
+static uint32_t add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b, int64_t c) {
+    const int64_t key[3] = {a, b, c};
+    if (set->count && !memcmp(set->keys[set->count - 1], key, sizeof key)) return (uint32_t)set->count - 1;
+    if (builder->failed) return AORTA_TRACE_NONE;
+    if (set->count == set->capacity && !grow_keys(set)) {
+        builder->failed = true;
+        return AORTA_TRACE_NONE;
+    }
+    size_t slot = key_slot(set, key);
+    if (set->slots[slot]) return set->slots[slot] - 1;
+    memcpy(set->keys[set->count], key, sizeof key);
+    set->slots[slot] = (uint32_t)++set->count;
+    return (uint32_t)set->count - 1;
+}
+
+aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
+                                        const struct aorta_trace_options *options,
+                                        struct aorta_trace_builder **builder) {
+    struct aorta_trace_builder *self = calloc(1, sizeof *self);
+    struct aorta_trace *trace = calloc(1, sizeof *trace);
+    struct aorta_trace_texts *texts = calloc(1, sizeof *texts);
+    char *copy = strdup(path);
+    if (!self || !trace || !texts || !copy) {
+        free(self);
+        free(trace);
+        free(texts);
+        free(copy);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    }
+    *trace = (struct aorta_trace){.format = format,
+                                  .path = copy,
+                                  .rank = -1,
+                                  .world = -1,
+                                  .process = -1,
+                                  .base_ns = INT64_MIN,
+                                  .backend = AORTA_TRACE_NONE,
+                                  .library = AORTA_TRACE_NONE,
+                                  .texts = texts};
+    for (int i = 0; i < AORTA_REASON_COUNT; i++) trace->warnings[i].offset = -1;
+    self->trace = trace;
+    self->patterns = options ? options->patterns : NULL;
+    *builder = self;
+    return NULL;
+}
+
+static void free_keys(struct trace_keys *set) {
+    free(set->keys);
+    free(set->slots);
+}
+
+void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
+    if (!builder) return;
+    const struct aorta_trace_group *groups = builder->groups.items;
+    for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
+    struct trace_rows *rows[] = {
+        &builder->pending,    &builder->calls,    &builder->other_calls, &builder->annotations,   &builder->steps,
+        &builder->operations, &builder->requests, &builder->collectives, &builder->request_facts, &builder->shapes,
+        &builder->groups,     &builder->devices,  &builder->thread_names};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
+    free_keys(&builder->streams);
+    free_keys(&builder->queues);
+    free_keys(&builder->threads);
+    free_keys(&builder->shape_keys);
+    free(builder->meanings);
+    aorta_trace_free(builder->trace);
+    free(builder);
+}
+
+struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder) {
+    return builder->trace;
+}
+
+static bool time_fits(int64_t ns) {
+    return ns >= INT64_MIN / 4 && ns <= INT64_MAX / 2;
+}
+
+bool aorta_trace_times_fit(int64_t start_ns, int64_t end_ns) {
+    return time_fits(start_ns) && time_fits(end_ns);
+}
+
+void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_trace_reason reason, int64_t offset) {
+    struct aorta_trace_warning *warning = &builder->trace->warnings[reason];
+    if (!warning->count++) warning->offset = offset;
+}
+
+/* ---- what is kept once ---- */
+
+uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
+    uint32_t number = builder->failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
+    if (number == AORTA_TRACE_NONE) builder->failed = true;
+    return number;
+}
+
+struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, uint32_t text) {
+    if (builder->failed) return NULL;
+    if (text >= builder->meaning_count) {
+        size_t count = builder->trace->texts->capacity;
+        struct trace_meaning *meanings = realloc(builder->meanings, count * sizeof *meanings);
+        if (!meanings) {
+            builder->failed = true;
+            return NULL;
+        }
+        memset(meanings + builder->meaning_count, 0, (count - builder->meaning_count) * sizeof *meanings);
+        builder->meanings = meanings;
+        builder->meaning_count = count;
+    }
+    return &builder->meanings[text];
+}
+
+struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : aorta_trace_meaning(builder, name);
+    if (!meaning) return (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
+    if (!meaning->kernel_known) {
+        meaning->kernel = aorta_kernel_classify(aorta_trace_text(builder->trace, name), builder->patterns);
+        meaning->kernel_known = true;
+    }
+    return meaning->kernel;
+}
+
+uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id) {
+    return add_key(builder, &builder->streams, device, context, id);
+}
+
+uint32_t aorta_trace_builder_queue(struct aorta_trace_builder *builder, int64_t device, int64_t id, uint32_t type) {
+    return add_key(builder, &builder->queues, device, id, type);
+}
+
+uint32_t aorta_trace_builder_thread(struct aorta_trace_builder *builder, int64_t process, int64_t id) {
+    return add_key(builder, &builder->threads, process, id, 0);
+}
+
+void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32_t thread, uint32_t name) {
+    uint32_t *row = aorta_trace_rows_add(builder, &builder->thread_names, 2 * sizeof *row);
+    if (!row) return;
+    row[0] = thread;
+    row[1] = name;
+}
+
+static int by_rank(const void *left, const void *right) {
+    const int32_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t name, uint32_t description,
+                                   int32_t size, const int32_t *ranks, size_t rank_count) {
+    const struct aorta_trace_group *groups = builder->groups.items;
+    int32_t *copy = NULL;
+    if (ranks) {
+        copy = malloc((rank_count + 1) * sizeof *copy);
+        if (!copy) {
+            builder->failed = true;
+            return AORTA_TRACE_NONE;
+        }
+        memcpy(copy, ranks, rank_count * sizeof *copy);
+        qsort(copy, rank_count, sizeof *copy, by_rank);
+    }
+    for (size_t i = 0; i < builder->groups.count; i++) {
+        const struct aorta_trace_group *g = &groups[i];
+        if (g->name != name || g->description != description || g->size != size || !g->ranks != !copy) continue;
+        if (copy && (g->rank_count != rank_count || memcmp(g->ranks, copy, rank_count * sizeof *copy) != 0)) continue;
+        free(copy);
+        return (uint32_t)i;
+    }
+    struct aorta_trace_group *group = aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
+    if (!group) {
+        free(copy);
+        return AORTA_TRACE_NONE;
+    }
+    *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
+    return (uint32_t)builder->groups.count - 1;
+}
+
+/* ---- rows ---- */
+
+void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
+                              int64_t operation, const struct aorta_trace_collective *collective, int64_t offset) {
+    struct trace_pending *row = aorta_trace_rows_add(builder, &builder->pending, sizeof *row);
+    if (!row) return;
+    *row = (struct trace_pending){*work, operation, offset};
+    row->work.call = row->work.shape = row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
+    if (row->work.end_ns < row->work.start_ns) {
+        aorta_trace_builder_warn(builder, AORTA_REASON_NEGATIVE_DURATION, offset);
+        row->work.end_ns = row->work.start_ns;
+    }
+    if (!collective) return;
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
+    if (!facts) return;
+    *facts = *collective;
+    facts->annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, facts);
+    row->work.collective = (uint32_t)builder->collectives.count - 1;
+}
+
+static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = aorta_trace_meaning(builder, name);
+    if (!meaning) return false;
+    if (!meaning->product_known) {
+        meaning->product = aorta_kernel_is_gemm(aorta_trace_text(builder->trace, name));
+        meaning->product_known = true;
+    }
+    return meaning->product;
+}
+
+void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
+                                  const int64_t threads[3]) {
+    if (builder->failed || !builder->pending.count) return;
+    struct trace_pending *row = (struct trace_pending *)builder->pending.items + builder->pending.count - 1;
+    for (int axis = 0; axis < 3; axis++)
+        if (blocks[axis] <= 0 || threads[axis] <= 0) return;
+    if (row->work.name == AORTA_TRACE_NONE || !is_product(builder, row->work.name)) return;
+    char text[128];
+    int length = snprintf(text, sizeof text, "%" PRId64 "x%" PRId64 "x%" PRId64 " of %" PRId64 "x%" PRId64 "x%" PRId64,
+                          blocks[0], blocks[1], blocks[2], threads[0], threads[1], threads[2]);
+    row->work.geometry = aorta_trace_builder_text(builder, text, (size_t)length);
+}
+
+/* Calls of no known kind are kept apart: those that launched something are taken back in at the end. */
+void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
+    struct trace_meaning *meaning = aorta_trace_meaning(builder, call->name);
+    if (!meaning) return;
+    if (!meaning->call_known) {
+        enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
+        meaning->call_matters = aorta_trace_call_classify(aorta_trace_text(builder->trace, call->name), &kind);
+        meaning->call_kind = (uint8_t)kind;
+        meaning->call_known = true;
+    }
+    if (!meaning->call_matters && !call->correlation) return;
+    struct trace_rows *rows = meaning->call_matters ? &builder->calls : &builder->other_calls;
+    struct aorta_trace_call *row = aorta_trace_rows_add(builder, rows, sizeof *row);
+    if (!row) return;
+    *row = *call;
+    row->kind = meaning->call_kind;
+}
+
+void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t operation, const char *name,
+                                   size_t name_length, const char *dims, size_t dims_length, const char *types,
+                                   size_t types_length) {
+    struct aorta_trace_shape shape;
+    if (operation < 0 || !aorta_trace_shape_of(name, name_length, dims, dims_length, &shape)) return;
+    shape.op = aorta_trace_builder_text(builder, name, name_length);
+    shape.dims = aorta_trace_builder_text(builder, dims, dims_length);
+    shape.types = types_length ? aorta_trace_builder_text(builder, types, types_length) : AORTA_TRACE_NONE;
+    uint32_t number = add_key(builder, &builder->shape_keys, shape.op, shape.dims, shape.types);
+    if (number == builder->shapes.count) {
+        struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
+        if (row) *row = shape;
+    }
+    struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
+    if (row) *row = (struct trace_operation){operation, number};
+}
+
+void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,
+                                 const struct aorta_trace_collective *collective) {
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->request_facts, sizeof *facts);
+    struct trace_request *row = aorta_trace_rows_add(builder, &builder->requests, sizeof *row);
+    if (!facts || !row) return;
+    *facts = *collective;
+    facts->annotation = AORTA_TRACE_NONE;
+    aorta_trace_collective_complete(builder->trace, facts);
+    *row = (struct trace_request){start_ns, end_ns, thread, (uint32_t)builder->request_facts.count - 1};
+}
+
+/* ---- what the program marked ---- */
+
+/* The number of ProfilerStep#N; -1 if the name is none. */
+static int64_t step_number(const char *name) {
+    static const char prefix[] = "ProfilerStep#";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    const char *digits = name + sizeof prefix - 1;
+    size_t length = strspn(digits, "0123456789");
+    return length && length <= 18 && !digits[length] ? strtoll(digits, NULL, 10) : -1;
+}
+
+/* PyTorch's data loader marks each batch so, and so do we. */
+static bool waits_for_data(const char *name) {
+    static const char prefix[] = "enumerate(DataLoader)#";
+    return !strncmp(name, prefix, sizeof prefix - 1);
+}
+
+static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
+    struct aorta_trace_step *steps = builder->steps.items;
+    for (size_t i = builder->steps.count; i-- > 0;) /* mostly the last */
+        if (steps[i].number == number) return &steps[i];
+    struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
+    if (step) *step = (struct aorta_trace_step){number, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+    return step;
+}
+
+static void widen(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
+    if (*start_ns == INT64_MIN || from_ns < *start_ns) *start_ns = from_ns;
+    if (*end_ns == INT64_MIN || to_ns > *end_ns) *end_ns = to_ns;
+}
+
+void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
+                                    const struct aorta_trace_annotation *annotation) {
+    if (builder->failed) return;
+    const char *name = aorta_trace_text(builder->trace, annotation->name);
+    int64_t number = step_number(name);
+    if (number >= 0) {
+        struct aorta_trace_step *step = find_step(builder, number);
+        if (step) widen(&step->start_ns, &step->end_ns, annotation->start_ns, annotation->end_ns);
+        return;
+    }
+    if (waits_for_data(name)) {
+        struct aorta_trace_call *call = aorta_trace_rows_add(builder, &builder->calls, sizeof *call);
+        if (call)
+            *call = (struct aorta_trace_call){annotation->start_ns, annotation->end_ns, 0,
+                                              annotation->name,     annotation->thread, AORTA_CALL_DATA_WAIT};
+    }
+    struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->annotations, sizeof *row);
+    if (row) *row = *annotation;
+}
+
+void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
+                                           int64_t end_ns) {
+    if (builder->failed) return;
+    int64_t number = step_number(aorta_trace_text(builder->trace, name));
+    struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
+    if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
+}
+
+void aorta_trace_builder_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step) {
+    struct aorta_trace_step *row = aorta_trace_rows_add(builder, &builder->steps, sizeof *row);
+    if (row) *row = *step;
+}
+
+void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {
+    struct aorta_trace_device *row = aorta_trace_rows_add(builder, &builder->devices, sizeof *row);
+    if (row) *row = *device;
+}
+
+/* ---- the end ---- */
+
+aorta_status aorta_trace_builder_finish(struct aorta_trace_builder *builder, struct aorta_trace **trace) {
+    if (!builder->failed) aorta_trace_builder_link(builder);
+    if (builder->failed) {
+        aorta_status status = AORTA_ERROR(AORTA_MEMORY, "no memory for the events of %s", builder->trace->path);
+        aorta_trace_builder_destroy(builder);
+        return status;
+    }
+    *trace = builder->trace;
+    builder->trace = NULL;
+    aorta_trace_builder_destroy(builder);
+    return NULL;
+}

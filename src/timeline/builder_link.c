@@ -1,0 +1,371 @@
+/* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
+#include "timeline/builder_parts.h"
+
+#include "timeline/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int by_start(const void *left, const void *right) {
+    const struct trace_pending *a = left, *b = right;
+    const struct aorta_trace_work *x = &a->work, *y = &b->work;
+    if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
+    if (x->end_ns != y->end_ns) return x->end_ns < y->end_ns ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int call_order(const void *left, const void *right) {
+    const struct aorta_trace_call *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns < b->end_ns ? -1 : 1;
+    return (a->correlation > b->correlation) - (a->correlation < b->correlation);
+}
+
+static int annotation_order(const void *left, const void *right) {
+    const struct aorta_trace_annotation *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+static int step_order(const void *left, const void *right) {
+    const struct aorta_trace_step *a = left, *b = right;
+    int64_t x = a->start_ns == INT64_MIN ? a->device_start_ns : a->start_ns;
+    int64_t y = b->start_ns == INT64_MIN ? b->device_start_ns : b->start_ns;
+    if (x != y) return x < y ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static int operation_order(const void *left, const void *right) {
+    const struct trace_operation *a = left, *b = right;
+    return (a->operation > b->operation) - (a->operation < b->operation);
+}
+
+/* Files are mostly in order already. */
+static void sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *)) {
+    const char *items = rows->items;
+    for (size_t i = 1; i < rows->count; i++)
+        if (order(items + (i - 1) * size, items + i * size) > 0) {
+            qsort(rows->items, rows->count, size, order);
+            return;
+        }
+}
+
+/* ---- launches ---- */
+
+/* Calls by their correlation: open addressing, number + 1, 0 for a free slot. */
+struct call_index {
+    uint32_t *slots;
+    size_t slot_count;
+    const struct aorta_trace_call *calls;
+};
+
+static size_t call_slot(const struct call_index *index, uint64_t correlation) {
+    size_t slot = (size_t)((correlation * 0x9E3779B97F4A7C15u) >> 20) & (index->slot_count - 1);
+    while (index->slots[slot] && index->calls[index->slots[slot] - 1].correlation != correlation)
+        slot = (slot + 1) & (index->slot_count - 1);
+    return slot;
+}
+
+static bool index_calls(struct call_index *index, const struct trace_rows *calls) {
+    *index = (struct call_index){.slot_count = 16, .calls = calls->items};
+    while (index->slot_count < 2 * calls->count) index->slot_count *= 2;
+    index->slots = calloc(index->slot_count, sizeof *index->slots);
+    if (!index->slots) return false;
+    for (size_t i = 0; i < calls->count; i++) {
+        if (!index->calls[i].correlation) continue;
+        size_t slot = call_slot(index, index->calls[i].correlation);
+        if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1; /* the first, if several share the number */
+    }
+    return true;
+}
+
+static uint32_t find_call(const struct call_index *index, uint64_t correlation) {
+    uint32_t found = correlation ? index->slots[call_slot(index, correlation)] : 0;
+    return found ? found - 1 : AORTA_TRACE_NONE;
+}
+
+/* Calls that launched something although their name is not known as a launch become rows like others. */
+static void adopt_other_calls(struct aorta_trace_builder *builder) {
+    struct call_index known, other;
+    if (!builder->other_calls.count || !builder->pending.count) return;
+    if (!index_calls(&known, &builder->calls)) {
+        builder->failed = true;
+        return;
+    }
+    if (!index_calls(&other, &builder->other_calls)) {
+        free(known.slots);
+        builder->failed = true;
+        return;
+    }
+    const struct trace_pending *pending = builder->pending.items;
+    struct aorta_trace_call *others = builder->other_calls.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        uint64_t correlation = pending[i].work.correlation;
+        if (find_call(&known, correlation) != AORTA_TRACE_NONE) continue;
+        uint32_t number = find_call(&other, correlation);
+        if (number == AORTA_TRACE_NONE || others[number].kind == AORTA_CALL_KIND_COUNT) continue;
+        struct aorta_trace_call call = others[number];
+        others[number].kind = AORTA_CALL_KIND_COUNT; /* taken */
+        struct aorta_trace_call *row = aorta_trace_rows_add(builder, &builder->calls, sizeof *row);
+        known.calls = builder->calls.items; /* they may have moved */
+        if (!row) break;
+        *row = call;
+    }
+    free(known.slots);
+    free(other.slots);
+}
+
+static void link_launches(struct aorta_trace_builder *builder) {
+    adopt_other_calls(builder);
+    sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+    struct call_index index;
+    if (builder->failed || !index_calls(&index, &builder->calls)) {
+        builder->failed = true;
+        return;
+    }
+    struct trace_pending *pending = builder->pending.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        struct aorta_trace_work *work = &pending[i].work;
+        work->call = find_call(&index, work->correlation);
+        if (!work->correlation) {
+            aorta_trace_builder_warn(builder, AORTA_REASON_NO_CORRELATION, pending[i].offset);
+        } else if (work->call == AORTA_TRACE_NONE) {
+            if (!builder->trace->no_launches)
+                aorta_trace_builder_warn(builder, AORTA_REASON_NO_LAUNCH, pending[i].offset);
+        } else {
+            const struct aorta_trace_call *call = &index.calls[work->call];
+            work->graph |= call->kind == AORTA_CALL_GRAPH_LAUNCH;
+            if (work->start_ns < call->start_ns)
+                aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending[i].offset);
+        }
+    }
+    free(index.slots);
+}
+
+/* ---- device work ---- */
+
+static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace_work *b) {
+    return a->start_ns == b->start_ns && a->end_ns == b->end_ns && a->name == b->name && a->stream == b->stream &&
+           a->correlation && a->correlation == b->correlation && !a->graph;
+}
+
+/* Equal rows stand side by side, but for other work of the same times between them. */
+static void drop_duplicates(struct aorta_trace_builder *builder) {
+    struct trace_pending *rows = builder->pending.items;
+    size_t kept = 0;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        if (kept && same_work(&rows[kept - 1].work, &rows[i].work)) {
+            aorta_trace_builder_warn(builder, AORTA_REASON_DUPLICATE, rows[i].offset);
+            if (rows[kept - 1].work.collective == AORTA_TRACE_NONE)
+                rows[kept - 1].work.collective = rows[i].work.collective;
+            if (rows[kept - 1].operation < 0) rows[kept - 1].operation = rows[i].operation;
+            continue;
+        }
+        rows[kept++] = rows[i];
+    }
+    builder->pending.count = kept;
+}
+
+static void link_shapes(struct aorta_trace_builder *builder) {
+    sort(&builder->operations, sizeof(struct trace_operation), operation_order);
+    struct trace_pending *rows = builder->pending.items;
+    if (!builder->operations.count) return;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        const struct trace_operation key = {rows[i].operation, 0};
+        const struct trace_operation *found =
+            bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, operation_order);
+        if (found && rows[i].work.kind == AORTA_TRACE_KERNEL) rows[i].work.shape = found->shape;
+    }
+}
+
+static void count_overlaps(struct aorta_trace_builder *builder) {
+    int64_t *ends = malloc((builder->streams.count + 1) * sizeof *ends);
+    if (!ends) {
+        builder->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < builder->streams.count; i++) ends[i] = INT64_MIN;
+    const struct trace_pending *rows = builder->pending.items;
+    for (size_t i = 0; i < builder->pending.count; i++) {
+        const struct aorta_trace_work *work = &rows[i].work;
+        if (work->start_ns == work->end_ns)
+            aorta_trace_builder_warn(builder, AORTA_REASON_ZERO_DURATION, rows[i].offset);
+        if (work->start_ns < ends[work->stream])
+            aorta_trace_builder_warn(builder, AORTA_REASON_SAME_STREAM_OVERLAP, rows[i].offset);
+        if (work->end_ns > ends[work->stream]) ends[work->stream] = work->end_ns;
+    }
+    free(ends);
+}
+
+/* ---- collectives ---- */
+
+static struct aorta_nest_range *nest_requests(const struct trace_rows *rows) {
+    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+    const struct trace_request *requests = rows->items;
+    for (size_t i = 0; nest && i < rows->count; i++)
+        nest[i] = (struct aorta_nest_range){requests[i].start_ns, requests[i].end_ns, requests[i].thread,
+                                            requests[i].collective, 0};
+    if (nest) aorta_nest_make(nest, rows->count);
+    return nest;
+}
+
+/* The backend marks each collective itself ("nccl:_all_gather_base"): no news beside the collective's own name. */
+static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
+                                                 size_t *count) {
+    struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
+    const struct aorta_trace_annotation *annotations = rows->items;
+    *count = 0;
+    for (size_t i = 0; nest && i < rows->count; i++) {
+        const char *name = aorta_trace_text(trace, annotations[i].name);
+        if (!strncmp(name, "nccl:", 5) || !strncmp(name, "gloo:", 5)) continue;
+        nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
+                                                     annotations[i].thread, (uint32_t)i, 0};
+    }
+    if (nest) aorta_nest_make(nest, *count);
+    return nest;
+}
+
+/* Facts of the request around the launch, for a collective kernel that carries none. */
+static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
+                         struct aorta_trace_work *work, const struct aorta_trace_call *call) {
+    const struct aorta_nest_range *request =
+        aorta_nest_find(requests, builder->requests.count, call->thread, call->start_ns);
+    if (!request) return;
+    struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
+    if (!facts) return;
+    *facts = ((const struct aorta_trace_collective *)builder->request_facts.items)[request->number];
+    work->collective = (uint32_t)builder->collectives.count - 1;
+}
+
+static void classify_work(struct aorta_trace_builder *builder, struct trace_pending *row,
+                          const struct aorta_nest_range *requests, const struct aorta_nest_range *annotations,
+                          size_t annotation_count) {
+    struct aorta_trace_work *work = &row->work;
+    if (work->kind != AORTA_TRACE_KERNEL) return;
+    struct aorta_kernel_kind kind = aorta_trace_kernel_kind(builder, work->name);
+    work->class = (uint8_t)(work->collective != AORTA_TRACE_NONE ? AORTA_KERNEL_COLLECTIVE : kind.class);
+    if (work->class != AORTA_KERNEL_COLLECTIVE) return;
+    work->named = kind.named;
+    work->by_name = (uint8_t)kind.collective;
+    const struct aorta_trace_call *calls = builder->calls.items;
+    const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
+    if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, requests, work, call);
+    if (work->collective == AORTA_TRACE_NONE) {
+        aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
+        return;
+    }
+    struct aorta_trace_collective *facts = builder->collectives.items;
+    facts += work->collective;
+    if (!facts->named && kind.named) {
+        facts->kind = kind.collective;
+        facts->named = true;
+    }
+    if (facts->annotation != AORTA_TRACE_NONE || !call) return;
+    const struct aorta_nest_range *around =
+        aorta_nest_find(annotations, annotation_count, call->thread, call->start_ns);
+    if (around) facts->annotation = around->number;
+}
+
+static void link_collectives(struct aorta_trace_builder *builder) {
+    size_t annotation_count;
+    struct aorta_nest_range *requests = nest_requests(&builder->requests);
+    struct aorta_nest_range *annotations = nest_annotations(builder->trace, &builder->annotations, &annotation_count);
+    if (!requests || !annotations) builder->failed = true;
+    struct trace_pending *rows = builder->pending.items;
+    for (size_t i = 0; !builder->failed && i < builder->pending.count; i++)
+        classify_work(builder, &rows[i], requests, annotations, annotation_count);
+    free(requests);
+    free(annotations);
+}
+
+/* ---- into the trace ---- */
+
+static void *take(struct trace_rows *rows, size_t *count) {
+    void *items = rows->items;
+    *count = rows->count;
+    *rows = (struct trace_rows){0};
+    return items;
+}
+
+/* Collectives in order of their work; those of duplicates fall away. */
+static void move_work(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    const struct trace_pending *pending = builder->pending.items;
+    const struct aorta_trace_collective *facts = builder->collectives.items;
+    size_t count = builder->pending.count, facts_count = builder->collectives.count;
+    uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
+    trace->work = malloc((count + 1) * sizeof *trace->work);
+    trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
+    if (!numbers || !trace->work || !trace->collectives) {
+        builder->failed = true;
+        free(numbers);
+        return;
+    }
+    for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < count; i++) {
+        struct aorta_trace_work *work = &trace->work[i];
+        *work = pending[i].work;
+        if (work->collective == AORTA_TRACE_NONE) continue;
+        uint32_t *number = &numbers[work->collective];
+        if (*number == AORTA_TRACE_NONE) {
+            *number = (uint32_t)trace->collective_count;
+            trace->collectives[trace->collective_count++] = facts[work->collective];
+        }
+        work->collective = *number;
+    }
+    trace->work_count = count;
+    free(numbers);
+}
+
+/* The three tables whose rows are keys. */
+static void move_keys(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    trace->streams = malloc((builder->streams.count + 1) * sizeof *trace->streams);
+    trace->queues = malloc((builder->queues.count + 1) * sizeof *trace->queues);
+    trace->threads = malloc((builder->threads.count + 1) * sizeof *trace->threads);
+    if (!trace->streams || !trace->queues || !trace->threads) {
+        builder->failed = true;
+        return;
+    }
+    for (; trace->stream_count < builder->streams.count; trace->stream_count++) {
+        const int64_t *key = builder->streams.keys[trace->stream_count];
+        trace->streams[trace->stream_count] = (struct aorta_trace_stream){key[0], key[1], key[2]};
+    }
+    for (; trace->queue_count < builder->queues.count; trace->queue_count++) {
+        const int64_t *key = builder->queues.keys[trace->queue_count];
+        trace->queues[trace->queue_count] = (struct aorta_trace_queue){key[0], key[1], (uint32_t)key[2]};
+    }
+    for (; trace->thread_count < builder->threads.count; trace->thread_count++) {
+        const int64_t *key = builder->threads.keys[trace->thread_count];
+        trace->threads[trace->thread_count] = (struct aorta_trace_thread){key[0], key[1], AORTA_TRACE_NONE};
+    }
+    const uint32_t(*names)[2] = builder->thread_names.items;
+    for (size_t i = 0; i < builder->thread_names.count; i++)
+        if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
+}
+
+void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
+    sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
+    link_launches(builder);
+    if (builder->failed) return;
+    drop_duplicates(builder);
+    link_shapes(builder);
+    link_collectives(builder);
+    count_overlaps(builder);
+    if (builder->failed) return;
+    move_work(builder);
+    move_keys(builder);
+    trace->calls = take(&builder->calls, &trace->call_count);
+    trace->annotations = take(&builder->annotations, &trace->annotation_count);
+    trace->steps = take(&builder->steps, &trace->step_count);
+    trace->groups = take(&builder->groups, &trace->group_count);
+    trace->shapes = take(&builder->shapes, &trace->shape_count);
+    trace->devices = take(&builder->devices, &trace->device_count);
+}

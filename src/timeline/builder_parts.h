@@ -1,0 +1,68 @@
+/* Inside the builder: rows as they come, before they are sorted and linked. */
+#ifndef AORTA_TIMELINE_BUILDER_PARTS_H
+#define AORTA_TIMELINE_BUILDER_PARTS_H
+
+#include "timeline/builder.h"
+
+/* A growing array of rows of one size. */
+struct trace_rows {
+    void *items;
+    size_t count, capacity;
+};
+
+/* Keys of three numbers, each once; a key's number is its place in order of arrival. */
+struct trace_keys {
+    int64_t (*keys)[3];
+    uint32_t *slots; /* number + 1; 0: free */
+    size_t count, capacity, slot_count;
+};
+
+struct trace_pending { /* device work with what it is linked by */
+    struct aorta_trace_work work;
+    int64_t operation, offset;
+};
+struct trace_operation {
+    int64_t operation;
+    uint32_t shape;
+};
+struct trace_request {
+    int64_t start_ns, end_ns;
+    uint32_t thread, collective; /* row of request_facts */
+};
+
+/* What a text means, found out once: as the name of a kernel and of a call. */
+struct trace_meaning {
+    bool kernel_known, call_known, call_matters, product_known, product;
+    uint8_t call_kind;
+    struct aorta_kernel_kind kernel;
+};
+
+struct aorta_trace_builder {
+    struct aorta_trace *trace;
+    const struct aorta_kernel_patterns *patterns;
+    bool failed; /* memory ran out */
+    struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
+    struct trace_rows collectives;   /* of the work, in order of arrival */
+    struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
+    struct trace_rows shapes, groups, devices, thread_names;
+    struct trace_keys streams, queues, threads, shape_keys;
+    struct trace_meaning *meanings; /* by text */
+    size_t meaning_count;
+};
+
+/* Room for one more row, zeroed; NULL (and failed) when memory is exhausted. */
+void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
+/* The meaning of a text; NULL (and failed) when memory is exhausted. Valid until the next text is added. */
+struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, uint32_t text);
+struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
+
+/* builder_link.c: sorts and links all rows of a builder that has not failed. */
+void aorta_trace_builder_link(struct aorta_trace_builder *builder);
+
+/* facts.c: what names and sizes say about a collective: kind, bytes. */
+void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
+/* Whether an operation's shapes are kept; fills batch, m, n, k (-1: not known) from the dimensions of its inputs. */
+bool aorta_trace_shape_of(const char *name, size_t name_length, const char *dims, size_t dims_length,
+                          struct aorta_trace_shape *shape);
+
+#endif

@@ -1,0 +1,118 @@
+#include "timeline/compare.h"
+#include "base/statistics.h"
+#include "timeline/compare_samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double significant = 0.05;
+
+static const char *const section_names[AORTA_SECTION_COUNT] = {
+    [AORTA_SECTION_TIMELINE] = "timeline",
+    [AORTA_SECTION_KERNEL] = "kernels",
+    [AORTA_SECTION_GEMM] = "gemms",
+    [AORTA_SECTION_COLLECTIVE] = "collectives",
+};
+
+const char *aorta_trace_section_name(enum aorta_trace_section section) {
+    return section_names[section];
+}
+
+/* Samples per rank; zeros where the thing does not occur. */
+static double *per_rank(const struct aorta_trace_comparison *c, const struct compare_samples_row *row, size_t input) {
+    double *values = calloc(c->steps[input] + 1, sizeof *values);
+    const struct compare_series *series = &row->series[input];
+    for (size_t i = 0; values && series->ns && i < c->steps[input]; i++)
+        values[i] = series->ns[i] / (double)c->inputs[input].analysis->rank_count;
+    return values;
+}
+
+static void measure(const struct aorta_trace_comparison *c, const struct compare_samples_row *row, size_t input,
+                    const double *samples, struct aorta_trace_compared *value) {
+    double steps = (double)c->steps[input], ranks = (double)c->inputs[input].analysis->rank_count, sum_ns = 0;
+    for (size_t i = 0; i < c->steps[input]; i++) sum_ns += samples[i];
+    const struct compare_series *series = &row->series[input];
+    value->there = series->ns != NULL;
+    value->ms = steps > 0 ? sum_ns / steps / 1e6 : 0;
+    value->count = row->counted && steps > 0 ? series->count / steps / ranks : NAN;
+    value->mean_us = row->counted && series->count > 0 ? sum_ns * ranks / series->count / 1e3 : NAN;
+}
+
+static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
+                                struct aorta_trace_compare_row *row) {
+    *row = (struct aorta_trace_compare_row){.section = from->section, .name = from->name};
+    row->values = aorta_arena_alloc(&c->arena, c->input_count * sizeof *row->values);
+    double *base = per_rank(c, from, 0);
+    bool complete = row->values && base;
+    for (size_t i = 0; complete && i < c->input_count; i++) {
+        struct aorta_trace_compared *value = &row->values[i];
+        double *samples = per_rank(c, from, i);
+        complete = samples != NULL;
+        if (!complete) break;
+        measure(c, from, i, samples, value);
+        value->change_ms = value->ms - row->values[0].ms;
+        value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
+        value->p = i == 0 ? NAN : aorta_welch_p(base, c->steps[0], samples, c->steps[i]);
+        if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
+        free(samples);
+    }
+    free(base);
+    return complete ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+}
+
+static int by_change(const void *left, const void *right) {
+    const struct aorta_trace_compare_row *a = left, *b = right;
+    if (a->section != b->section) return a->section < b->section ? -1 : 1;
+    if (a->largest_ms != b->largest_ms) return a->largest_ms > b->largest_ms ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The timeline's rows are met first and in their order; they stay where they are. */
+static void sort_rows(struct aorta_trace_comparison *c) {
+    size_t timeline = 0;
+    struct aorta_trace_compare_row *rows = c->rows;
+    for (size_t i = 0; i < c->row_count; i++) {
+        if (rows[i].section != AORTA_SECTION_TIMELINE) continue;
+        struct aorta_trace_compare_row kept = rows[i];
+        memmove(rows + timeline + 1, rows + timeline, (i - timeline) * sizeof *rows);
+        rows[timeline++] = kept;
+    }
+    qsort(rows + timeline, c->row_count - timeline, sizeof *rows, by_change);
+}
+
+aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
+                                 struct aorta_trace_comparison *c) {
+    *c = (struct aorta_trace_comparison){.inputs = inputs, .input_count = count};
+    struct compare_samples samples;
+    aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
+    c->steps = samples.steps;
+    c->stepped = samples.stepped;
+    for (size_t i = 0; !status && i < count; i++)
+        if (c->steps[i] < 2) c->unsure = "fewer than two steps in a recording: no spread to judge a change by";
+    if (!c->stepped) c->unsure = "not every recording marks its steps (ProfilerStep#N): no spread to judge a change by";
+    if (!status) {
+        c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
+        if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    }
+    for (size_t i = 0; i < samples.count && !status; i++)
+        status = compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
+    aorta_compare_samples_free(&samples);
+    if (status) {
+        aorta_trace_comparison_free(c);
+        return status;
+    }
+    sort_rows(c);
+    return NULL;
+}
+
+void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
+    aorta_arena_free(&comparison->arena);
+    *comparison = (struct aorta_trace_comparison){0};
+}
+
+bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t input, double threshold) {
+    if (c->row_count == 0) return false;
+    const struct aorta_trace_compared *step = &c->rows[0].values[input];
+    return step->percent > threshold * 100 && !(step->p >= significant);
+}

@@ -1,0 +1,62 @@
+/* Recordings side by side: what takes longer, what shorter, and is it sure? (`aorta trace compare`)
+ *
+ * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
+ * so that recordings of different length and size compare. A step's sample is the mean over its ranks. `p` is Welch's
+ * (base/statistics.h) over the steps of both; with fewer than two steps on a side nothing can be said. */
+#ifndef AORTA_TIMELINE_COMPARE_H
+#define AORTA_TIMELINE_COMPARE_H
+
+#include "base/arena.h"
+#include "timeline/analysis.h"
+
+struct aorta_trace_compare_input {
+    const char *label; /* borrowed */
+    const struct aorta_trace_analysis *analysis;
+};
+
+enum aorta_trace_section {
+    AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
+    AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
+    AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
+    AORTA_SECTION_COLLECTIVE, /* by kind and size of the group; and the part of each kind that nothing hid */
+    AORTA_SECTION_COUNT
+};
+const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "kernels", … */
+
+struct aorta_trace_compared {
+    bool there;       /* it occurs in this recording */
+    double ms, count; /* per step and rank */
+    double mean_us;   /* of one; NaN where there is none or it is no thing that can be counted */
+    double change_ms; /* from the first recording's */
+    double percent;   /* of the first recording's; NaN where that is 0 */
+    double p;         /* NaN: see aorta_trace_comparison.unsure */
+};
+
+struct aorta_trace_compare_row {
+    enum aorta_trace_section section;
+    const char *name;
+    struct aorta_trace_compared *values; /* one for each input */
+    double largest_ms;                   /* change, by size */
+};
+
+struct aorta_trace_comparison {
+    struct aorta_arena arena; /* holds everything */
+    const struct aorta_trace_compare_input *inputs;
+    size_t input_count; /* the first is the base */
+    size_t *steps;      /* of each input; 1 where recordings are compared as a whole */
+    bool stepped;
+    const char *unsure;                   /* why no p is given; NULL: it is */
+    struct aorta_trace_compare_row *rows; /* by section; the timeline in its own order, else the largest change first */
+    size_t row_count;
+};
+
+/* `inputs` are borrowed until the comparison is freed. */
+AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
+                                                struct aorta_trace_comparison *comparison);
+void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
+
+/* Whether the step (the recording) of this input takes more than `threshold` (0.05: 5%) longer than the base's, and,
+ * where that can be told, not by chance (p < 0.05). */
+bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t input, double threshold);
+
+#endif

@@ -1,0 +1,259 @@
+#include "timeline/compare_samples.h"
+#include "timeline/texts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows by name ---- */
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+}
+
+static size_t slot_of(const struct compare_samples *s, enum aorta_trace_section section, const char *name) {
+    size_t slot = (aorta_trace_hash(name, strlen(name)) + section) & (s->slot_count - 1);
+    while (s->slots[slot]) {
+        const struct compare_samples_row *row = &s->rows[s->slots[slot] - 1];
+        if (row->section == section && strcmp(row->name, name) == 0) break;
+        slot = (slot + 1) & (s->slot_count - 1);
+    }
+    return slot;
+}
+
+static aorta_status grow(struct compare_samples *s) {
+    size_t capacity = s->capacity ? s->capacity * 2 : 128;
+    struct compare_samples_row *rows = realloc(s->rows, capacity * sizeof *rows);
+    if (!rows) return no_memory();
+    s->rows = rows;
+    s->capacity = capacity;
+    free(s->slots);
+    s->slot_count = capacity * 2;
+    s->slots = calloc(s->slot_count, sizeof *s->slots);
+    if (!s->slots) return no_memory();
+    for (size_t i = 0; i < s->count; i++) s->slots[slot_of(s, rows[i].section, rows[i].name)] = (uint32_t)i + 1;
+    return NULL;
+}
+
+static aorta_status find_row(struct compare_samples *s, enum aorta_trace_section section, const char *name,
+                             size_t *index) {
+    if (s->count == s->capacity) AORTA_TRY(grow(s));
+    size_t slot = slot_of(s, section, name);
+    if (!s->slots[slot]) {
+        struct compare_samples_row *row = &s->rows[s->count];
+        *row = (struct compare_samples_row){
+            .section = section,
+            .name = aorta_arena_strdup(s->arena, name),
+            .series = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->series),
+        };
+        if (!row->name || !row->series) return no_memory();
+        s->slots[slot] = (uint32_t)++s->count;
+    }
+    *index = s->slots[slot] - 1;
+    return NULL;
+}
+
+/* ---- one recording ---- */
+
+struct collecting {
+    struct compare_samples *samples;
+    size_t input;
+    const struct aorta_trace_analysis *analysis;
+    int64_t *numbers; /* of the steps, ascending */
+    size_t step_count;
+    /* of the trace at hand: the row + 1 of each text as a kernel's name, and of each shape */
+    uint32_t *kernel_rows, *gemm_rows;
+    bool *gemms; /* texts that name matrix products */
+};
+
+static aorta_status add(struct collecting *c, size_t row, size_t step, int64_t ns, bool counted) {
+    struct compare_samples_row *r = &c->samples->rows[row];
+    struct compare_series *series = &r->series[c->input];
+    if (!series->ns) series->ns = aorta_arena_alloc(c->samples->arena, c->step_count * sizeof *series->ns);
+    if (!series->ns) return no_memory();
+    series->ns[step] += (double)ns;
+    series->count += counted;
+    r->counted |= counted; /* where it occurs as the rest of what began before, it still is a thing */
+    return NULL;
+}
+
+static aorta_status add_named(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
+                              int64_t ns, bool counted) {
+    size_t row = 0;
+    AORTA_TRY(find_row(c->samples, section, name, &row));
+    return add(c, row, step, ns, counted);
+}
+
+#define AT(member) offsetof(struct aorta_overlap, member)
+static const struct time_class {
+    const char *name;
+    size_t offset;
+} classes[] = {
+    {"busy", AT(busy_ns)},
+    {"compute", AT(compute_ns)},
+    {"communication", AT(comm_ns)},
+    {"overlap", AT(overlap_ns)},
+    {"exposed communication", AT(exposed_comm_ns)},
+    {"copies", AT(memcpy_ns)},
+    {"exposed copies", AT(exposed_copy_ns)},
+};
+static const struct time_class idle_causes[] = {
+    {"idle: data wait", AT(idle.data_wait_ns)},     {"idle: host sync", AT(idle.host_sync_ns)},
+    {"idle: host launch", AT(idle.host_launch_ns)}, {"idle: launch latency", AT(idle.launch_latency_ns)},
+    {"idle: not known", AT(idle.unknown_ns)},
+};
+#undef AT
+
+static aorta_status add_classes(struct collecting *c, const struct aorta_overlap *overlap, size_t step,
+                                const struct time_class *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns;
+        memcpy(&ns, (const char *)overlap + list[i].offset, sizeof ns);
+        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, list[i].name, step, ns, false));
+    }
+    return NULL;
+}
+
+/* A step counts with the gap before it, as the verdict's does: busy and idle add up to it, and the causes to idle. */
+static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
+    const char *whole = c->samples->stepped ? "step" : "recording";
+    const struct aorta_overlap *all = &window->overlap;
+    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, all->lead_ns + all->span_ns, false));
+    AORTA_TRY(add_classes(c, all, step, classes, sizeof classes / sizeof classes[0]));
+    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false));
+    AORTA_TRY(add_classes(c, all, step, idle_causes, sizeof idle_causes / sizeof idle_causes[0]));
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        const struct aorta_collective_overlap *overlap = &window->overlap.kind[kind];
+        char name[64];
+        if (!overlap->count) continue;
+        snprintf(name, sizeof name, "%s: exposed", aorta_collective_name((enum aorta_collective)kind));
+        AORTA_TRY(add_named(c, AORTA_SECTION_COLLECTIVE, name, step, overlap->blamed_ns, false));
+    }
+    return NULL;
+}
+
+static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                             size_t step, int64_t ns, bool counted) {
+    uint32_t *known = &c->gemm_rows[work->shape];
+    if (!*known) {
+        const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
+        char name[512];
+        size_t row = 0;
+        snprintf(name, sizeof name, "%s %s %s", aorta_trace_text(trace, shape->op),
+                 aorta_trace_text(trace, shape->dims), aorta_trace_text(trace, shape->types));
+        AORTA_TRY(find_row(c->samples, AORTA_SECTION_GEMM, name, &row));
+        *known = (uint32_t)row + 1;
+    }
+    return add(c, *known - 1, step, ns, counted);
+}
+
+/* `counted`: the range is not the rest of work that began in the window before, which has counted it. */
+static aorta_status add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                             const struct aorta_range *range, size_t step, bool counted) {
+    int64_t ns = range->end_ns - range->start_ns;
+    uint32_t *known = &c->kernel_rows[work->name];
+    if (!*known) {
+        const char *text = aorta_trace_text(trace, work->name);
+        size_t row = 0;
+        AORTA_TRY(find_row(c->samples, AORTA_SECTION_KERNEL, text, &row));
+        *known = (uint32_t)row + 1;
+        c->gemms[work->name] = work->class == AORTA_KERNEL_COMPUTE && aorta_kernel_is_gemm(text);
+    }
+    AORTA_TRY(add(c, *known - 1, step, ns, counted));
+    if (work->kind == AORTA_TRACE_KERNEL && work->shape != AORTA_TRACE_NONE && c->gemms[work->name])
+        AORTA_TRY(add_gemm(c, trace, work, step, ns, counted));
+    if (range->info.kind != AORTA_RANGE_COLLECTIVE) return NULL;
+    char name[64];
+    const char *kind = aorta_collective_name(range->info.collective);
+    if (range->info.group_size > 0) {
+        snprintf(name, sizeof name, "%s, %d ranks", kind, range->info.group_size);
+    } else {
+        snprintf(name, sizeof name, "%s", kind);
+    }
+    return add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, counted);
+}
+
+static int by_number(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* False: it is in no step. */
+static bool step_of(const struct collecting *c, const struct aorta_trace_window *window, size_t *step) {
+    *step = 0;
+    if (!c->samples->stepped) return true;
+    if (window->number == INT64_MIN) return false;
+    const int64_t *found = bsearch(&window->number, c->numbers, c->step_count, sizeof *found, by_number);
+    if (found) *step = (size_t)(found - c->numbers);
+    return found != NULL;
+}
+
+static aorta_status add_rank(struct collecting *c, const struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        size_t step;
+        if (!step_of(c, window, &step)) continue;
+        AORTA_TRY(add_timeline(c, window, step));
+        for (size_t r = 0; r < window->profile.range_count; r++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[r]];
+            bool whole = work->start_ns >= window->start_ns;
+            AORTA_TRY(add_work(c, rank->trace, work, &window->profile.ranges[r], step, whole));
+        }
+    }
+    return NULL;
+}
+
+static aorta_status list_steps(struct collecting *c) {
+    size_t windows = 0, count = 0;
+    for (size_t r = 0; r < c->analysis->rank_count; r++) windows += c->analysis->ranks[r].window_count;
+    c->numbers = malloc((windows + 1) * sizeof *c->numbers);
+    if (!c->numbers) return no_memory();
+    for (size_t r = 0; r < c->analysis->rank_count; r++)
+        for (size_t w = 0; w < c->analysis->ranks[r].window_count; w++)
+            if (c->analysis->ranks[r].windows[w].number != INT64_MIN)
+                c->numbers[count++] = c->analysis->ranks[r].windows[w].number;
+    qsort(c->numbers, count, sizeof *c->numbers, by_number);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || c->numbers[i] != c->numbers[i - 1]) c->numbers[c->step_count++] = c->numbers[i];
+    if (!c->samples->stepped) c->step_count = 1;
+    return NULL;
+}
+
+static aorta_status collect(struct collecting *c) {
+    AORTA_TRY(list_steps(c));
+    for (size_t r = 0; r < c->analysis->rank_count; r++) {
+        const struct aorta_trace_rank *rank = &c->analysis->ranks[r];
+        size_t texts = aorta_trace_text_count(rank->trace);
+        c->kernel_rows = calloc(texts + 1, sizeof *c->kernel_rows);
+        c->gemm_rows = calloc(rank->trace->shape_count + 1, sizeof *c->gemm_rows);
+        c->gemms = calloc(texts + 1, sizeof *c->gemms);
+        aorta_status status = c->kernel_rows && c->gemm_rows && c->gemms ? add_rank(c, rank) : no_memory();
+        free(c->kernel_rows);
+        free(c->gemm_rows);
+        free(c->gemms);
+        AORTA_TRY(status);
+    }
+    return NULL;
+}
+
+aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                        struct aorta_arena *arena, struct compare_samples *samples) {
+    *samples = (struct compare_samples){.arena = arena, .inputs = count, .stepped = true};
+    for (size_t i = 0; i < count; i++) samples->stepped = samples->stepped && inputs[i].analysis->stepped;
+    samples->steps = aorta_arena_alloc(arena, count * sizeof *samples->steps);
+    aorta_status status = samples->steps ? NULL : no_memory();
+    for (size_t i = 0; i < count && !status; i++) {
+        struct collecting c = {.samples = samples, .input = i, .analysis = inputs[i].analysis};
+        status = collect(&c);
+        samples->steps[i] = c.step_count;
+        free(c.numbers);
+    }
+    return status;
+}
+
+void aorta_compare_samples_free(struct compare_samples *samples) {
+    free(samples->rows);
+    free(samples->slots);
+    samples->rows = NULL;
+    samples->slots = NULL;
+}

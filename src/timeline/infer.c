@@ -1,0 +1,340 @@
+#include "timeline/infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FEWEST_STEPS = 3,
+    FEWEST_KERNELS = 4, /* of a step: below that anything repeats */
+    CANDIDATES = 16,
+    SAMPLES = 16 /* steps whose idle times are looked at */
+};
+static const double REGULAR_SHARE = 0.5; /* of the recording that must repeat */
+static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
+
+/* The kernels of the stream of compute, in order. */
+struct sequence {
+    const struct aorta_trace *trace;
+    uint32_t *rows; /* of work[] */
+    size_t count;
+    uint32_t *starts; /* by name: where its positions begin in `positions`; one more at the end */
+    uint32_t *positions;
+    size_t name_count;
+};
+
+/* A kernel that may run once a step. */
+struct anchor {
+    uint32_t name;
+    size_t period;  /* kernels from one to the next, mostly */
+    size_t covered; /* kernels in steps of just that length */
+};
+
+struct steps {
+    uint32_t *begins; /* positions in the sequence where steps begin, and where the last one ends */
+    size_t count;     /* of begins */
+};
+
+/* ---- the sequence ---- */
+
+static uint32_t compute_stream(const struct aorta_trace *trace, size_t *counts) {
+    uint32_t best = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || aorta_trace_is_collective(work)) continue;
+        counts[work->stream]++;
+        if (best == AORTA_TRACE_NONE || counts[work->stream] > counts[best]) best = work->stream;
+    }
+    return best;
+}
+
+static void sort_by_name(struct sequence *sequence) {
+    uint32_t *starts = sequence->starts;
+    const struct aorta_trace_work *work = sequence->trace->work;
+    for (size_t i = 0; i < sequence->count; i++) starts[work[sequence->rows[i]].name + 1]++;
+    for (size_t i = 0; i < sequence->name_count; i++) starts[i + 1] += starts[i];
+    for (size_t i = sequence->count; i-- > 0;) { /* from behind, each name's place moves down to its beginning */
+        uint32_t name = work[sequence->rows[i]].name;
+        sequence->positions[--starts[name + 1]] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < sequence->name_count; i++) starts[i] = starts[i + 1];
+    starts[sequence->name_count] = (uint32_t)sequence->count;
+}
+
+static void free_sequence(struct sequence *sequence) {
+    free(sequence->rows);
+    free(sequence->starts);
+    free(sequence->positions);
+}
+
+static aorta_status make_sequence(const struct aorta_trace *trace, struct sequence *sequence) {
+    *sequence = (struct sequence){.trace = trace, .name_count = aorta_trace_text_count(trace)};
+    size_t *counts = calloc(trace->stream_count + 1, sizeof *counts);
+    uint32_t stream = counts ? compute_stream(trace, counts) : AORTA_TRACE_NONE;
+    size_t count = stream == AORTA_TRACE_NONE ? 0 : counts[stream];
+    sequence->rows = calloc(count + 1, sizeof *sequence->rows);
+    sequence->positions = calloc(count + 1, sizeof *sequence->positions);
+    sequence->starts = calloc(sequence->name_count + 2, sizeof *sequence->starts);
+    bool complete = counts && sequence->rows && sequence->positions && sequence->starts;
+    free(counts);
+    if (!complete) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", count);
+    for (size_t i = 0; i < trace->work_count && count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind != AORTA_TRACE_KERNEL || work->stream != stream || aorta_trace_is_collective(work)) continue;
+        sequence->rows[sequence->count++] = (uint32_t)i;
+    }
+    sort_by_name(sequence);
+    return NULL;
+}
+
+static const struct aorta_trace_work *work_at(const struct sequence *sequence, size_t position) {
+    return &sequence->trace->work[sequence->rows[position]];
+}
+
+static uint32_t name_at(const struct sequence *sequence, size_t position) {
+    return work_at(sequence, position)->name;
+}
+
+static size_t count_of(const struct sequence *sequence, uint32_t name) {
+    return sequence->starts[name + 1] - sequence->starts[name];
+}
+
+/* ---- anchors ---- */
+
+static int by_size(const void *left, const void *right) {
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The most frequent distance between two of a name, and how much of the recording lies in such distances. */
+static struct anchor measure(const struct sequence *sequence, uint32_t name, uint32_t *gaps) {
+    const uint32_t *positions = sequence->positions + sequence->starts[name];
+    size_t count = count_of(sequence, name);
+    struct anchor anchor = {.name = name};
+    if (count <= FEWEST_STEPS) return anchor;
+    for (size_t i = 0; i + 1 < count; i++) gaps[i] = positions[i + 1] - positions[i];
+    qsort(gaps, count - 1, sizeof *gaps, by_size);
+    for (size_t i = 0, run = 0; i + 1 < count; i++) {
+        run = i && gaps[i] == gaps[i - 1] ? run + 1 : 1;
+        if (run < FEWEST_STEPS || run * gaps[i] <= anchor.covered) continue;
+        anchor.covered = run * gaps[i];
+        anchor.period = gaps[i];
+    }
+    return anchor;
+}
+
+/* Whether what lies between the regular ones is equal, kernel by kernel. */
+static bool repeats(const struct sequence *sequence, const struct anchor *anchor) {
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    size_t count = count_of(sequence, anchor->name), compared = 0, equal = 0, before = 0;
+    bool known = false;
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (positions[i + 1] - positions[i] != anchor->period) continue;
+        for (size_t j = 0; known && j < anchor->period; j++, compared++)
+            equal += name_at(sequence, before + j) == name_at(sequence, positions[i] + j);
+        before = positions[i];
+        known = true;
+    }
+    return compared && (double)equal >= EQUAL_SHARE * (double)compared;
+}
+
+/* The largest coverage first; of equal ones the shorter period, then the order of names. */
+static int by_coverage(const void *left, const void *right) {
+    const struct anchor *a = left, *b = right;
+    if (a->covered != b->covered) return a->covered > b->covered ? -1 : 1;
+    if (a->period != b->period) return a->period < b->period ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+/* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
+static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {
+    qsort(anchors, sequence->name_count, sizeof *anchors, by_coverage);
+    for (size_t i = 0; i < CANDIDATES && i < sequence->name_count; i++) {
+        const struct anchor *anchor = &anchors[i];
+        if ((double)anchor->covered < REGULAR_SHARE * (double)sequence->count) return false;
+        if (anchor->period < FEWEST_KERNELS || !repeats(sequence, anchor)) continue;
+        *chosen = *anchor;
+        return true;
+    }
+    return false;
+}
+
+/* ---- where a step begins ---- */
+
+static bool is_optimizer(const char *name) {
+    static const char *const parts[] = {"adam", "sgd", "optimizer", "lamb", "lion", "adagrad", "rmsprop"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(name, parts[i])) return true;
+    return false;
+}
+
+/* Behind the optimizer's last kernel: that which is followed by most others. period: there is none. */
+static size_t behind_optimizer(const struct sequence *sequence, size_t first, size_t period) {
+    size_t best = period, longest = 0;
+    for (size_t i = 0; i < period; i++) {
+        if (!is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + i)))) continue;
+        size_t others = 0;
+        while (others < period &&
+               !is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, first + (i + 1 + others) % period))))
+            others++;
+        if (others <= longest) continue;
+        longest = others;
+        best = (i + 1) % period;
+    }
+    return best;
+}
+
+/* Where the device was idle longest, over some steps. */
+static size_t behind_idle(const struct sequence *sequence, const uint32_t *begins, size_t steps, size_t period) {
+    size_t best = 0;
+    int64_t longest_ns = -1;
+    for (size_t i = 0; i < period; i++) {
+        int64_t idle_ns = 0;
+        for (size_t j = 0; j < steps && j < SAMPLES; j++) {
+            size_t at = begins[j] + i;
+            if (at) idle_ns += work_at(sequence, at)->start_ns - work_at(sequence, at - 1)->end_ns;
+        }
+        if (idle_ns <= longest_ns) continue;
+        longest_ns = idle_ns;
+        best = i;
+    }
+    return best;
+}
+
+/* ---- steps ---- */
+
+/* Positions of the anchor with `shift` kernels more, where what follows is about as long as a step. */
+static void collect(const struct sequence *sequence, const struct anchor *anchor, size_t shift, struct steps *steps) {
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    size_t count = count_of(sequence, anchor->name);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = positions[i] + shift;
+        if (i + 1 < count && at >= positions[i + 1] && shift) continue; /* too short to hold the beginning */
+        if (at < sequence->count) steps->begins[steps->count++] = (uint32_t)at;
+    }
+}
+
+static bool is_step(const struct anchor *anchor, size_t length) {
+    return 2 * length >= anchor->period && 2 * length <= 3 * anchor->period;
+}
+
+static int64_t launched_ns(const struct sequence *sequence, size_t position) {
+    const struct aorta_trace_work *work = work_at(sequence, position);
+    return work->call == AORTA_TRACE_NONE ? work->start_ns : sequence->trace->calls[work->call].start_ns;
+}
+
+/* Fills rows with the steps between the beginnings; returns how many. */
+static size_t fill(const struct sequence *sequence, const struct anchor *anchor, const struct steps *steps,
+                   struct aorta_trace_step *rows) {
+    size_t count = 0;
+    for (size_t i = 0; i + 1 < steps->count; i++) {
+        size_t from = steps->begins[i], to = steps->begins[i + 1];
+        if (!is_step(anchor, to - from)) continue;
+        int64_t start_ns = launched_ns(sequence, from), end_ns = launched_ns(sequence, to);
+        if (end_ns <= start_ns || (count && start_ns < rows[count - 1].end_ns)) continue; /* of one launch */
+        rows[count] = (struct aorta_trace_step){
+            .number = (int64_t)i,
+            .start_ns = start_ns,
+            .end_ns = end_ns,
+            .device_start_ns = work_at(sequence, from)->start_ns,
+            .device_end_ns = work_at(sequence, to)->start_ns,
+        };
+        count++;
+    }
+    return count;
+}
+
+static aorta_status make_steps(const struct sequence *sequence, const struct anchor *anchor,
+                               struct aorta_trace_step **rows, size_t *row_count) {
+    size_t count = count_of(sequence, anchor->name);
+    const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
+    struct steps steps = {.begins = calloc(count + 1, sizeof *steps.begins)};
+    *rows = calloc(count + 1, sizeof **rows);
+    if (!steps.begins || !*rows) {
+        free(steps.begins);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", count);
+    }
+    size_t regular = 0; /* the beginnings of regular steps, to look into them */
+    for (size_t i = 0; i + 1 < count; i++)
+        if (positions[i + 1] - positions[i] == anchor->period) steps.begins[regular++] = positions[i];
+    size_t shift = behind_optimizer(sequence, steps.begins[0], anchor->period);
+    if (shift == anchor->period) shift = behind_idle(sequence, steps.begins, regular, anchor->period);
+    collect(sequence, anchor, shift, &steps);
+    *row_count = fill(sequence, anchor, &steps, *rows);
+    free(steps.begins);
+    return NULL;
+}
+
+/* The steps of one trace; *count 0 when nothing repeats. The caller frees *rows. */
+static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_trace_step **rows, size_t *count) {
+    struct sequence sequence;
+    struct anchor chosen;
+    *rows = NULL;
+    *count = 0;
+    aorta_status status = make_sequence(trace, &sequence);
+    struct anchor *anchors = calloc(sequence.name_count + 1, sizeof *anchors);
+    uint32_t *gaps = calloc(sequence.count + 1, sizeof *gaps);
+    if (!status && (!anchors || !gaps)) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
+    if (!status) {
+        for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
+        if (choose(&sequence, anchors, &chosen)) status = make_steps(&sequence, &chosen, rows, count);
+    }
+    free(anchors);
+    free(gaps);
+    free_sequence(&sequence);
+    return status;
+}
+
+/* ---- several traces ---- */
+
+struct found {
+    struct aorta_trace_step *rows;
+    size_t count;
+};
+
+static int64_t middle_of(const struct aorta_trace_step *step) {
+    return step->device_start_ns + (step->device_end_ns - step->device_start_ns) / 2;
+}
+
+/* Numbers the steps of others like those of the first trace that they meet in time. */
+static bool agree(struct found *found, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        size_t nearest = 0;
+        int64_t at_ns = middle_of(&found[i].rows[0]);
+        for (size_t j = 1; j < found[0].count; j++)
+            if (llabs(middle_of(&found[0].rows[j]) - at_ns) < llabs(middle_of(&found[0].rows[nearest]) - at_ns))
+                nearest = j;
+        const struct aorta_trace_step *meets = &found[0].rows[nearest];
+        if (at_ns < meets->device_start_ns - (meets->device_end_ns - meets->device_start_ns) ||
+            at_ns > meets->device_end_ns + (meets->device_end_ns - meets->device_start_ns))
+            return false;
+        int64_t shift = meets->number - found[i].rows[0].number;
+        for (size_t j = 0; j < found[i].count; j++) found[i].rows[j].number += shift;
+    }
+    return true;
+}
+
+static void give(struct aorta_trace *trace, struct found *found) {
+    free(trace->steps);
+    trace->steps = found->rows;
+    trace->step_count = found->count;
+    trace->steps_inferred = true;
+    found->rows = NULL;
+}
+
+aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i]->step_count) return NULL; /* marked steps count */
+    struct found *found = calloc(list->count + 1, sizeof *found);
+    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
+    aorta_status status = NULL;
+    bool all = list->count > 0;
+    for (size_t i = 0; i < list->count && !status; i++) {
+        status = find_steps(list->items[i], &found[i].rows, &found[i].count);
+        all = all && found[i].count >= FEWEST_STEPS;
+    }
+    if (!status && all && agree(found, list->count))
+        for (size_t i = 0; i < list->count; i++) give(list->items[i], &found[i]);
+    for (size_t i = 0; i < list->count; i++) free(found[i].rows);
+    free(found);
+    return status;
+}

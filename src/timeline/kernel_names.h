@@ -1,0 +1,49 @@
+/* What a kernel is, by its name: the one table of collective kernels. */
+#ifndef AORTA_TIMELINE_KERNEL_NAMES_H
+#define AORTA_TIMELINE_KERNEL_NAMES_H
+
+#include "base/collective.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum aorta_kernel_class {
+    AORTA_KERNEL_COMPUTE,
+    AORTA_KERNEL_COLLECTIVE,
+    AORTA_KERNEL_STAMP,   /* writes timestamps of this program's recorder: no work of the step */
+    AORTA_KERNEL_WITNESS, /* waits beside another kernel for its timestamps: no work, and nobody waits for it */
+    AORTA_KERNEL_CLOCK,   /* keeps the device's clock: neither */
+    AORTA_KERNEL_GATE,    /* holds a stream until all is queued behind it (aorta hwq): it waits, and is waited for */
+};
+
+struct aorta_kernel_kind {
+    enum aorta_kernel_class class;
+    enum aorta_collective collective; /* when `named` */
+    bool named;                       /* the name tells which collective it is */
+};
+
+/* Patterns of a user's own collective kernels (--comm-pattern), tried before the table. */
+struct aorta_kernel_patterns;
+
+/* An extended regular expression (POSIX), searched in the name. AORTA_USAGE says what is wrong with it and where. Call
+ * it once for each pattern; *patterns starts as NULL. */
+AORTA_MUST_USE aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex);
+void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL is fine */
+
+/* `patterns` may be NULL. Names may be demangled, mangled or cut. */
+struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
+
+/* Whether this program launches such kernels to measure, not to work: figures leave them out. */
+bool aorta_kernel_only_measures(enum aorta_kernel_class class);
+
+/* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
+bool aorta_kernel_is_gemm(const char *name);
+
+/* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
+ * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Mangled names are read too. Writes at most `size`
+ * bytes, ending included, and returns `text`; what is cut ends in an ellipsis. What is no C++ name comes out as it is.
+ */
+const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
+
+#endif

@@ -1,0 +1,365 @@
+/* One sweep over the sorted starts and ends cuts the iteration into cells in which the set of running operations does
+ * not change; every figure is a sum over cells. */
+#include "timeline/overlap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A start or an end of one range. */
+struct edge {
+    int64_t time_ns;
+    uint32_t range;
+    bool end;
+};
+
+/* A stretch in which the same operations ran. Bit sets of what ran. */
+struct cell {
+    int64_t start_ns, end_ns;
+    uint8_t roles, collectives;
+    bool compute, copy;
+};
+
+struct cells {
+    struct cell *items;
+    size_t count;
+};
+
+/* How many ranges of each sort are running. */
+struct running {
+    int roles[AORTA_ROLE_COUNT], collectives[AORTA_COLLECTIVE_COUNT];
+    int compute, copy;
+};
+
+static int edge_order(const void *left, const void *right) {
+    const struct edge *a = left, *b = right;
+    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+}
+
+static void running_add(struct running *running, const struct aorta_range *range, int change) {
+    running->roles[range->info.role] += change;
+    if (range->info.kind == AORTA_RANGE_COLLECTIVE)
+        running->collectives[range->info.collective] += change;
+    else if (range->info.kind == AORTA_RANGE_COPY)
+        running->copy += change;
+    else
+        running->compute += change;
+}
+
+static uint8_t bits_of(const int *counts, int count) {
+    unsigned bits = 0;
+    for (int i = 0; i < count; i++) bits |= (unsigned)(counts[i] > 0) << i;
+    return (uint8_t)bits;
+}
+
+/* An empty range is a start and an end at one time: it makes no cell, but bounds those beside it. */
+static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edges) {
+    size_t count = 0;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        edges[count++] = (struct edge){range->start_ns, (uint32_t)i, false};
+        edges[count++] = (struct edge){range->end_ns, (uint32_t)i, true};
+    }
+    qsort(edges, count, sizeof *edges, edge_order);
+    return count;
+}
+
+static aorta_status cut_cells(const struct aorta_profile *profile, struct cells *cells) {
+    size_t limit = 2 * profile->range_count + 1;
+    struct edge *edges = malloc(limit * sizeof *edges);
+    cells->items = malloc(limit * sizeof *cells->items);
+    if (!edges || !cells->items) {
+        free(edges);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu ranges", profile->range_count);
+    }
+    size_t edge_count = sorted_edges(profile, edges);
+    struct running running = {0};
+    for (size_t i = 0; i < edge_count; i++) {
+        running_add(&running, &profile->ranges[edges[i].range], edges[i].end ? -1 : 1);
+        if (i + 1 == edge_count || edges[i + 1].time_ns == edges[i].time_ns) continue;
+        cells->items[cells->count++] = (struct cell){
+            .start_ns = edges[i].time_ns,
+            .end_ns = edges[i + 1].time_ns,
+            .roles = bits_of(running.roles, AORTA_ROLE_COUNT),
+            .collectives = bits_of(running.collectives, AORTA_COLLECTIVE_COUNT),
+            .compute = running.compute > 0,
+            .copy = running.copy > 0,
+        };
+    }
+    free(edges);
+    return NULL;
+}
+
+/* ---- sums ---- */
+
+static void add_cell(struct aorta_overlap *overlap, const struct cell *cell) {
+    int64_t length = cell->end_ns - cell->start_ns;
+    bool comm = cell->collectives != 0;
+    if (cell->compute) overlap->compute_ns += length;
+    if (comm) overlap->comm_ns += length;
+    if (cell->copy) overlap->memcpy_ns += length;
+    if (cell->roles) overlap->busy_ns += length;
+    if (comm && cell->compute) overlap->overlap_ns += length;
+    if (cell->copy && !cell->compute && !comm) overlap->exposed_copy_ns += length;
+    for (int role = 0; role < AORTA_ROLE_COUNT; role++)
+        if (cell->roles >> role & 1) overlap->role_ns[role] += length;
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        if (!(cell->collectives >> kind & 1)) continue;
+        overlap->kind[kind].comm_ns += length;
+        if (cell->compute) overlap->kind[kind].overlap_ns += length;
+    }
+}
+
+static void sum_cells(const struct aorta_profile *profile, const struct cells *cells, struct aorta_overlap *overlap) {
+    for (size_t i = 0; i < cells->count; i++) add_cell(overlap, &cells->items[i]);
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range_info *info = &profile->ranges[i].info;
+        if (info->kind != AORTA_RANGE_COLLECTIVE) continue;
+        overlap->kind[info->collective].count++;
+        overlap->kind[info->collective].bytes += info->bytes;
+        overlap->simulated |= info->simulated;
+    }
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
+        overlap->kind[kind].exposed_ns = overlap->kind[kind].comm_ns - overlap->kind[kind].overlap_ns;
+    overlap->idle_ns = overlap->span_ns - overlap->busy_ns;
+    overlap->exposed_comm_ns = overlap->comm_ns - overlap->overlap_ns;
+    overlap->overlap_ratio = overlap->comm_ns ? (double)overlap->overlap_ns / (double)overlap->comm_ns : NAN;
+    overlap->compute_overlap_ratio =
+        overlap->compute_ns ? (double)overlap->overlap_ns / (double)overlap->compute_ns : NAN;
+    for (int role = 0; role < AORTA_ROLE_COUNT; role++)
+        overlap->utilization[role] = overlap->span_ns ? (double)overlap->role_ns[role] / (double)overlap->span_ns : NAN;
+}
+
+static aorta_status merge_segments(const struct cells *cells, struct aorta_overlap *overlap) {
+    overlap->segments = malloc((cells->count + 1) * sizeof *overlap->segments);
+    if (!overlap->segments) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu segments", cells->count);
+    for (size_t i = 0; i < cells->count; i++) {
+        const struct cell *cell = &cells->items[i];
+        struct aorta_segment *last = overlap->segments + overlap->segment_count;
+        if (overlap->segment_count && last[-1].roles == cell->roles)
+            last[-1].end_ns = cell->end_ns;
+        else {
+            *last = (struct aorta_segment){cell->start_ns, cell->end_ns, cell->roles};
+            overlap->segment_count++;
+        }
+    }
+    return NULL;
+}
+
+/* ---- which collective is to blame for exposed communication ---- */
+
+/* Whether collective `a` rather than `b` ended a wait that ended at `end_ns`. */
+static bool ends_wait_before(const struct aorta_range *a, const struct aorta_range *b, int64_t end_ns) {
+    bool a_within = a->end_ns <= end_ns, b_within = b->end_ns <= end_ns;
+    if (a_within != b_within) return a_within;
+    return a_within ? a->end_ns > b->end_ns : a->end_ns < b->end_ns;
+}
+
+/* The collectives that run at a time that only moves on: as many as there are streams, not as many as there are ranges.
+ */
+struct active {
+    const struct aorta_profile *profile;
+    uint32_t *queue; /* collectives by start; from `next` on not yet begun */
+    size_t next, total;
+    uint32_t *now;
+    size_t count;
+};
+
+struct begin {
+    int64_t start_ns;
+    uint32_t range;
+};
+
+static int begin_order(const void *left, const void *right) {
+    const struct begin *a = left, *b = right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->range > b->range) - (a->range < b->range);
+}
+
+static aorta_status active_begin(const struct aorta_profile *profile, struct active *active) {
+    *active = (struct active){.profile = profile};
+    size_t limit = profile->range_count + 1;
+    struct begin *order = malloc(limit * sizeof *order);
+    active->queue = malloc(limit * sizeof *active->queue);
+    active->now = malloc(limit * sizeof *active->now);
+    if (!order || !active->queue || !active->now) {
+        free(order);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
+    }
+    for (size_t i = 0; i < profile->range_count; i++)
+        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
+            order[active->total++] = (struct begin){profile->ranges[i].start_ns, (uint32_t)i};
+    qsort(order, active->total, sizeof *order, begin_order);
+    for (size_t i = 0; i < active->total; i++) active->queue[i] = order[i].range;
+    free(order);
+    return NULL;
+}
+
+static void active_move(struct active *active, int64_t time_ns) {
+    const struct aorta_range *ranges = active->profile->ranges;
+    size_t kept = 0;
+    for (size_t i = 0; i < active->count; i++)
+        if (ranges[active->now[i]].end_ns > time_ns) active->now[kept++] = active->now[i];
+    active->count = kept;
+    for (; active->next < active->total && ranges[active->queue[active->next]].start_ns <= time_ns; active->next++) {
+        uint32_t range = active->queue[active->next];
+        if (ranges[range].end_ns > time_ns) active->now[active->count++] = range;
+    }
+}
+
+static void active_free(struct active *active) {
+    free(active->queue);
+    free(active->now);
+}
+
+static size_t collective_to_blame(const struct active *active, int64_t wait_end_ns) {
+    const struct aorta_range *ranges = active->profile->ranges;
+    size_t best = active->now[0];
+    for (size_t i = 1; i < active->count; i++) {
+        size_t other = active->now[i];
+        bool before = ends_wait_before(&ranges[other], &ranges[best], wait_end_ns);
+        bool after = ends_wait_before(&ranges[best], &ranges[other], wait_end_ns);
+        if (before || (!after && other < best)) best = other;
+    }
+    return best;
+}
+
+static bool cell_exposed(const struct cell *cell) {
+    return cell->collectives && !cell->compute;
+}
+
+static void add_exposed(struct aorta_overlap *overlap, const struct cell *cell, size_t range) {
+    struct aorta_exposed *next = overlap->exposed + overlap->exposed_count;
+    if (overlap->exposed_count && next[-1].range == range && next[-1].end_ns == cell->start_ns) {
+        next[-1].end_ns = cell->end_ns;
+        return;
+    }
+    *next = (struct aorta_exposed){cell->start_ns, cell->end_ns, range};
+    overlap->exposed_count++;
+}
+
+static aorta_status blame_collectives(const struct aorta_profile *profile, const struct cells *cells,
+                                      struct aorta_overlap *overlap) {
+    overlap->exposed = malloc((cells->count + 1) * sizeof *overlap->exposed);
+    if (!overlap->exposed) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu exposed stretches", cells->count);
+    struct active active;
+    aorta_status status = active_begin(profile, &active);
+    size_t end = 0; /* one past the last cell of the wait that cell i is in */
+    for (size_t i = 0; !status && i < cells->count; i++) {
+        const struct cell *cell = &cells->items[i];
+        if (!cell_exposed(cell)) continue;
+        if (end <= i)
+            for (end = i + 1; end < cells->count && cell_exposed(&cells->items[end]);) end++;
+        active_move(&active, cell->start_ns);
+        size_t range = collective_to_blame(&active, cells->items[end - 1].end_ns);
+        overlap->kind[profile->ranges[range].info.collective].blamed_ns += cell->end_ns - cell->start_ns;
+        add_exposed(overlap, cell, range);
+    }
+    active_free(&active);
+    return status;
+}
+
+/* ---- why the device was idle ---- */
+
+struct host_time {
+    struct aorta_intervals data_wait, sync; /* disjoint: data wait goes first */
+};
+
+static aorta_status collect_host_time(const struct aorta_profile *profile, struct host_time *host) {
+    struct aorta_intervals waits = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < profile->host_count; i++) {
+        const struct aorta_host_range *range = &profile->host[i];
+        struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &host->data_wait : &waits;
+        status = aorta_intervals_add(set, range->start_ns, range->end_ns);
+    }
+    aorta_intervals_normalise(&host->data_wait);
+    aorta_intervals_normalise(&waits);
+    if (!status) status = aorta_intervals_subtract(&waits, &host->data_wait, &host->sync);
+    aorta_intervals_free(&waits);
+    return status;
+}
+
+/* A gap in which nothing ran, and when the operation that ended it had been launched (INT64_MIN: unknown). */
+static void explain_gap(const struct host_time *host, int64_t start_ns, int64_t end_ns, int64_t launched_ns,
+                        struct aorta_idle *idle) {
+    bool known = launched_ns != INT64_MIN;
+    int64_t until_ns = !known || launched_ns > end_ns ? end_ns : launched_ns;
+    if (until_ns < start_ns) until_ns = start_ns;
+    int64_t data = aorta_intervals_within(&host->data_wait, start_ns, until_ns);
+    int64_t sync = aorta_intervals_within(&host->sync, start_ns, until_ns);
+    int64_t rest = until_ns - start_ns - data - sync;
+    idle->data_wait_ns += data;
+    idle->host_sync_ns += sync;
+    *(known ? &idle->host_launch_ns : &idle->unknown_ns) += rest;
+    idle->launch_latency_ns += end_ns - until_ns;
+}
+
+static int by_start(const void *left, const void *right) {
+    const struct aorta_range *a = *(const struct aorta_range *const *)left;
+    const struct aorta_range *b = *(const struct aorta_range *const *)right;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->enqueue_ns > b->enqueue_ns) - (a->enqueue_ns < b->enqueue_ns);
+}
+
+/* Time without compute although the next compute had been launched: it waited for what ran on another stream. */
+static int64_t dependency_within(const struct cell *cell, const struct aorta_range *next) {
+    if (cell->compute || !cell->roles || !next || next->enqueue_ns == INT64_MIN) return 0;
+    int64_t from = next->enqueue_ns > cell->start_ns ? next->enqueue_ns : cell->start_ns;
+    return from < cell->end_ns ? cell->end_ns - from : 0;
+}
+
+static aorta_status explain_idle(const struct aorta_profile *profile, const struct cells *cells,
+                                 struct aorta_overlap *overlap) {
+    struct host_time host = {0};
+    const struct aorta_range **order = malloc((profile->range_count + 1) * sizeof(*order));
+    aorta_status status = order ? collect_host_time(profile, &host)
+                                : AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
+    size_t count = 0;
+    for (; !status && count < profile->range_count; count++) order[count] = &profile->ranges[count];
+    if (!status && count) {
+        qsort(order, count, sizeof(*order), by_start);
+        explain_gap(&host, profile->start_ns - overlap->lead_ns, profile->start_ns, order[0]->enqueue_ns,
+                    &overlap->idle);
+        const struct aorta_range *next_compute = NULL;
+        for (size_t i = cells->count; i-- > 0;) { /* backwards, so that what comes next is known */
+            const struct cell *cell = &cells->items[i];
+            while (count && order[count - 1]->start_ns >= cell->end_ns) {
+                count--;
+                if (order[count]->info.kind == AORTA_RANGE_COMPUTE) next_compute = order[count];
+            }
+            overlap->dependency_ns += dependency_within(cell, next_compute);
+            if (!cell->roles)
+                explain_gap(&host, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
+        }
+    }
+    aorta_intervals_free(&host.data_wait);
+    aorta_intervals_free(&host.sync);
+    free(order);
+    return status;
+}
+
+aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
+                                   struct aorta_overlap *overlap) {
+    memset(overlap, 0, sizeof *overlap);
+    overlap->span_ns = profile->end_ns - profile->start_ns;
+    if (previous_end_ns != INT64_MIN && previous_end_ns < profile->start_ns)
+        overlap->lead_ns = profile->start_ns - previous_end_ns;
+    struct cells cells = {0};
+    aorta_status status = cut_cells(profile, &cells);
+    if (!status) {
+        sum_cells(profile, &cells, overlap);
+        status = merge_segments(&cells, overlap);
+    }
+    if (!status) status = blame_collectives(profile, &cells, overlap);
+    if (!status) status = explain_idle(profile, &cells, overlap);
+    free(cells.items);
+    if (status) aorta_overlap_free(overlap);
+    return status;
+}
+
+void aorta_overlap_free(struct aorta_overlap *overlap) {
+    free(overlap->segments);
+    free(overlap->exposed);
+    memset(overlap, 0, sizeof *overlap);
+}

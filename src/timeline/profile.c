@@ -1,0 +1,49 @@
+#include "timeline/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *aorta_role_name(enum aorta_role role) {
+    static const char *const names[AORTA_ROLE_COUNT] = {"compute", "allreduce", "reducescatter", "aux"};
+    return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
+}
+
+const char *aorta_profile_source_name(enum aorta_profile_source source) {
+    return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
+}
+
+void aorta_profile_free(struct aorta_profile *profile) {
+    free(profile->ranges);
+    free(profile->host);
+    free(profile->markers);
+    free(profile->kernels.stamps);
+    memset(profile, 0, sizeof *profile);
+}
+
+/* *copy is NULL where there is nothing to copy; false: no memory. */
+static bool copy_items(const void *items, size_t bytes, void **copy) {
+    *copy = items ? malloc(bytes ? bytes : 1) : NULL;
+    if (*copy) memcpy(*copy, items, bytes);
+    return *copy || !items;
+}
+
+aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy) {
+    *copy = *profile;
+    void *ranges, *host, *markers, *stamps;
+    bool made = copy_items(profile->ranges, profile->range_count * sizeof *profile->ranges, &ranges);
+    made &= copy_items(profile->host, profile->host_count * sizeof *profile->host, &host);
+    made &= copy_items(profile->markers, profile->marker_count * sizeof *profile->markers, &markers);
+    made &= copy_items(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept * sizeof(int64_t), &stamps);
+    copy->ranges = ranges, copy->host = host, copy->markers = markers, copy->kernels.stamps = stamps;
+    if (made) return NULL;
+    aorta_profile_free(copy);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)profile->index);
+}
+
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range) {
+    int64_t from = profile->ranges[range].enqueue_ns;
+    int64_t until = range + 1 < profile->range_count ? profile->ranges[range + 1].enqueue_ns : from;
+    for (size_t i = 0; i < profile->host_count; i++)
+        if (profile->host[i].start_ns >= from && profile->host[i].start_ns < until) until = profile->host[i].start_ns;
+    return until > from ? until : from;
+}

@@ -1,0 +1,115 @@
+/* What was measured in one iteration on one rank.
+ *
+ * A range is the time between two device timestamps around one operation on one stream. Roles name what a stream is
+ * for; several roles may share one stream. Times are int64 ns on the device clock. */
+#ifndef AORTA_TIMELINE_PROFILE_H
+#define AORTA_TIMELINE_PROFILE_H
+
+#include "base/collective.h"
+#include "base/dtype.h"
+#include "base/interval.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum aorta_role {
+    AORTA_ROLE_COMPUTE,
+    AORTA_ROLE_ALLREDUCE,
+    AORTA_ROLE_REDUCESCATTER,
+    AORTA_ROLE_AUX,
+    AORTA_ROLE_COUNT
+};
+const char *aorta_role_name(enum aorta_role role); /* "compute", "allreduce", "reducescatter", "aux" */
+
+enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE_COPY };
+
+/* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
+struct aorta_range_info {
+    const char *tag;      /* "encoder.layers.3.linear1" */
+    const char *function; /* "linear_forward", "all_gather" */
+    enum aorta_role role;
+    enum aorta_range_kind kind;
+    enum aorta_collective collective; /* when kind is COLLECTIVE */
+    int group_size;                   /* ranks of the collective, else 0 */
+    int group;              /* lowest world rank among them: tells groups of one size apart (0 for the group of all) */
+    int group_stride;       /* distance of neighbours among them; 0 as 1 */
+    int layer;              /* encoder layer, -1 for the root unit or none */
+    int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; else 0 */
+    double flops;           /* GEMM arithmetic, else 0 */
+    const char *alike;      /* products of unknown flops: what tells them apart, dims or grid; NULL: nothing does */
+    bool by_grid;           /* it is the grid: the shape is not known */
+    bool simulated;         /* local backend: a copy stands for the collective */
+    enum aorta_dtype dtype; /* of the elements, where bytes or dims are given */
+    int64_t dims[2][3];     /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
+    const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+};
+
+struct aorta_range {
+    struct aorta_range_info info;
+    int64_t start_ns, end_ns;
+    int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
+    int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
+    int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
+    bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
+    bool witnessed;     /* with `room`: its kernel itself was seen to begin and to end */
+    int64_t reached_ns; /* with `room` only; INT64_MIN: not known */
+    bool graph;         /* a graph launched it, with all of the graph's other ranges */
+    /* Kernel views made of records (kernels.h); meaningless elsewhere. */
+    size_t record; /* index of the record */
+    int owner;     /* index of the range it belongs to; -1: not certain */
+};
+
+/* What the host was doing meanwhile. */
+enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC };
+struct aorta_host_range {
+    enum aorta_host_kind kind;
+    int64_t start_ns, end_ns;
+};
+
+struct aorta_marker {
+    const char *tag;
+    enum aorta_role role;
+    int64_t time_ns;
+};
+
+/* What a profile's ranges are: ranges around operations, or the kernels and copies themselves (kernels.h). */
+enum aorta_profile_source { AORTA_SOURCE_RANGE, AORTA_SOURCE_KERNEL };
+const char *aorta_profile_source_name(enum aorta_profile_source source); /* "range", "kernel" */
+
+/* About a kernel view. */
+struct aorta_kernel_facts {
+    int64_t dropped;         /* records lost since the view before */
+    int64_t attributed;      /* ranges whose `within` is known */
+    int64_t clock_offset_ns; /* added to the library's times so that they agree with the recorder's stamps */
+    int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
+    int64_t stamp_ns;        /* their time */
+    int64_t *stamps;         /* owned: when those of timestamps began (where these are few, witnesses, too), ascending;
+                                NULL in a view read from a file */
+    int64_t stamps_kept;     /* number of these */
+};
+
+/* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */
+struct aorta_profile {
+    int64_t index;
+    int64_t start_ns, end_ns; /* first start to last end over all ranges */
+    enum aorta_profile_source source;
+    struct aorta_kernel_facts kernels; /* zero for AORTA_SOURCE_RANGE */
+    bool own_clock;                    /* times count from the iteration's own start: a file without the device clock */
+    struct aorta_range *ranges;
+    size_t range_count;
+    struct aorta_host_range *host;
+    size_t host_count;
+    struct aorta_marker *markers;
+    size_t marker_count;
+};
+void aorta_profile_free(struct aorta_profile *profile);
+/* All of it; names are still borrowed. AORTA_MEMORY leaves *copy empty. */
+AORTA_MUST_USE aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy);
+
+/* When the host had launched all of a range at the latest: when it came to the next one, or turned to waiting. Its own
+ * launch, where that says nothing (the last range; a graph). */
+int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range);
+
+#endif

@@ -1,0 +1,115 @@
+#include "timeline/trace.h"
+
+#include "timeline/texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
+    [AORTA_TRACE_KINETO] = "Kineto",
+    [AORTA_TRACE_ROCPROF_JSON] = "rocprofv3 JSON",
+    [AORTA_TRACE_ROCPROF_CSV] = "rocprofv3 CSV",
+    [AORTA_TRACE_ROCPD] = "rocpd",
+    [AORTA_TRACE_LIVE] = "live",
+    [AORTA_TRACE_SPOOL] = "aorta trace run",
+};
+
+const char *aorta_trace_format_name(enum aorta_trace_format format) {
+    return format_names[format];
+}
+
+static const struct {
+    const char *key, *text;
+} reasons[AORTA_REASON_COUNT] = {
+    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events before were kept"},
+    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events before were kept"},
+    [AORTA_REASON_BAD_EVENT] = {"bad_event",
+                                "device work without a start, duration or name, or at a time that cannot be; left out"},
+    [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts; counted with length 0"},
+    [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
+    [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; one was kept"},
+    [AORTA_REASON_NO_STREAM] = {"no_stream", "device work that names no stream; taken as one stream -1"},
+    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work whose launch is not in the file, such as work launched "
+                                             "before recording began: nothing can be said about its host side"},
+    [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work that names no launch (no correlation)"},
+    [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without their sizes and process group: "
+                                                     "known by name only, without bandwidth"},
+    [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range; taken as not known"},
+    [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch does: host and "
+                                                               "device clocks disagree by that much"},
+    [AORTA_REASON_SAME_STREAM_OVERLAP] =
+        {"same_stream_overlap",
+         "work that starts before the work before it on the same stream ends, as ROCm's queues allow"},
+    [AORTA_REASON_LOST] = {"lost", "events that the recorder says it lost"},
+    [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
+    [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
+    [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "
+                                                           "out, so that device work of a new sort would be missing"},
+};
+
+const char *aorta_trace_reason_key(enum aorta_trace_reason reason) {
+    return reasons[reason].key;
+}
+const char *aorta_trace_reason_text(enum aorta_trace_reason reason) {
+    return reasons[reason].text;
+}
+
+const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {
+    return text == AORTA_TRACE_NONE ? "" : trace->texts->entries[text].text;
+}
+
+size_t aorta_trace_text_count(const struct aorta_trace *trace) {
+    return trace->texts->count;
+}
+
+int aorta_trace_rank_in_path(const char *path) {
+    int number = -1;
+    for (const char *at = path; (at = strcasestr(at, "rank")); at++) {
+        const char *digits = at + strlen("rank");
+        if (*digits == '_' || *digits == '-' || *digits == '=') digits++;
+        size_t length = strspn(digits, "0123456789");
+        if (length > 0 && length < 8) number = atoi(digits);
+    }
+    return number;
+}
+
+void aorta_trace_free(struct aorta_trace *trace) {
+    if (!trace) return;
+    for (size_t i = 0; i < trace->group_count; i++) free(trace->groups[i].ranks);
+    if (trace->texts) aorta_trace_texts_free(trace->texts);
+    free(trace->texts);
+    free(trace->work);
+    free(trace->calls);
+    free(trace->annotations);
+    free(trace->steps);
+    free(trace->streams);
+    free(trace->queues);
+    free(trace->threads);
+    free(trace->collectives);
+    free(trace->groups);
+    free(trace->shapes);
+    free(trace->devices);
+    free(trace->path);
+    free(trace);
+}
+
+aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? list->capacity * 2 : 8;
+        struct aorta_trace **items = realloc(list->items, capacity * sizeof *items);
+        if (!items) {
+            aorta_trace_free(trace);
+            return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", capacity);
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = trace;
+    return NULL;
+}
+
+void aorta_trace_list_free(struct aorta_trace_list *list) {
+    for (size_t i = 0; i < list->count; i++) aorta_trace_free(list->items[i]);
+    free(list->items);
+    *list = (struct aorta_trace_list){0};
+}

@@ -1,0 +1,237 @@
+/* A recorded run in memory: what one process (one rank) did on its devices, whichever tool wrote it down.
+ *
+ * Times are int64 ns on the file's own clock; add base_ns for the time of day, where it is known. Texts are kept once
+ * and named by their number (aorta_trace_text). AORTA_TRACE_NONE stands for "no such row". A value that the file does
+ * not hold is -1, or INT64_MIN where -1 could be one.
+ *
+ * Readers fill a trace through a builder (builder.h); after that it is read only, and any thread may read it.
+ * Formats: docs/traces.md. */
+#ifndef AORTA_TIMELINE_TRACE_H
+#define AORTA_TIMELINE_TRACE_H
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "timeline/kernel_names.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AORTA_TRACE_NONE UINT32_MAX
+
+enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL };
+
+enum aorta_trace_format {
+    AORTA_TRACE_KINETO,       /* PyTorch's profiler, and ours, which writes the same layout */
+    AORTA_TRACE_ROCPROF_JSON, /* rocprofv3 --output-format json */
+    AORTA_TRACE_ROCPROF_CSV,  /* rocprofv3 --output-format csv */
+    AORTA_TRACE_ROCPD,        /* rocprofv3's SQLite file */
+    AORTA_TRACE_LIVE,         /* recorded by the tracer in this process */
+    AORTA_TRACE_SPOOL,        /* recorded by `aorta trace run` */
+    AORTA_TRACE_FORMAT_COUNT
+};
+const char *aorta_trace_format_name(enum aorta_trace_format format); /* "Kineto", "rocprofv3 JSON", … */
+
+/* What a kernel, copy or fill was. */
+struct aorta_trace_work {
+    int64_t start_ns, end_ns;
+    int64_t bytes;        /* copies and fills; -1: not known */
+    uint64_t correlation; /* shared with the call that launched it; 0: not known */
+    uint32_t name;        /* text */
+    uint32_t stream;      /* row of streams[] */
+    uint32_t queue;       /* row of queues[]; NONE: the file does not say */
+    uint32_t call;        /* row of calls[] that launched it; NONE: not in the file */
+    uint32_t collective;  /* row of collectives[]; NONE: no facts (it may still be one by its name: class) */
+    uint32_t shape;       /* row of shapes[]: the operation it belongs to; NONE: not known */
+    uint32_t geometry;    /* matrix products: text, "12x4x1 of 256x1x1" (blocks, threads); NONE: not known */
+    int32_t device;       /* the file's number of the device */
+    uint8_t kind;         /* enum aorta_trace_kind */
+    uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */
+    bool graph;           /* launched as part of a graph: shares its launch with others */
+    bool named;           /* collective kernels: the name tells which one it is */
+    uint8_t by_name;      /* when `named`: enum aorta_collective */
+};
+
+/* Streams and hardware queues as the file numbers them. One stream may use several queues and the other way round. */
+struct aorta_trace_stream {
+    int64_t device, context, id; /* context -1: not known */
+};
+struct aorta_trace_queue {
+    int64_t device, id; /* HSA queue (ROCm), channel (CUDA) or queue_id (rocprofv3) */
+    uint32_t type;      /* text, e.g. CUDA's channel_type; NONE: not known */
+};
+
+/* What the host did that can hold the device back. Other calls are not kept. */
+enum aorta_trace_call_kind {
+    AORTA_CALL_LAUNCH,       /* of a kernel */
+    AORTA_CALL_GRAPH_LAUNCH, /* of a graph */
+    AORTA_CALL_COPY,         /* the launch of a copy; a synchronous one waits for it as well */
+    AORTA_CALL_FILL,
+    AORTA_CALL_SYNC,      /* waits for a device, stream or event */
+    AORTA_CALL_MEMORY,    /* allocates or frees device memory: frees wait for the device */
+    AORTA_CALL_DATA_WAIT, /* the data loader's next batch */
+    AORTA_CALL_OTHER,     /* any other call that launched work, e.g. one without a known name */
+    AORTA_CALL_KIND_COUNT
+};
+struct aorta_trace_call {
+    int64_t start_ns, end_ns;
+    uint64_t correlation; /* 0: none */
+    uint32_t name;        /* text */
+    uint32_t thread;      /* row of threads[] */
+    uint8_t kind;         /* enum aorta_trace_call_kind */
+};
+struct aorta_trace_thread {
+    int64_t process, id;
+    uint32_t name; /* text; NONE: not known */
+};
+
+/* Ranges that the program marked itself on the host (record_function, NVTX, roctx). */
+struct aorta_trace_annotation {
+    int64_t start_ns, end_ns;
+    uint32_t name, thread;
+};
+
+/* ProfilerStep#N, or what the file marks as a step. */
+struct aorta_trace_step {
+    int64_t number;
+    int64_t start_ns, end_ns;               /* on the host */
+    int64_t device_start_ns, device_end_ns; /* of its device work, as the file says; INT64_MIN: it does not */
+};
+
+struct aorta_trace_group {
+    uint32_t name, description; /* texts; NONE: not known */
+    int32_t size;               /* -1: not known */
+    int32_t *ranks;             /* world ranks, ascending; NULL: not known */
+    size_t rank_count;
+};
+
+/* One collective, as the program asked for it. Several kernels may share a row. */
+struct aorta_trace_collective {
+    int64_t in_elements, out_elements; /* of this rank; -1: not known */
+    int64_t bytes;                     /* larger buffer of this rank, as nccl-tests count; -1: not known */
+    int64_t sequence;                  /* number within the group; -1: the file does not say */
+    int64_t blocks;                    /* thread blocks of the kernel, its channels; -1: not known */
+    uint32_t name;                     /* text: "_allgather_base"; NONE: not known */
+    uint32_t dtype;                    /* text as in the file: "BFloat16"; NONE: not known */
+    uint32_t group;                    /* row of groups[]; NONE: not known */
+    uint32_t communicator;             /* text of the communicator's id, which can exceed 64 bits; NONE: not known */
+    uint32_t annotation;               /* row of annotations[]: the innermost the program was in; NONE: none */
+    int32_t group_size;                /* -1: not known */
+    int32_t peer;                      /* the other rank of a send or receive; -1: none */
+    enum aorta_collective kind;        /* when `named` */
+    bool named;
+    bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
+};
+
+/* The operation that launched a kernel, with its shape; each once. Matrices are C[m,n] = A[m,k] B[k,n]. */
+struct aorta_trace_shape {
+    uint32_t op;            /* text: "aten::addmm" */
+    uint32_t dims;          /* text: "[[768], [512, 768], [768, 768]]" */
+    uint32_t types;         /* text: "[\"float\", …]"; NONE: not known */
+    int64_t batch, m, n, k; /* -1: no matrix product, or not of a known form */
+};
+
+struct aorta_trace_device {
+    int64_t id;
+    uint32_t name;           /* text; NONE: not known */
+    int64_t memory_bytes;    /* -1: not known */
+    int32_t multiprocessors; /* -1: not known */
+    int32_t major, minor;    /* compute capability; -1: not known */
+};
+
+/* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
+ */
+enum aorta_trace_reason {
+    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events before were kept (recover) */
+    AORTA_REASON_MALFORMED,           /* broken JSON; the events before were kept (recover) */
+    AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name, or beyond all times: left out */
+    AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: kept with length 0 */
+    AORTA_REASON_ZERO_DURATION,       /* device work of length 0: kept */
+    AORTA_REASON_DUPLICATE,           /* the same work written twice: one kept */
+    AORTA_REASON_NO_STREAM,           /* device work without a stream: stream -1 */
+    AORTA_REASON_NO_LAUNCH,           /* device work whose launch is not in the file (launched before it began) */
+    AORTA_REASON_NO_CORRELATION,      /* device work without a correlation */
+    AORTA_REASON_NO_COLLECTIVE,       /* collective kernels without facts (name, sizes, group) */
+    AORTA_REASON_ODD_VALUE,           /* a value of another type or out of range: taken as not known */
+    AORTA_REASON_LAUNCH_AFTER_START,  /* work that starts before its launch: clocks of host and device differ */
+    AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
+    AORTA_REASON_LOST,                /* events that the recorder says it lost */
+    AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
+    AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
+    AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
+    AORTA_REASON_COUNT
+};
+const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
+const char *aorta_trace_reason_text(enum aorta_trace_reason reason); /* "… whose launch is not in the file: …" */
+
+struct aorta_trace_warning {
+    int64_t count;  /* events it holds for; 0: none */
+    int64_t offset; /* byte offset of the first in the (unpacked) file; -1: the format has none */
+};
+
+struct aorta_trace {
+    enum aorta_trace_format format;
+    char *path;                /* owned; of the file, or what it was recorded from */
+    int32_t rank, world;       /* -1: not known */
+    int64_t process;           /* -1: not known */
+    int64_t base_ns;           /* added to times gives ns since 1970; INT64_MIN: not known */
+    uint32_t backend, library; /* texts: "nccl", its version; NONE: not known */
+    int64_t events;            /* events in the file, of any sort */
+    int64_t bytes_read;        /* of the unpacked file */
+    bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
+    bool no_waits;             /* so were calls that wait for the device */
+
+    struct aorta_trace_work *work; /* ascending start, then end */
+    size_t work_count;
+    struct aorta_trace_call *calls; /* ascending start */
+    size_t call_count;
+    struct aorta_trace_annotation *annotations; /* ascending start, longer first */
+    size_t annotation_count;
+    struct aorta_trace_step *steps; /* ascending start */
+    size_t step_count;
+    bool steps_inferred; /* the file marks none: infer.h found them */
+    struct aorta_trace_stream *streams;
+    size_t stream_count;
+    struct aorta_trace_queue *queues;
+    size_t queue_count;
+    struct aorta_trace_thread *threads;
+    size_t thread_count;
+    struct aorta_trace_collective *collectives; /* in order of the work */
+    size_t collective_count;
+    struct aorta_trace_group *groups;
+    size_t group_count;
+    struct aorta_trace_shape *shapes;
+    size_t shape_count;
+    struct aorta_trace_device *devices;
+    size_t device_count;
+    struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
+
+    struct aorta_trace_texts *texts; /* owned */
+};
+
+/* The text with this number; "" for NONE. Lives as long as the trace. */
+const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
+size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
+
+/* Whether work is communication: a kernel that the one table of names, or the file's own facts, call a collective. */
+static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work) {
+    return work->kind == AORTA_TRACE_KERNEL && work->class == AORTA_KERNEL_COLLECTIVE;
+}
+
+void aorta_trace_free(struct aorta_trace *trace); /* NULL is fine */
+
+/* For traces that do not know their rank: "…/rank_3/x.json", "job-rank3.json.gz": the number behind the last "rank", or
+ * -1. */
+int aorta_trace_rank_in_path(const char *path);
+
+/* Several ranks. Zero-initialise; ends with aorta_trace_list_free. */
+struct aorta_trace_list {
+    struct aorta_trace **items;
+    size_t count, capacity;
+};
+
+/* Takes the trace over, also when it fails. */
+AORTA_MUST_USE aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace);
+void aorta_trace_list_free(struct aorta_trace_list *list);
+
+#endif

@@ -1,0 +1,260 @@
+/* The engine of profile/verdict.h on the windows of all ranks, and where the worst of each cause is to be seen. */
+#include "verdict/trace_verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_SIZE = 40 };
+
+static struct aorta_brief ms(int64_t ns) {
+    return aorta_brief((double)ns / 1e6);
+}
+
+static const char *short_name(const struct aorta_trace_rank *rank, uint32_t text, char *name, size_t size) {
+    return aorta_kernel_short_name(aorta_trace_text(rank->trace, text), name, size);
+}
+
+/* " (rank 1, step 16)", as far as it says anything. */
+static void say_where(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int64_t step,
+                      struct aorta_text *text) {
+    const char *separator = " (";
+    if (analysis->rank_count > 1) {
+        aorta_text_printf(text, "%srank %d", separator, rank->rank);
+        separator = ", ";
+    }
+    if (step != INT64_MIN) {
+        aorta_text_printf(text, "%sstep %lld", separator, (long long)step);
+        separator = ", ";
+    }
+    if (separator[0] == ',') aorta_text_puts(text, ")");
+}
+
+static void say_stream(const struct aorta_trace_rank *rank, uint32_t stream, struct aorta_text *text) {
+    if (stream != AORTA_TRACE_NONE)
+        aorta_text_printf(text, " on stream %lld", (long long)rank->trace->streams[stream].id);
+}
+
+/* ---- the worst of each cause ---- */
+
+struct place {
+    const struct aorta_trace_rank *rank;
+    int64_t step, ns;
+    uint32_t work;                     /* row of the rank's work[] */
+    const struct aorta_trace_gap *gap; /* idle causes */
+};
+
+static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
+    if (cause == AORTA_CAUSE_DATA_WAIT) return gap->part_ns[AORTA_GAP_DATA_WAIT];
+    if (cause == AORTA_CAUSE_HOST_SYNC) return gap->part_ns[AORTA_GAP_HOST_SYNC];
+    if (cause == AORTA_CAUSE_LAUNCH_LATENCY) return gap->part_ns[AORTA_GAP_LATENCY];
+    return gap->part_ns[AORTA_GAP_HOST_LAUNCH] + gap->part_ns[AORTA_GAP_UNKNOWN];
+}
+
+static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {
+    struct place worst = {0};
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->gap_count; j++) {
+            const struct aorta_trace_gap *gap = &rank->gaps[j];
+            if (analysis->stepped && gap->step == INT64_MIN) continue;
+            int64_t ns = gap_part(gap, cause);
+            if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap};
+        }
+    }
+    return worst;
+}
+
+static void say_gap(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+                    struct aorta_text *text) {
+    struct place worst = longest_gap(analysis, finding->cause);
+    if (!worst.rank) return;
+    char name[NAME_SIZE];
+    const struct aorta_trace *trace = worst.rank->trace;
+    const struct aorta_trace_work *work = &worst.rank->work[worst.work];
+    aorta_text_printf(text, "; longest %s ms, before %s", ms(worst.ns).text,
+                      short_name(worst.rank, work->name, name, sizeof name));
+    say_stream(worst.rank, work->stream, text);
+    if (worst.gap->annotation != AORTA_TRACE_NONE)
+        aorta_text_printf(text, ", host in %s",
+                          aorta_trace_text(trace, trace->annotations[worst.gap->annotation].name));
+    else if (worst.gap->call != AORTA_TRACE_NONE && finding->cause == AORTA_CAUSE_HOST_SYNC)
+        aorta_text_printf(text, ", host in %s", aorta_trace_text(trace, trace->calls[worst.gap->call].name));
+    say_where(analysis, worst.rank, worst.step, text);
+}
+
+/* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
+static int64_t without_wait(const struct aorta_trace_analysis *analysis, const struct aorta_range *range,
+                            const struct aorta_exposed *exposed) {
+    if (range->sequence < 0 || !analysis->meetings[range->sequence].complete)
+        return exposed->end_ns - exposed->start_ns;
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[range->sequence];
+    int64_t from_ns = exposed->start_ns;
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
+    return exposed->end_ns - from_ns;
+}
+
+static void look_for_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                             const struct aorta_trace_window *window, enum aorta_collective kind, struct place *worst) {
+    for (size_t i = 0; i < window->overlap.exposed_count; i++) {
+        const struct aorta_exposed *exposed = &window->overlap.exposed[i];
+        const struct aorta_range *range = &window->profile.ranges[exposed->range];
+        int64_t ns = without_wait(analysis, range, exposed);
+        if (range->info.collective != kind || ns <= worst->ns) continue;
+        *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL};
+    }
+}
+
+/* All streams of a rank on one hardware queue cannot run side by side. */
+static bool shares_one_queue(const struct aorta_trace_rank *rank) {
+    return rank->queue_count == 1 && rank->stream_count > 1;
+}
+
+static void say_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+                        struct aorta_text *text) {
+    struct place worst = {0};
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (!analysis->stepped || analysis->ranks[i].windows[j].number != INT64_MIN)
+                look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
+                                 &worst);
+    if (!worst.rank) return;
+    char name[NAME_SIZE];
+    const struct aorta_trace_work *work = &worst.rank->work[worst.work];
+    aorta_text_printf(text, "; longest %s ms in %s", ms(worst.ns).text,
+                      short_name(worst.rank, work->name, name, sizeof name));
+    say_stream(worst.rank, work->stream, text);
+    say_where(analysis, worst.rank, worst.step, text);
+    if (shares_one_queue(worst.rank))
+        aorta_text_printf(text, "; all %zu streams use one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1?)",
+                          worst.rank->stream_count);
+}
+
+static void say_straggler(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+                          struct aorta_text *text) {
+    (void)finding;
+    const struct aorta_align_shared *worst = NULL;
+    const struct aorta_trace_meeting *meeting = NULL;
+    for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
+        const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
+        if (!analysis->meetings[i].chosen || !analysis->meetings[i].complete) continue;
+        if (analysis->stepped && analysis->meetings[i].step == INT64_MIN) continue;
+        if (worst && shared->skew_ns <= worst->skew_ns) continue;
+        worst = shared;
+        meeting = &analysis->meetings[i];
+    }
+    if (!worst) return;
+    aorta_text_printf(text, "; longest %s ms in %s", ms(worst->skew_ns).text, aorta_collective_name(meeting->kind));
+    say_where(analysis, &analysis->ranks[worst->last_rank], meeting->step, text);
+}
+
+/* The name that takes most time among the rank's kernels or copies. */
+static void say_largest(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+                        struct aorta_text *text) {
+    bool copies = finding->cause == AORTA_CAUSE_COPY;
+    const struct aorta_trace_rank *where = NULL;
+    const struct aorta_trace_kernel_row *largest = NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        for (size_t j = 0; j < analysis->ranks[i].kernel_count; j++) {
+            const struct aorta_trace_kernel_row *row = &analysis->ranks[i].kernels[j];
+            bool fits = copies ? row->kind != AORTA_TRACE_KERNEL
+                               : row->kind == AORTA_TRACE_KERNEL && row->class == AORTA_KERNEL_COMPUTE;
+            if (!fits || (largest && row->times.total_ns <= largest->times.total_ns)) continue;
+            largest = row;
+            where = &analysis->ranks[i];
+        }
+    }
+    if (!largest) return;
+    char name[NAME_SIZE];
+    aorta_text_printf(text, "; most of it %s (%zu runs, %s ms in all)",
+                      short_name(where, largest->name, name, sizeof name), largest->times.count,
+                      ms(largest->times.total_ns).text);
+}
+
+static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+                             struct aorta_text *text) {
+    (void)finding;
+    const struct aorta_trace_rank *where = NULL;
+    const struct aorta_trace_gemm_row *worst = NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        for (size_t j = 0; j < analysis->ranks[i].gemm_count; j++) {
+            const struct aorta_trace_gemm_row *row = &analysis->ranks[i].gemms[j];
+            if (!(row->slowdown > (worst ? worst->slowdown : 1))) continue;
+            worst = row;
+            where = &analysis->ranks[i];
+        }
+    }
+    if (!worst) return;
+    char name[NAME_SIZE];
+    aorta_text_printf(text, "; worst %s %+.0f%%", short_name(where, worst->name, name, sizeof name),
+                      100 * (worst->slowdown - 1));
+}
+
+static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, const struct aorta_finding *,
+                                            struct aorta_text *) = {
+    [AORTA_CAUSE_HOST_LAUNCH] = say_gap,
+    [AORTA_CAUSE_LAUNCH_LATENCY] = say_gap,
+    [AORTA_CAUSE_HOST_SYNC] = say_gap,
+    [AORTA_CAUSE_DATA_WAIT] = say_gap,
+    [AORTA_CAUSE_COPY] = say_largest,
+    [AORTA_CAUSE_STRAGGLER] = say_straggler,
+    [AORTA_CAUSE_SLOW_COLLECTIVE] = say_exposed,
+    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_exposed,
+    [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
+    [AORTA_CAUSE_CONTENTION] = say_slowest_gemm,
+    [AORTA_CAUSE_COMPUTE] = say_largest,
+};
+
+static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, finding->evidence);
+    say[finding->cause](analysis, finding, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (status) {
+        aorta_text_free(&text);
+        return status;
+    }
+    free(finding->evidence);
+    finding->evidence = text.data; /* the finding owns it from here on */
+    return NULL;
+}
+
+/* ---- the verdict ---- */
+
+static size_t collect(const struct aorta_trace_analysis *analysis, struct aorta_iteration *iterations) {
+    size_t count = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            if (!aorta_trace_window_counts(analysis, window)) continue;
+            if (iterations)
+                iterations[count] = (struct aorta_iteration){.rank = rank->rank,
+                                                             .step = analysis->stepped ? window->number : 0,
+                                                             .profile = &window->profile,
+                                                             .overlap = &window->overlap};
+            count++;
+        }
+    }
+    return count;
+}
+
+static aorta_status make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    size_t count = collect(analysis, NULL);
+    struct aorta_iteration *iterations = malloc((count + 1) * sizeof *iterations);
+    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu steps", count);
+    collect(analysis, iterations);
+    aorta_status status = aorta_verdict_make_recorded(iterations, count, !analysis->stepped, verdict);
+    free(iterations);
+    return status;
+}
+
+aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    memset(verdict, 0, sizeof *verdict);
+    aorta_status status = make(analysis, verdict);
+    for (size_t i = 0; !status && i < verdict->finding_count; i++)
+        status = add_evidence(analysis, &verdict->findings[i]);
+    if (!status) status = aorta_trace_recording_note(analysis, verdict);
+    if (status) aorta_verdict_free(verdict);
+    return status;
+}

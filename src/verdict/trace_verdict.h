@@ -1,0 +1,16 @@
+/* The verdict on recorded traces: the engine of verdict.h on the windows of all ranks. */
+#ifndef AORTA_VERDICT_TRACE_VERDICT_H
+#define AORTA_VERDICT_TRACE_VERDICT_H
+
+#include "timeline/analysis.h"
+#include "verdict/verdict.h"
+
+/* The caller ends *verdict with aorta_verdict_free; it borrows nothing of the analysis. */
+AORTA_MUST_USE aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis,
+                                                struct aorta_verdict *verdict);
+
+/* Sets the verdict's remark where late launches may be the recording's own (trace_recorder.c). */
+AORTA_MUST_USE aorta_status aorta_trace_recording_note(const struct aorta_trace_analysis *analysis,
+                                                       struct aorta_verdict *verdict);
+
+#endif

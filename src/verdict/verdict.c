@@ -1,0 +1,375 @@
+/* Cuts every measured iteration into causes. Each nanosecond of it falls under exactly one:
+ * lead and idle, by what the host did; copies beside nothing; each stretch of exposed communication, by its collective:
+ * first the wait for the last rank, then what was queued behind it, what was slow, and the rest; compute, of which the
+ * part lost to contention. */
+#include "verdict/verdict.h"
+#include "verdict/verdict_parts.h"
+
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *aorta_cause_name(enum aorta_cause cause) {
+    static const char *const names[AORTA_CAUSE_COUNT] = {
+        "host_launch",     "launch_latency",     "host_sync",          "data_wait",  "copy",   "straggler",
+        "slow_collective", "serialized_streams", "exposed_collective", "contention", "compute"};
+    return (unsigned)cause < AORTA_CAUSE_COUNT ? names[cause] : "unknown";
+}
+
+void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {
+    if (ns <= 0) return;
+    size_t at = 0;
+    while (at < tally->count && (tally->rows[at].layer != layer || strcmp(tally->rows[at].name, name) != 0)) at++;
+    if (at == AORTA_TALLY_ROWS) return; /* only the largest is named; the first 64 hold it in practice */
+    if (at == tally->count) {
+        tally->rows[at].name = name;
+        tally->rows[at].layer = layer;
+        tally->count++;
+    }
+    tally->rows[at].ns += ns;
+}
+
+/* All that is known while the judging goes on. */
+struct trial {
+    struct aorta_judged *items; /* measured iterations, by rank and step */
+    size_t count;
+    struct aorta_transfers transfers;
+    struct aorta_shapes shapes;
+    struct aorta_grounds grounds;
+};
+
+/* ---- which iterations count ---- */
+
+static int iteration_order(const void *left, const void *right) {
+    const struct aorta_judged *a = left, *b = right;
+    if (a->iteration.rank != b->iteration.rank) return a->iteration.rank < b->iteration.rank ? -1 : 1;
+    return (a->iteration.step > b->iteration.step) - (a->iteration.step < b->iteration.step);
+}
+
+static size_t same_rank(const struct aorta_judged *items, size_t count) {
+    size_t same = 1;
+    while (same < count && items[same].iteration.rank == items[0].iteration.rank) same++;
+    return same;
+}
+
+size_t aorta_verdict_warmup(size_t iterations) {
+    return iterations < 4 ? 0 : iterations < 10 ? 1 : 3;
+}
+
+/* Leaves out each rank's warm-up and iterations without ranges; counts ranks. */
+static void select_iterations(struct trial *trial, int warmup, struct aorta_verdict *verdict) {
+    qsort(trial->items, trial->count, sizeof *trial->items, iteration_order);
+    size_t kept = 0, fewest = SIZE_MAX;
+    for (size_t i = 0; i < trial->count;) {
+        size_t same = same_rank(trial->items + i, trial->count - i), before = kept;
+        if (verdict->rank_count == 0) verdict->warmup = warmup < 0 ? aorta_verdict_warmup(same) : (size_t)warmup;
+        for (size_t j = verdict->warmup; j < same; j++)
+            if (trial->items[i + j].iteration.profile->range_count) trial->items[kept++] = trial->items[i + j];
+        if (kept - before < fewest) fewest = kept - before;
+        verdict->rank_count += kept > before;
+        i += same;
+    }
+    trial->count = kept;
+    verdict->iterations = kept ? fewest : 0;
+}
+
+static aorta_status collect_items(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                  struct trial *trial, struct aorta_verdict *verdict) {
+    trial->items = calloc(count + 1, sizeof *trial->items);
+    if (!trial->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", count);
+    for (size_t i = 0; i < count; i++) trial->items[i].iteration = iterations[i];
+    trial->count = count;
+    select_iterations(trial, warmup, verdict);
+    if (trial->count == 0)
+        return AORTA_ERROR(AORTA_USAGE, "no iteration is left to judge: %zu recorded, %zu of each rank are warm-up",
+                           count, verdict->warmup);
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_profile *profile = trial->items[i].iteration.profile;
+        trial->items[i].waits = calloc(profile->range_count + 1, sizeof *trial->items[i].waits);
+        if (!trial->items[i].waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", profile->range_count);
+        AORTA_TRY(aorta_order_make(&trial->items[i].iteration, &trial->items[i].order));
+    }
+    verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
+    trial->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    trial->grounds.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    if (!verdict->ranks || !trial->grounds.late_device_ns || !trial->grounds.late_host_ns)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", verdict->rank_count);
+    return NULL;
+}
+
+static void free_trial(struct trial *trial) {
+    /* Iterations left out have no waits; those moved forward left theirs behind as plain copies without any. */
+    for (size_t i = 0; trial->items && i < trial->count; i++) {
+        free(trial->items[i].waits);
+        aorta_order_free(trial->items[i].order);
+    }
+    free(trial->items);
+    free(trial->grounds.late_device_ns);
+    free(trial->grounds.late_host_ns);
+    aorta_transfers_free(&trial->transfers);
+    aorta_shapes_free(&trial->shapes);
+}
+
+/* ---- one iteration ---- */
+
+/* From when on compute that was launched already stood in the same queue behind this collective. Compute of the layer
+ * that an all-gather brings waits for the data, not for the queue. */
+static int64_t serialized_from(const struct aorta_order *order, const struct aorta_range *range) {
+    const struct aorta_range *next = aorta_order_next_compute(order, range->stream, range->end_ns);
+    if (!next || next->enqueue_ns == INT64_MIN) return INT64_MAX;
+    if (range->info.collective == AORTA_ALL_GATHER && next->info.layer == range->info.layer) return INT64_MAX;
+    return next->enqueue_ns;
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+static void pay(struct aorta_rank_costs *costs, enum aorta_cause cause, enum aorta_collective kind, int64_t ns) {
+    costs->cause_ns[cause] += ns;
+    costs->collective_ns[cause][kind] += ns;
+}
+
+static size_t rank_index(const struct aorta_verdict *verdict, int rank) {
+    size_t at = 0;
+    while (at + 1 < verdict->rank_count && verdict->ranks[at].rank != rank) at++;
+    return at;
+}
+
+static void judge_exposed(const struct aorta_judged *item, const struct aorta_exposed *exposed, struct trial *trial,
+                          const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
+    const struct aorta_profile *profile = item->iteration.profile;
+    const struct aorta_range *range = &profile->ranges[exposed->range];
+    const struct aorta_wait *wait = &item->waits[exposed->range];
+    struct aorta_grounds *grounds = &trial->grounds;
+    enum aorta_collective kind = range->info.collective;
+    int64_t start = exposed->start_ns, end = exposed->end_ns;
+
+    int64_t arrived = wait->late_rank < 0 ? start : clamp(wait->until_ns, start, end);
+    pay(costs, AORTA_CAUSE_STRAGGLER, kind, arrived - start);
+    if (arrived > start) {
+        size_t late = rank_index(verdict, wait->late_rank);
+        *(wait->late_device ? &grounds->late_device_ns[late] : &grounds->late_host_ns[late]) += arrived - start;
+    }
+    int64_t queued = clamp(serialized_from(item->order, range), arrived, end);
+    pay(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);
+    int64_t best = aorta_transfers_best_if_slow(&trial->transfers, range, wait);
+    int64_t slow = best ? clamp(wait->until_ns + best, arrived, queued) : queued;
+    pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, kind, queued - slow);
+    if (queued > slow) {
+        grounds->slow_time_ns[kind] += range->end_ns - wait->until_ns;
+        grounds->slow_best_ns[kind] += best;
+        grounds->slow_bytes[kind] += range->info.bytes;
+    }
+    pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
+    aorta_tally_add(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
+}
+
+/* Without what the host waited for meanwhile, which are causes of their own. */
+static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns, int64_t end_ns) {
+    int64_t late_ns = end_ns - start_ns;
+    for (size_t i = 0; i < profile->host_count; i++) {
+        const struct aorta_host_range *wait = &profile->host[i];
+        late_ns -= clamp(wait->end_ns, start_ns, end_ns) - clamp(wait->start_ns, start_ns, end_ns);
+    }
+    return late_ns;
+}
+
+static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *grounds) {
+    const struct aorta_overlap *overlap = item->iteration.overlap;
+    for (size_t i = 0; i < overlap->segment_count; i++) {
+        const struct aorta_segment *segment = &overlap->segments[i];
+        const struct aorta_range *next = segment->roles ? NULL : aorta_order_starting(item->order, segment->end_ns);
+        if (!next) continue;
+        const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
+        const int64_t launched_ns = next->enqueue_ns == INT64_MIN ? end_ns : clamp(next->enqueue_ns, start_ns, end_ns);
+        aorta_tally_add(&grounds->late_before, next->info.function, -1,
+                        late_within(item->iteration.profile, start_ns, launched_ns));
+        aorta_tally_add(&grounds->latency_before, next->info.function, -1, end_ns - launched_ns);
+    }
+}
+
+/* One launch for most of it. */
+static bool is_graph(const struct aorta_profile *profile) {
+    const int64_t launch_ns = profile->range_count ? profile->ranges[profile->range_count / 2].enqueue_ns : INT64_MIN;
+    size_t same = 0;
+    for (size_t i = 0; i < profile->range_count; i++) same += profile->ranges[i].enqueue_ns == launch_ns;
+    return launch_ns != INT64_MIN && same > 2 && 2 * same > profile->range_count;
+}
+
+static aorta_status judge_iteration(const struct aorta_judged *item, struct trial *trial,
+                                    const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
+    const struct aorta_overlap *overlap = item->iteration.overlap;
+    const struct aorta_idle *idle = &overlap->idle;
+    int64_t contention = 0;
+    AORTA_TRY(aorta_shapes_contention(&trial->shapes, item, &contention));
+    costs->iterations++;
+    costs->step_ns += overlap->lead_ns + overlap->span_ns;
+    costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->data_wait_ns;
+    costs->cause_ns[AORTA_CAUSE_HOST_SYNC] += idle->host_sync_ns;
+    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->host_launch_ns + idle->unknown_ns;
+    costs->cause_ns[AORTA_CAUSE_LAUNCH_LATENCY] += idle->launch_latency_ns;
+    costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
+    costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
+    costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
+    for (size_t i = 0; i < overlap->exposed_count; i++)
+        judge_exposed(item, &overlap->exposed[i], trial, verdict, costs);
+    if (is_graph(item->iteration.profile)) trial->grounds.graph_latency_ns += idle->launch_latency_ns;
+    trial->grounds.unknown_idle_ns += idle->unknown_ns;
+    trial->grounds.lead_ns += overlap->lead_ns;
+    trial->grounds.rank_iterations++;
+    if (!verdict->recorded) tally_idle(item, &trial->grounds); /* of a recording the longest gap is shown instead */
+    return NULL;
+}
+
+/* A few slow transfers are noise: below half a percent of the step they stay ordinary exposed communication. */
+static void forgive_rare_slowness(struct aorta_rank_costs *costs) {
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        int64_t slow = costs->collective_ns[AORTA_CAUSE_SLOW_COLLECTIVE][kind];
+        if (slow == 0 || slow >= costs->step_ns / 200) continue;
+        pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, (enum aorta_collective)kind, -slow);
+        pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, (enum aorta_collective)kind, slow);
+    }
+}
+
+/* ---- the whole run ---- */
+
+static aorta_status judge_ranks(struct trial *trial, struct aorta_verdict *verdict) {
+    for (size_t i = 0, rank = 0; i < trial->count; rank++) { /* first, so that late ranks can be looked up */
+        verdict->ranks[rank].rank = trial->items[i].iteration.rank;
+        i += same_rank(trial->items + i, trial->count - i);
+    }
+    for (size_t i = 0, rank = 0; i < trial->count; rank++) {
+        size_t same = same_rank(trial->items + i, trial->count - i);
+        for (size_t j = i; j < i + same; j++)
+            AORTA_TRY(judge_iteration(&trial->items[j], trial, verdict, &verdict->ranks[rank]));
+        forgive_rare_slowness(&verdict->ranks[rank]);
+        i += same;
+    }
+    return NULL;
+}
+
+static double mean_ms(int64_t sum_ns, int64_t count) {
+    return (double)sum_ns / 1e6 / (double)count;
+}
+
+/* Ranges around operations whose launches are not known: they may hold the host's gaps. Kernels hold none. */
+static bool may_hide_gaps(const struct trial *trial) {
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_profile *profile = trial->items[i].iteration.profile;
+        if (profile->source == AORTA_SOURCE_KERNEL) return false;
+        for (size_t j = 0; j < profile->range_count; j++)
+            if (profile->ranges[j].enqueue_ns != INT64_MIN) return false;
+    }
+    return true;
+}
+
+/* Kernels of a graph follow each other within half a microsecond. */
+static bool may_hold_gaps(const struct trial *trial) {
+    size_t such = 0;
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_iteration *iteration = &trial->items[i].iteration;
+        such += iteration->on_gpu && iteration->profile->source == AORTA_SOURCE_RANGE && !is_graph(iteration->profile);
+    }
+    return 2 * such > trial->count;
+}
+
+static aorta_status summarise(const struct trial *trial, struct aorta_verdict *verdict) {
+    int64_t overlap = 0, comm = 0, compute = 0, exposed = 0, idle = 0;
+    double *steps = malloc(trial->count * sizeof *steps);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu step times", trial->count);
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct aorta_overlap *one = trial->items[i].iteration.overlap;
+        steps[i] = (double)(one->span_ns + one->lead_ns) / 1e6;
+        overlap += one->overlap_ns;
+        comm += one->comm_ns;
+        compute += one->compute_ns;
+        exposed += one->exposed_comm_ns;
+        idle += one->idle_ns + one->lead_ns;
+        verdict->simulated |= one->simulated;
+    }
+    verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
+    free(steps);
+    verdict->coarse = may_hide_gaps(trial);
+    verdict->gaps = !verdict->coarse && may_hold_gaps(trial);
+    int64_t late = 0;
+    for (size_t i = 0; i < verdict->rank_count; i++) late += verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
+    verdict->idle_unexplained = 2 * trial->grounds.unknown_idle_ns > late;
+    int64_t count = (int64_t)trial->count;
+    verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
+    verdict->exposed_ms = mean_ms(exposed, count);
+    verdict->comm_ms = mean_ms(comm, count);
+    verdict->compute_ms = mean_ms(compute, count);
+    verdict->idle_ms = mean_ms(idle, count);
+    for (size_t i = 0; i < verdict->rank_count; i++)
+        verdict->step_ms_mean +=
+            mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
+    return NULL;
+}
+
+static aorta_status run_trial(struct trial *trial, struct aorta_verdict *verdict) {
+    AORTA_TRY(aorta_pair_collectives(trial->items, trial->count, &verdict->common_clock));
+    AORTA_TRY(aorta_transfers_collect(trial->items, trial->count, &trial->transfers));
+    AORTA_TRY(aorta_shapes_measure(trial->items, trial->count, &trial->shapes, &verdict->slowdown));
+    AORTA_TRY(judge_ranks(trial, verdict));
+    AORTA_TRY(summarise(trial, verdict));
+    return aorta_verdict_word(verdict, &trial->grounds);
+}
+
+static aorta_status judge(const struct aorta_iteration *iterations, size_t count, int warmup,
+                          struct aorta_verdict *verdict) {
+    struct trial trial = {0};
+    aorta_status status = collect_items(iterations, count, warmup, &trial, verdict);
+    if (!status) status = run_trial(&trial, verdict);
+    free_trial(&trial);
+    if (status) aorta_verdict_free(verdict);
+    return status;
+}
+
+aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                struct aorta_verdict *verdict) {
+    memset(verdict, 0, sizeof *verdict);
+    return judge(iterations, count, warmup, verdict);
+}
+
+aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count, bool whole,
+                                         struct aorta_verdict *verdict) {
+    *verdict = (struct aorta_verdict){.recorded = true, .whole = whole};
+    return judge(iterations, count, 0, verdict);
+}
+
+aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about, const char *sentence) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s: %s", about, sentence);
+    if (text.failed) {
+        aorta_text_free(&text);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+    }
+    free(verdict->remark);
+    verdict->remark = text.data;
+    return NULL;
+}
+
+aorta_status aorta_verdict_set_advice(struct aorta_verdict *verdict, enum aorta_cause cause, const char *advice) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        if (verdict->findings[i].cause != cause) continue;
+        char *copy = strdup(advice);
+        if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+        free(verdict->findings[i].advice);
+        verdict->findings[i].advice = copy;
+    }
+    return NULL;
+}
+
+void aorta_verdict_free(struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        free(verdict->findings[i].evidence);
+        free(verdict->findings[i].advice);
+    }
+    free(verdict->findings);
+    free(verdict->ranks);
+    free(verdict->remark);
+    memset(verdict, 0, sizeof *verdict);
+}

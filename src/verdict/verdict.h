@@ -1,0 +1,110 @@
+/* Why the step takes as long as it does: each rank's step time, cut into causes without remainder or overlap, and the
+ * causes put into words. Rules: docs/measurement.md. */
+#ifndef AORTA_VERDICT_VERDICT_H
+#define AORTA_VERDICT_VERDICT_H
+
+#include "base/json.h"
+#include "timeline/overlap.h"
+
+enum aorta_cause {
+    AORTA_CAUSE_HOST_LAUNCH,
+    AORTA_CAUSE_LAUNCH_LATENCY,
+    AORTA_CAUSE_HOST_SYNC,
+    AORTA_CAUSE_DATA_WAIT,
+    AORTA_CAUSE_COPY,
+    AORTA_CAUSE_STRAGGLER,
+    AORTA_CAUSE_SLOW_COLLECTIVE,
+    AORTA_CAUSE_SERIALIZED_STREAMS,
+    AORTA_CAUSE_EXPOSED_COLLECTIVE,
+    AORTA_CAUSE_CONTENTION,
+    AORTA_CAUSE_COMPUTE,
+    AORTA_CAUSE_COUNT
+};
+const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
+
+/* One iteration of one rank, as the engine takes it. Borrowed. */
+struct aorta_iteration {
+    int rank;
+    int64_t step; /* global step: pairs ranks */
+    const struct aorta_profile *profile;
+    const struct aorta_overlap *overlap;
+    bool on_gpu; /* a range may hold many kernels */
+};
+
+/* How much longer the same GEMM takes with a collective beside it. */
+struct aorta_slowdown {
+    double ratio; /* median time beside a collective / alone, mean over shapes weighted by time; NaN: see reason */
+    size_t shapes, samples_alone, samples_beside;
+    size_t by_grid;     /* how many of the shapes are only known as a kernel and its grid */
+    const char *reason; /* static; NULL when there is a ratio */
+};
+
+struct aorta_finding {
+    enum aorta_cause cause;
+    enum aorta_collective collective; /* for the causes about collectives */
+    double cost_ms;                   /* per iteration, mean over ranks */
+    double share;                     /* of the mean step time */
+    int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
+    char *evidence, *advice;
+};
+
+/* Nanoseconds summed over one rank's measured iterations. */
+struct aorta_rank_costs {
+    int rank;
+    size_t iterations;
+    int64_t step_ns; /* span + lead; equals the sum of cause_ns */
+    int64_t cause_ns[AORTA_CAUSE_COUNT];
+    int64_t collective_ns[AORTA_CAUSE_COUNT][AORTA_COLLECTIVE_COUNT]; /* the causes about collectives, by kind */
+};
+
+struct aorta_verdict {
+    struct aorta_finding *findings; /* largest cost first; causes that cost nothing are left out */
+    size_t finding_count;
+    struct aorta_rank_costs *ranks; /* in order of rank */
+    size_t rank_count;
+    size_t warmup;     /* iterations left out at the start of each rank */
+    size_t iterations; /* measured on each rank, at least */
+    double step_ms_mean, step_ms_p50;
+    double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
+    double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
+    struct aorta_slowdown slowdown;
+    char *remark; /* told beside the causes, costs nothing: "clocks: ..."; NULL: there is none */
+    bool simulated, common_clock;
+    bool recorded;         /* aorta_verdict_make_recorded made it */
+    bool whole;            /* an iteration is a whole recording, not a step */
+    bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
+    /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
+     * only an upper bound and nothing can be said about the host. */
+    bool coarse;
+    /* Ranges of a GPU whose kernels were launched one by one: the microseconds from one kernel to the next count as
+     * compute, which, and with it overlap, is only an upper bound. */
+    bool gaps;
+};
+
+/* How many of a rank's iterations are left out at its start where nothing else is asked for. */
+size_t aorta_verdict_warmup(size_t iterations);
+
+/* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below
+ * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to judge. */
+AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                               struct aorta_verdict *verdict);
+/* The same for a program whose configuration nobody knows (a trace): no warm-up is left out and advice is general.
+ * `whole`: its steps are not marked, an iteration is all that was recorded of a rank. */
+AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count,
+                                                        bool whole, struct aorta_verdict *verdict);
+/* Sets the remark, "ABOUT: SENTENCE". */
+AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about,
+                                                 const char *sentence);
+/* Other advice for a cause, where that is among the findings. */
+AORTA_MUST_USE aorta_status aorta_verdict_set_advice(struct aorta_verdict *verdict, enum aorta_cause cause,
+                                                     const char *advice);
+void aorta_verdict_free(struct aorta_verdict *verdict);
+
+/* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */
+void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
+
+/* Ten lines at most, of at most `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Evidence and advice
+ * that do not fit are cut; aorta_verdict_findings has all of them. */
+void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
+
+#endif

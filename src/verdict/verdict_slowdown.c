@@ -1,0 +1,254 @@
+/* The same arithmetic alone and beside a collective: function and flops; where flops are not known, function (the
+ * kernel) and the dims of its inputs, or where those are not known either its grid. Of one kernel and grid the depth of
+ * the product can still differ. */
+#include "base/statistics.h"
+#include "verdict/verdict_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEWEST_SAMPLES = 8 }; /* of each kind, before a shape says anything */
+
+struct aorta_shape {
+    const char *function;
+    const char *alike; /* dims or grid; "": known by its flops */
+    bool by_grid;
+    double flops;
+    double ratio;     /* NaN: not known */
+    double lost;      /* share of its time beside collectives that they cost */
+    double beside_ns; /* its time beside collectives */
+};
+
+/* One execution of a shape. */
+struct run {
+    const char *function, *alike;
+    double flops, ns;
+    bool beside, by_grid;
+};
+
+static bool is_arithmetic(const struct aorta_range *range) {
+    const struct aorta_range_info *info = &range->info;
+    return info->kind == AORTA_RANGE_COMPUTE && (info->flops > 0 || info->alike) && range->end_ns > range->start_ns;
+}
+
+static const char *alike_of(const struct aorta_range *range) {
+    return range->info.alike && !(range->info.flops > 0) ? range->info.alike : "";
+}
+
+static aorta_status collective_time(const struct aorta_profile *profile, struct aorta_intervals *comm) {
+    for (size_t i = 0; i < profile->range_count; i++)
+        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
+            AORTA_TRY(aorta_intervals_add(comm, profile->ranges[i].start_ns, profile->ranges[i].end_ns));
+    aorta_intervals_normalise(comm);
+    return NULL;
+}
+
+static int64_t time_beside(const struct aorta_range *range, const struct aorta_intervals *comm) {
+    return aorta_intervals_within(comm, range->start_ns, range->end_ns);
+}
+
+/* ---- measuring ---- */
+
+static int run_order(const void *left, const void *right) {
+    const struct run *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    if (!order) order = strcmp(a->alike, b->alike);
+    if (!order) order = a->beside - b->beside;
+    return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+/* Runs that were beside a collective for a part shorter than half are neither alone nor beside. */
+static aorta_status collect_runs(const struct aorta_judged *item, struct run *runs, size_t *count) {
+    struct aorta_intervals comm = {0};
+    const struct aorta_profile *profile = item->iteration.profile;
+    aorta_status status = collective_time(profile, &comm);
+    for (size_t i = 0; !status && i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (!is_arithmetic(range)) continue;
+        int64_t length = range->end_ns - range->start_ns, beside = time_beside(range, &comm);
+        if (beside != 0 && beside < length - beside) continue;
+        runs[(*count)++] = (struct run){.function = range->info.function,
+                                        .alike = alike_of(range),
+                                        .flops = range->info.flops,
+                                        .ns = (double)length,
+                                        .beside = beside != 0,
+                                        .by_grid = range->info.by_grid};
+    }
+    aorta_intervals_free(&comm);
+    return status;
+}
+
+/* runs[0 .. count): one shape, those alone first, each part sorted by time. */
+static struct aorta_shape judge_shape(const struct run *runs, size_t count, double *scratch) {
+    struct aorta_shape shape = {.function = runs[0].function,
+                                .alike = runs[0].alike,
+                                .by_grid = runs[0].by_grid,
+                                .flops = runs[0].flops,
+                                .ratio = NAN};
+    size_t alone = 0;
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = runs[i].ns;
+        alone += !runs[i].beside;
+        if (runs[i].beside) shape.beside_ns += runs[i].ns;
+    }
+    size_t beside = count - alone;
+    if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES) return shape;
+    double median = aorta_percentile_sorted(scratch, alone, 50);
+    shape.ratio = aorta_percentile_sorted(scratch + alone, beside, 50) / median;
+    /* Time is only called lost where three quarters of the runs beside are slower than half of those alone. */
+    if (aorta_percentile_sorted(scratch + alone, beside, 25) > median) shape.lost = 1 - 1 / shape.ratio;
+    return shape;
+}
+
+static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdown *slowdown, double *weight) {
+    if (isnan(shape->ratio)) return;
+    slowdown->shapes++;
+    slowdown->by_grid += shape->by_grid;
+    slowdown->ratio += shape->ratio * shape->beside_ns;
+    *weight += shape->beside_ns;
+}
+
+static const char *missing_reason(const struct aorta_slowdown *slowdown) {
+    if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
+    if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
+    if (slowdown->samples_alone == 0) return "no GEMM ran without a collective beside it";
+    return "no GEMM shape ran at least 8 times alone and 8 times beside a collective";
+}
+
+static bool same_shape(const struct run *a, const struct run *b) {
+    return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
+}
+
+static void judge_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
+                         struct aorta_slowdown *slowdown) {
+    double weight = 0;
+    slowdown->ratio = 0;
+    for (size_t i = 0; i < count;) {
+        size_t same = 0;
+        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++)
+            *(runs[i + same].beside ? &slowdown->samples_beside : &slowdown->samples_alone) += 1;
+        shapes->items[shapes->count] = judge_shape(runs + i, same, scratch);
+        summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
+        i += same;
+    }
+    slowdown->ratio = weight > 0 ? slowdown->ratio / weight : NAN;
+    if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
+}
+
+aorta_status aorta_shapes_measure(const struct aorta_judged *items, size_t count, struct aorta_shapes *shapes,
+                                  struct aorta_slowdown *slowdown) {
+    *shapes = (struct aorta_shapes){0};
+    *slowdown = (struct aorta_slowdown){0};
+    size_t limit = 1, used = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < items[i].iteration.profile->range_count; j++)
+            limit += is_arithmetic(&items[i].iteration.profile->ranges[j]);
+    struct run *runs = malloc(limit * sizeof *runs);
+    double *scratch = malloc(limit * sizeof *scratch);
+    shapes->items = malloc(limit * sizeof *shapes->items);
+    aorta_status status = NULL;
+    if (!runs || !scratch || !shapes->items)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu operations", limit);
+    for (size_t i = 0; !status && i < count; i++) status = collect_runs(&items[i], runs, &used);
+    if (!status) {
+        qsort(runs, used, sizeof *runs, run_order);
+        judge_shapes(runs, used, scratch, shapes, slowdown);
+    }
+    free(runs);
+    free(scratch);
+    if (status) aorta_shapes_free(shapes);
+    return status;
+}
+
+void aorta_shapes_free(struct aorta_shapes *shapes) {
+    free(shapes->items);
+    *shapes = (struct aorta_shapes){0};
+}
+
+/* ---- what it cost in one iteration ---- */
+
+/* A stretch of arithmetic beside a collective. */
+struct piece {
+    int64_t start_ns, end_ns;
+    double lost;
+};
+
+static int shape_order(const void *left, const void *right) {
+    const struct aorta_shape *a = left, *b = right;
+    int order = strcmp(a->function, b->function);
+    if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
+    return order ? order : strcmp(a->alike, b->alike);
+}
+
+static double share_lost(const struct aorta_shapes *shapes, const struct aorta_range *range) {
+    const struct aorta_shape key = {
+        .function = range->info.function, .alike = alike_of(range), .flops = range->info.flops};
+    if (!shapes->count) return 0;
+    const struct aorta_shape *found = bsearch(&key, shapes->items, shapes->count, sizeof key, shape_order);
+    return found ? found->lost : 0;
+}
+
+static int piece_order(const void *left, const void *right) {
+    const struct piece *a = left, *b = right;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* Where two pieces meet in time, the one that began first counts. */
+static int64_t sum_pieces(struct piece *pieces, size_t count) {
+    int64_t covered_ns = INT64_MIN, sum = 0;
+    qsort(pieces, count, sizeof *pieces, piece_order);
+    for (size_t i = 0; i < count; i++) {
+        int64_t from = pieces[i].start_ns > covered_ns ? pieces[i].start_ns : covered_ns;
+        if (from >= pieces[i].end_ns) continue;
+        sum += llround((double)(pieces[i].end_ns - from) * pieces[i].lost);
+        covered_ns = pieces[i].end_ns;
+    }
+    return sum;
+}
+
+static size_t cut_pieces(const struct aorta_range *range, double lost, const struct aorta_intervals *comm,
+                         struct piece *pieces) {
+    size_t count = 0;
+    for (size_t i = aorta_intervals_first_after(comm, range->start_ns); i < comm->count; i++) {
+        if (comm->items[i].start_ns >= range->end_ns) break;
+        int64_t from = comm->items[i].start_ns > range->start_ns ? comm->items[i].start_ns : range->start_ns;
+        int64_t to = comm->items[i].end_ns < range->end_ns ? comm->items[i].end_ns : range->end_ns;
+        pieces[count++] = (struct piece){from, to, lost};
+    }
+    return count;
+}
+
+static size_t pieces_at_most(const struct aorta_profile *profile, const struct aorta_shapes *shapes,
+                             const struct aorta_intervals *comm) {
+    size_t limit = 0;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (!is_arithmetic(range) || share_lost(shapes, range) <= 0) continue;
+        for (size_t j = aorta_intervals_first_after(comm, range->start_ns); j < comm->count; j++) {
+            if (comm->items[j].start_ns >= range->end_ns) break;
+            limit++;
+        }
+    }
+    return limit;
+}
+
+aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_judged *item,
+                                     int64_t *contention_ns) {
+    *contention_ns = 0;
+    const struct aorta_profile *profile = item->iteration.profile;
+    struct aorta_intervals comm = {0};
+    aorta_status status = collective_time(profile, &comm);
+    size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;
+    struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
+    if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);
+    for (size_t i = 0; pieces && i < profile->range_count; i++) {
+        double lost = is_arithmetic(&profile->ranges[i]) ? share_lost(shapes, &profile->ranges[i]) : 0;
+        if (lost > 0) used += cut_pieces(&profile->ranges[i], lost, &comm, pieces + used);
+    }
+    if (pieces) *contention_ns = sum_pieces(pieces, used);
+    free(pieces);
+    aorta_intervals_free(&comm);
+    return status;
+}

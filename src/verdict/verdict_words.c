@@ -1,0 +1,320 @@
+/* Puts costs into words: what was seen, in numbers, and what to try, by its configuration key. */
+#include "timeline/kernel_names.h"
+#include "verdict/verdict_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Findings are made for a cause or, where it is about collectives, for each kind. */
+struct subject {
+    const struct aorta_verdict *verdict;
+    const struct aorta_grounds *grounds;
+    struct aorta_finding *finding;
+    struct aorta_text evidence, advice;
+    const char *general; /* for a program that is not ours, where the table's would not fit; NULL: the table's */
+};
+
+static double per_step_ms(const struct subject *subject, int64_t ns) {
+    return (double)ns / 1e6 / (double)subject->grounds->rank_iterations;
+}
+
+/* What figures are told per: "idle 3 ms a step", or "idle 3 ms" of a whole recording. */
+static const char *each(const struct subject *subject) {
+    return subject->verdict->whole ? "" : " a step";
+}
+
+/* Kernels' names are cut to fit a line; names of our own operations are short. */
+enum { NAME_SIZE = 40 };
+
+static const char *kind_name(const struct subject *subject) {
+    return aorta_collective_name(subject->finding->collective);
+}
+
+/* The row with most time, or -1. */
+static int largest_row(const struct aorta_tally *tally) {
+    int best = -1;
+    for (size_t i = 0; i < tally->count; i++)
+        if (best < 0 || tally->rows[i].ns > tally->rows[best].ns) best = (int)i;
+    return best;
+}
+
+/* Of a recording the longest gap is shown instead. */
+static void say_where_idle(struct subject *subject, const struct aorta_tally *before) {
+    const int row = largest_row(before);
+    char name[NAME_SIZE];
+    if (row >= 0 && !subject->verdict->recorded)
+        aorta_text_printf(&subject->evidence, "; within the step mostly before %s",
+                          aorta_kernel_short_name(before->rows[row].name, name, sizeof name));
+}
+
+static void say_host_launch(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    struct aorta_text *text = &subject->evidence;
+    int64_t known = -grounds->unknown_idle_ns;
+    for (size_t i = 0; i < subject->verdict->rank_count; i++)
+        known += subject->verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
+    if (known > 0)
+        aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
+                          aorta_brief(per_step_ms(subject, known)).text,
+                          subject->verdict->whole ? ", start-up included," : each(subject));
+    if (grounds->unknown_idle_ns > 0)
+        aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known",
+                          known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
+    say_where_idle(subject, &grounds->late_before);
+    if (subject->verdict->idle_unexplained)
+        subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, "
+                           "aorta trace run --record all), so that idle time can be told apart";
+    aorta_text_puts(&subject->advice, "launch less often: compile.enabled=true replays the step as one graph; or give "
+                                      "each launch more work (training.batch_size)");
+}
+
+/* Launched in time and not started: in a graph that is the device's own time from one operation to the next. */
+static void say_launch_latency(struct subject *subject) {
+    const double ms = subject->finding->cost_ms;
+    const bool graph = 2 * per_step_ms(subject, subject->grounds->graph_latency_ns) > ms;
+    if (graph)
+        aorta_text_printf(&subject->evidence, "idle %s ms%s from one operation of the graph to the next",
+                          aorta_brief(ms).text, each(subject));
+    else
+        aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
+                          each(subject));
+    say_where_idle(subject, &subject->grounds->latency_before);
+    aorta_text_puts(&subject->advice, graph ? "fewer, larger operations: training.batch_size"
+                                            : "compile.enabled=true (operations of a graph start sooner), or larger "
+                                              "operations (training.batch_size)");
+    aorta_text_puts(&subject->advice, "; on the CPU leave a core free for the streams' threads");
+}
+
+static void say_host_sync(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "idle %s ms%s while the host waited for the device before launching on",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
+    aorta_text_puts(
+        &subject->advice,
+        "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
+        "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the tracer is waited for");
+}
+
+static void say_data_wait(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "idle %s ms%s until the next batch was ready",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
+    aorta_text_puts(&subject->advice, "raise dataloader.num_workers, so that batches are made further ahead");
+}
+
+static void say_copy(struct subject *subject) {
+    aorta_text_printf(&subject->evidence, "copies ran %s ms%s with nothing beside them",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject));
+    aorta_text_puts(&subject->advice,
+                    "set dataloader.pin_memory=true, so that batches are copied beside the step before");
+}
+
+static void say_straggler(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    const struct aorta_verdict *verdict = subject->verdict;
+    size_t worst = 0;
+    int64_t all = 0, worst_ns = 0;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        int64_t caused = grounds->late_device_ns[i] + grounds->late_host_ns[i];
+        all += caused;
+        if (caused > worst_ns) {
+            worst = i;
+            worst_ns = caused;
+        }
+    }
+    bool device = grounds->late_device_ns[worst] >= grounds->late_host_ns[worst];
+    bool alternating = verdict->rank_count > 1 && worst_ns * 3 < all * 2; /* less than two thirds are its doing */
+    int late = verdict->ranks[worst].rank;
+    subject->finding->rank = late;
+    aorta_text_printf(&subject->evidence, "ranks waited %s ms%s for the last one, %.0f%% of it for rank %d: %s",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), 100 * (double)worst_ns / (double)all,
+                      late, device ? "its device was still computing" : "its stream was empty, its host launched late");
+    if (!verdict->common_clock) aorta_text_puts(&subject->evidence, " (clocks aligned on the ends of collectives)");
+    if (alternating)
+        aorta_text_puts(&subject->advice,
+                        "the late rank changes: jitter. Give each rank its own cores or device and stop "
+                        "what else runs there");
+    else if (device)
+        aorta_text_printf(&subject->advice,
+                          "see what slows the device of rank %d: clocks, temperature, other processes, "
+                          "fewer cores than its peers",
+                          late);
+    else
+        aorta_text_printf(&subject->advice,
+                          "see what holds up the host of rank %d: data loading, other processes, core "
+                          "binding",
+                          late);
+}
+
+static void say_slow_collective(struct subject *subject) {
+    const struct aorta_grounds *grounds = subject->grounds;
+    int kind = subject->finding->collective;
+    double bytes = (double)grounds->slow_bytes[kind];
+    aorta_text_printf(&subject->evidence,
+                      "%s moved %s GB/s where the best tenth of the same size reaches %s (waiting left out)",
+                      kind_name(subject), aorta_brief(bytes / (double)grounds->slow_time_ns[kind]).text,
+                      aorta_brief(bytes / (double)grounds->slow_best_ns[kind]).text);
+    aorta_text_puts(&subject->advice,
+                    "see what else uses the link or, with host collectives, the cores: leave a core free "
+                    "for communication");
+}
+
+static void say_serialized(struct subject *subject) {
+    aorta_text_printf(&subject->evidence,
+                      "%s ran on the compute stream: compute that had been launched stood behind it "
+                      "for %s ms%s",
+                      kind_name(subject), aorta_brief(subject->finding->cost_ms).text, each(subject));
+    aorta_text_puts(&subject->advice, "give communication streams of its own (streams.count=4, streams.assignment)");
+}
+
+/* What each kind of collective can be hidden by. */
+static const char *exposed_advice(enum aorta_collective kind) {
+    switch (kind) {
+    case AORTA_ALL_GATHER:
+        return "gather ahead: fsdp.forward_prefetch=true, fsdp.backward_prefetch=BACKWARD_PRE, "
+               "fsdp.limit_all_gathers=false; or gather once: fsdp.sharding_strategy=shard_grad_op";
+    case AORTA_REDUCE_SCATTER:
+        return "more compute per reduction: larger training.batch_size or training.gradient_accumulation; "
+               "or fsdp.sharding_strategy=hybrid_shard";
+    case AORTA_ALL_REDUCE:
+        return "start reducing earlier: smaller distributed.bucket_cap_mb, distributed.enable_overlap=true; "
+               "or reduce less often: training.gradient_accumulation";
+    case AORTA_BROADCAST:
+        return "broadcast once at the start (fsdp.sync_module_states), not in the step";
+    case AORTA_ALL_TO_ALL:
+        return "split the exchange, so that compute on the first part runs beside the second";
+    default:
+        return "take barriers out of the step";
+    }
+}
+
+static void say_exposed(struct subject *subject) {
+    const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
+    bool unknown = subject->finding->collective == AORTA_COLLECTIVE_OTHER;
+    aorta_text_printf(&subject->evidence, "%s ran %s ms%s with no compute beside %s",
+                      unknown ? "collectives of unknown kind" : kind_name(subject),
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), unknown ? "them" : "it");
+    int row = largest_row(where);
+    char name[NAME_SIZE];
+    if (row >= 0 && where->count > 1)
+        aorta_text_printf(&subject->evidence, ", most of it for %s (%s ms)",
+                          aorta_kernel_short_name(where->rows[row].name, name, sizeof name),
+                          aorta_brief(per_step_ms(subject, where->rows[row].ns)).text);
+    aorta_text_puts(&subject->advice, exposed_advice(subject->finding->collective));
+}
+
+static void say_contention(struct subject *subject) {
+    const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
+    aorta_text_printf(&subject->evidence,
+                      "GEMMs beside collectives lose %s ms%s; the same %s take %+.3g%% (%zu runs beside, %zu "
+                      "alone)",
+                      aorta_brief(subject->finding->cost_ms).text, each(subject),
+                      slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
+                      100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
+    aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
+                                      "fewer channels (NCCL_MAX_CTAS) on a GPU");
+}
+
+static void say_compute(struct subject *subject) {
+    double cost = subject->finding->cost_ms;
+    if (subject->verdict->coarse) {
+        aorta_text_printf(&subject->evidence,
+                          "at most %s ms a step: ranges without launch times cover the host's gaps "
+                          "too, so the device may have waited in them",
+                          aorta_brief(cost).text);
+        aorta_text_puts(&subject->advice,
+                        "record the step with aorta train, which times every operation, before tuning "
+                        "anything by these figures");
+        return;
+    }
+    if (subject->verdict->gaps) {
+        aorta_text_printf(&subject->evidence,
+                          "at most %s ms%s: some us lie between kernels that are launched one by one, and ranges "
+                          "hold them; --kernel-timing tells them",
+                          aorta_brief(cost).text, each(subject));
+        aorta_text_puts(&subject->advice,
+                        "compile.enabled=true: the step as one graph, whose kernels follow each other at once");
+        return;
+    }
+    aorta_text_printf(&subject->evidence, "%s ms%s of operations", aorta_brief(cost).text, each(subject));
+    aorta_text_puts(&subject->advice,
+                    "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
+}
+
+static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
+    [AORTA_CAUSE_HOST_LAUNCH] = say_host_launch,
+    [AORTA_CAUSE_LAUNCH_LATENCY] = say_launch_latency,
+    [AORTA_CAUSE_HOST_SYNC] = say_host_sync,
+    [AORTA_CAUSE_DATA_WAIT] = say_data_wait,
+    [AORTA_CAUSE_COPY] = say_copy,
+    [AORTA_CAUSE_STRAGGLER] = say_straggler,
+    [AORTA_CAUSE_SLOW_COLLECTIVE] = say_slow_collective,
+    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_serialized,
+    [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
+    [AORTA_CAUSE_CONTENTION] = say_contention,
+    [AORTA_CAUSE_COMPUTE] = say_compute,
+};
+
+/* ---- findings ---- */
+
+static bool by_kind(enum aorta_cause cause) {
+    return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
+           cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+}
+
+static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_cause cause, int kind) {
+    int64_t ns = by_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
+    return (double)ns / 1e6 / (double)costs->iterations;
+}
+
+/* The rank that pays most is named when it pays a quarter more than the mean. */
+static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aorta_cause cause, int kind) {
+    struct aorta_finding finding = {.cause = cause, .collective = (enum aorta_collective)kind, .rank = -1};
+    double most = 0;
+    int rank = -1;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        double cost = rank_cost_ms(&verdict->ranks[i], cause, kind);
+        finding.cost_ms += cost / (double)verdict->rank_count;
+        if (cost > most) {
+            most = cost;
+            rank = verdict->ranks[i].rank;
+        }
+    }
+    if (verdict->rank_count > 1 && most > 1.25 * finding.cost_ms) finding.rank = rank;
+    finding.share = verdict->step_ms_mean > 0 ? finding.cost_ms / verdict->step_ms_mean : 0;
+    return finding;
+}
+
+static aorta_status put_into_words(const struct aorta_verdict *verdict, const struct aorta_grounds *grounds,
+                                   struct aorta_finding *finding) {
+    struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
+    say[finding->cause](&subject);
+    if (verdict->recorded && finding->cause != AORTA_CAUSE_STRAGGLER) {
+        const char *general = aorta_verdict_general_advice(finding->cause, finding->collective);
+        aorta_text_clear(&subject.advice);
+        aorta_text_puts(&subject.advice, subject.general ? subject.general : general);
+    }
+    finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
+    finding->advice = subject.advice.data;
+    return aorta_status_join(aorta_text_check(&subject.evidence), aorta_text_check(&subject.advice));
+}
+
+static int finding_order(const void *left, const void *right) {
+    const struct aorta_finding *a = left, *b = right;
+    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
+}
+
+aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds) {
+    verdict->findings = calloc(AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT, sizeof *verdict->findings);
+    if (!verdict->findings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the findings");
+    for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
+        int kinds = by_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
+        for (int kind = 0; kind < kinds; kind++) {
+            struct aorta_finding *finding = &verdict->findings[verdict->finding_count];
+            *finding = weigh(verdict, (enum aorta_cause)cause, kind);
+            if (finding->cost_ms <= 0) continue;
+            verdict->finding_count++;
+            AORTA_TRY(put_into_words(verdict, grounds, finding));
+        }
+    }
+    qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
+    return NULL;
+}

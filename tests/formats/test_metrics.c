@@ -1,0 +1,77 @@
+#include "check.h"
+#include "formats/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Every time in a line, of any length and sign, reads back to the same nanosecond. */
+static void times_are_exact(void **state) {
+    (void)state;
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } rows[] = {{0, "0.0"},
+                {1, "0.000001"},
+                {-1, "-0.000001"},
+                {1000000, "1.0"},
+                {10000000, "10.0"},
+                {1500000, "1.5"},
+                {-2000300, "-2.0003"},
+                {123456789, "123.456789"},
+                {100, "0.0001"},
+                {999999, "0.999999"},
+                {3600000000000, "3600000.0"},
+                {1000001, "1.000001"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct aorta_range range = {
+            .info = {.tag = "t", .function = "f"}, .start_ns = 0, .end_ns = 4, .enqueue_ns = rows[i].ns};
+        struct aorta_profile profile = {.ranges = &range, .range_count = 1, .end_ns = 4};
+        struct aorta_overlap overlap;
+        check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
+        struct aorta_step_metrics metrics = {
+            .world_size = 1, .loss_scale = NAN, .profile = &profile, .overlap = &overlap};
+        struct aorta_text text = {0};
+        char wanted[64];
+        check_ok(aorta_metrics_format(&metrics, &text));
+        snprintf(wanted, sizeof wanted, "\"enqueue_ms\": %s,", rows[i].text);
+        if (!strstr(text.data, wanted)) print_error("%s is not in %s\n", wanted, text.data);
+        assert_non_null(strstr(text.data, wanted));
+        assert_null(strchr(text.data, '\n'));
+        aorta_text_free(&text);
+        aorta_overlap_free(&overlap);
+    }
+}
+
+static void unwritable(void **state) {
+    (void)state;
+    struct aorta_metrics_writer *writer = NULL;
+    check_fails(aorta_metrics_open("/nowhere", 3, &writer), AORTA_IO, "/nowhere/rank_03_metrics.jsonl");
+    assert_null(writer);
+    check_ok(aorta_metrics_close(NULL));
+}
+
+/* A full disk: the failure names the file, and no half line counts as written. */
+static void full_disk(void **state) {
+    (void)state;
+    char directory[] = "/tmp/aorta_metrics_XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/rank_00_metrics.jsonl", directory);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_step_metrics metrics = {.world_size = 1, .global_step = 12, .loss_scale = NAN};
+    check_ok(aorta_metrics_open(directory, 0, &writer));
+    check_fails(aorta_metrics_write(writer, &metrics), AORTA_IO, "cannot write iteration 12 to ");
+    check_ok(aorta_metrics_close(writer));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_exact),
+        cmocka_unit_test(unwritable),
+        cmocka_unit_test(full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

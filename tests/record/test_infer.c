@@ -1,0 +1,204 @@
+/* Steps that nobody marked: found where training repeats itself, and not where it does not. */
+#include "check.h"
+#include "timeline/builder.h"
+#include "timeline/infer.h"
+
+#include <stdlib.h>
+
+enum { LAYERS = 6, LAUNCH_NS = 2000, KERNEL_NS = 5000, PAUSE_NS = 40000 };
+
+/* A program that launches kernels one after another. */
+struct program {
+    struct aorta_trace_builder *builder;
+    int64_t time_ns; /* on the device */
+    uint64_t launches;
+};
+
+static void program_open(struct program *program, int rank) {
+    *program = (struct program){.time_ns = 1000000};
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_SPOOL, "a.spool", NULL, &program->builder));
+    aorta_trace_builder_head(program->builder)->rank = rank;
+}
+
+static uint32_t text(struct program *program, const char *name) {
+    return aorta_trace_builder_text(program->builder, name, strlen(name));
+}
+
+static void kernel(struct program *program, const char *name, int64_t stream) {
+    const struct aorta_trace_call call = {.start_ns = program->time_ns - 2 * LAUNCH_NS,
+                                          .end_ns = program->time_ns - LAUNCH_NS,
+                                          .correlation = ++program->launches,
+                                          .name = text(program, "cudaLaunchKernel"),
+                                          .thread = aorta_trace_builder_thread(program->builder, 1, 1)};
+    const struct aorta_trace_work work = {.start_ns = program->time_ns,
+                                          .end_ns = program->time_ns + KERNEL_NS,
+                                          .bytes = -1,
+                                          .correlation = program->launches,
+                                          .name = text(program, name),
+                                          .stream = aorta_trace_builder_stream(program->builder, 0, 1, stream),
+                                          .queue = AORTA_TRACE_NONE,
+                                          .call = AORTA_TRACE_NONE,
+                                          .collective = AORTA_TRACE_NONE,
+                                          .shape = AORTA_TRACE_NONE,
+                                          .kind = AORTA_TRACE_KERNEL};
+    aorta_trace_builder_call(program->builder, &call);
+    aorta_trace_builder_work(program->builder, &work, -1, NULL, -1);
+    program->time_ns += KERNEL_NS + LAUNCH_NS;
+}
+
+/* Layers look alike forward, and backward; one kernel of the embedding, one of the loss, three of the optimizer. */
+static void train_step(struct program *program, const char *optimizer, bool logs) {
+    kernel(program, "embedding", 7);
+    for (int i = 0; i < LAYERS; i++) {
+        kernel(program, "norm", 7);
+        kernel(program, "gemm", 7);
+        kernel(program, "gelu", 7);
+    }
+    kernel(program, "loss", 7);
+    if (logs) kernel(program, "copy_for_the_log", 7);
+    for (int i = 0; i < LAYERS; i++) {
+        kernel(program, "gelu_backward", 7);
+        kernel(program, "gemm", 7);
+        kernel(program, "gemm", 7);
+        if (i % 2) kernel(program, "ncclDevKernel_ReduceScatter", 20);
+    }
+    for (int i = 0; i < 3; i++) kernel(program, optimizer, 7);
+    program->time_ns += PAUSE_NS;
+}
+
+static void start_up(struct program *program) {
+    for (int i = 0; i < 50; i++) kernel(program, i % 3 ? "fill" : "normal_", 7);
+}
+
+static struct aorta_trace *finish(struct program *program) {
+    struct aorta_trace *trace;
+    check_ok(aorta_trace_builder_finish(program->builder, &trace));
+    return trace;
+}
+
+static struct aorta_trace_list list_of(struct aorta_trace *first, struct aorta_trace *second) {
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_list_add(&list, first));
+    if (second) check_ok(aorta_trace_list_add(&list, second));
+    check_ok(aorta_trace_infer_steps(&list));
+    return list;
+}
+
+static const char *first_kernel(const struct aorta_trace *trace, size_t step) {
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].start_ns == trace->steps[step].device_start_ns)
+            return aorta_trace_text(trace, trace->work[i].name);
+    return "";
+}
+
+static void training_is_cut_behind_the_optimizer(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    start_up(&program);
+    for (int i = 0; i < 12; i++) train_step(&program, "multi_tensor_apply<FusedAdamMathFunctor>", i == 5);
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    const struct aorta_trace *trace = list.items[0];
+    assert_true(trace->steps_inferred);
+    assert_in_range(trace->step_count, 10, 11); /* nothing follows the last one, which would end it */
+    for (size_t i = 0; i < trace->step_count; i++) {
+        assert_string_equal(first_kernel(trace, i), "embedding");
+        assert_true(trace->steps[i].start_ns == trace->steps[i].device_start_ns - 2 * LAUNCH_NS);
+        if (i) assert_int_equal(trace->steps[i].number, trace->steps[i - 1].number + 1);
+        if (i) assert_int_equal(trace->steps[i].start_ns, trace->steps[i - 1].end_ns);
+    }
+    aorta_trace_list_free(&list);
+}
+
+static void without_an_optimizer_it_is_cut_where_the_device_waits(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    for (int i = 0; i < 8; i++) train_step(&program, "update", false);
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_true(list.items[0]->step_count >= 6);
+    assert_string_equal(first_kernel(list.items[0], 2), "embedding");
+    aorta_trace_list_free(&list);
+}
+
+static void ranks_number_the_same_steps_alike(void **state) {
+    (void)state;
+    struct program programs[2];
+    for (int rank = 0; rank < 2; rank++) {
+        program_open(&programs[rank], rank);
+        start_up(&programs[rank]);
+        if (rank == 1) programs[rank].time_ns += 10000; /* a little late */
+        for (int i = 0; i < 10; i++) train_step(&programs[rank], "adam", i == 3 && rank == 0);
+    }
+    struct aorta_trace_list list = list_of(finish(&programs[0]), finish(&programs[1]));
+    const struct aorta_trace *a = list.items[0], *b = list.items[1];
+    assert_int_equal(a->step_count, b->step_count);
+    for (size_t i = 0; i < a->step_count; i++) {
+        assert_int_equal(a->steps[i].number, b->steps[i].number);
+        assert_true(llabs(a->steps[i].device_start_ns - b->steps[i].device_start_ns) < 30000);
+    }
+    aorta_trace_list_free(&list);
+}
+
+static void what_does_not_repeat_has_no_steps(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
+    struct program program;
+    uint32_t random = 1;
+    program_open(&program, 0);
+    for (int i = 0; i < 2000; i++) {
+        random = random * 1664525u + 1013904223u; /* Numerical Recipes' generator */
+        kernel(&program, names[random >> 16 & 7], 7);
+    }
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_int_equal(list.items[0]->step_count, 0);
+    assert_false(list.items[0]->steps_inferred);
+    aorta_trace_list_free(&list);
+}
+
+static void one_rank_without_steps_leaves_all_without(void **state) {
+    (void)state;
+    struct program programs[2];
+    for (int rank = 0; rank < 2; rank++) program_open(&programs[rank], rank);
+    for (int i = 0; i < 10; i++) train_step(&programs[0], "adam", false);
+    kernel(&programs[1], "gemm", 7);
+    struct aorta_trace_list list = list_of(finish(&programs[0]), finish(&programs[1]));
+    assert_int_equal(list.items[0]->step_count, 0);
+    aorta_trace_list_free(&list);
+}
+
+static void marked_steps_count(void **state) {
+    (void)state;
+    struct program program;
+    const struct aorta_trace_step marked = {7, 0, 2000000, INT64_MIN, INT64_MIN};
+    program_open(&program, 0);
+    for (int i = 0; i < 10; i++) train_step(&program, "adam", false);
+    aorta_trace_builder_step(program.builder, &marked);
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_int_equal(list.items[0]->step_count, 1);
+    assert_false(list.items[0]->steps_inferred);
+    aorta_trace_list_free(&list);
+}
+
+static void empty_traces_are_no_trouble(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_int_equal(list.items[0]->step_count, 0);
+    aorta_trace_list_free(&list);
+    check_ok(aorta_trace_infer_steps(&list));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_is_cut_behind_the_optimizer),
+        cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
+        cmocka_unit_test(ranks_number_the_same_steps_alike),
+        cmocka_unit_test(what_does_not_repeat_has_no_steps),
+        cmocka_unit_test(one_rank_without_steps_leaves_all_without),
+        cmocka_unit_test(marked_steps_count),
+        cmocka_unit_test(empty_traces_are_no_trouble),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

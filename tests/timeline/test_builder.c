@@ -1,0 +1,195 @@
+/* Rows in any order become a trace in order; names of calls; shapes of products; ranges within ranges. */
+#include "check.h"
+#include "timeline/builder.h"
+#include "timeline/nest.h"
+
+#include <stdlib.h>
+
+static void calls_are_known_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int kind; /* -1: none that matters */
+    } rows[] = {
+        {"cudaLaunchKernel", AORTA_CALL_LAUNCH},
+        {"cudaLaunchKernelExC_v11060", AORTA_CALL_LAUNCH},
+        {"cuLaunchKernelEx", AORTA_CALL_LAUNCH},
+        {"hipExtModuleLaunchKernel", AORTA_CALL_LAUNCH},
+        {"hipModuleLaunchKernel", AORTA_CALL_LAUNCH},
+        {"cudaGraphLaunch_v10000", AORTA_CALL_GRAPH_LAUNCH},
+        {"hipMemcpyWithStream", AORTA_CALL_COPY},
+        {"cuMemcpyHtoDAsync_v2", AORTA_CALL_COPY},
+        {"cudaMemsetAsync", AORTA_CALL_FILL},
+        {"hipDeviceSynchronize", AORTA_CALL_SYNC},
+        {"cuCtxSynchronize", AORTA_CALL_SYNC},
+        {"cudaFree", AORTA_CALL_MEMORY},
+        {"cuMemAlloc_v2", AORTA_CALL_MEMORY},
+        {"cudaEventQuery", -1},
+        {"cudaLaunchHostFunc", -1},
+        {"cudaEventRecord", -1},
+        {"hipGetDevice", -1},
+        {"launch", -1},
+        {"", -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
+        bool matters = aorta_trace_call_classify(rows[i].name, &kind);
+        if (matters != (rows[i].kind >= 0) || (matters && (int)kind != rows[i].kind))
+            fail_msg("%s: %d %d", rows[i].name, matters, kind);
+    }
+}
+
+static void innermost_ranges_are_found(void **state) {
+    (void)state;
+    struct aorta_nest_range ranges[] = {
+        {50, 60, 1, 4, 0}, {0, 100, 1, 1, 0}, {10, 20, 1, 2, 0}, {30, 90, 1, 3, 0},
+        {30, 40, 1, 5, 0}, {0, 5, 2, 6, 0},   {0, 0, 2, 7, 0},
+    };
+    static const struct {
+        uint32_t thread;
+        int64_t time_ns;
+        int number; /* 0: none */
+    } rows[] = {{1, 15, 2},  {1, 25, 1}, {1, 30, 5}, {1, 45, 3}, {1, 60, 4}, {1, 61, 3}, {1, 95, 1},
+                {1, 101, 0}, {2, 0, 7},  {2, 3, 6},  {2, 6, 0},  {0, 15, 0}, {3, 15, 0}, {1, -1, 0}};
+    aorta_nest_make(ranges, sizeof ranges / sizeof *ranges);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct aorta_nest_range *found =
+            aorta_nest_find(ranges, sizeof ranges / sizeof *ranges, rows[i].thread, rows[i].time_ns);
+        assert_int_equal(found ? (int)found->number : 0, rows[i].number);
+    }
+    assert_null(aorta_nest_find(NULL, 0, 1, 1));
+}
+
+static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
+    return aorta_trace_builder_text(builder, string, strlen(string));
+}
+
+static void operation(struct aorta_trace_builder *builder, int64_t number, const char *name, const char *dims) {
+    aorta_trace_builder_operation(builder, number, name, strlen(name), dims, strlen(dims), "", 0);
+}
+
+static void add_kernel(struct aorta_trace_builder *builder, int64_t start_ns, int64_t number) {
+    const struct aorta_trace_work work = {.start_ns = start_ns,
+                                          .end_ns = start_ns + 5,
+                                          .bytes = -1,
+                                          .correlation = (uint64_t)number,
+                                          .name = text(builder, "gemm"),
+                                          .stream = aorta_trace_builder_stream(builder, 0, 1, 7),
+                                          .queue = AORTA_TRACE_NONE,
+                                          .kind = AORTA_TRACE_KERNEL};
+    aorta_trace_builder_work(builder, &work, number, NULL, 1000 - start_ns);
+}
+
+static struct aorta_trace *finish(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace;
+    check_ok(aorta_trace_builder_finish(builder, &trace));
+    return trace;
+}
+
+static void products_by_their_inputs(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *dims;
+        int64_t batch, m, n, k;
+        bool kept;
+    } rows[] = {
+        {"aten::mm", "[[2304, 512], [512, 768]]", 1, 2304, 768, 512, true},
+        {"aten::addmm", "[[768], [512, 64], [64, 768], [], []]", 1, 512, 768, 64, true},
+        {"aten::bmm", "[[8, 16, 32], [8, 32, 4]]", 8, 16, 4, 32, true},
+        {"aten::baddbmm", "[[1], [8, 16, 32], [8, 32, 4]]", 8, 16, 4, 32, true},
+        {"aten::linear", "[[4, 8, 32], [10, 32], [10]]", 1, 32, 10, 32, true},
+        {"aten::mv", "[[4, 8], [8]]", 1, 4, 1, 8, true},
+        {"aorta::linear_backward_weight", "[[4, 8], [8, 2]]", 1, 4, 2, 8, true},
+        {"aten::mm", "[[2304, 512], [513, 768]]", -1, -1, -1, -1, true}, /* does not fit together */
+        {"aten::mm", "[[1, 2, 3, 4, 5, 6, 7, 8, 9], [1]]", -1, -1, -1, -1, true},
+        {"aten::mm", "[[\"a\"], 7", -1, -1, -1, -1, true},
+        {"aten::linear", "[[9223372036854775807, 3, 32], [10, 32]]", -1, -1, -1, -1, true},
+        {"aten::_flash_attention_forward", "[[16, 559, 16, 64]]", -1, -1, -1, -1, true},
+        {"aten::mm_like", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
+        {"aten::add", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
+        {"mm", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
+    };
+    enum { ROWS = sizeof rows / sizeof *rows };
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "test", NULL, &builder));
+    for (int i = ROWS; i-- > 0;) operation(builder, i + 1, rows[i].name, rows[i].dims); /* in any order */
+    for (int i = 0; i < ROWS; i++) add_kernel(builder, 10 * i, i + 1);
+    struct aorta_trace *trace = finish(builder);
+    for (int i = 0; i < ROWS; i++) {
+        if (!rows[i].kept) {
+            assert_int_equal(trace->work[i].shape, AORTA_TRACE_NONE);
+            continue;
+        }
+        const struct aorta_trace_shape *shape = &trace->shapes[trace->work[i].shape];
+        assert_string_equal(aorta_trace_text(trace, shape->op), rows[i].name);
+        assert_int_equal(shape->batch, rows[i].batch);
+        assert_int_equal(shape->m, rows[i].m);
+        assert_int_equal(shape->n, rows[i].n);
+        assert_int_equal(shape->k, rows[i].k);
+    }
+    aorta_trace_free(trace);
+}
+
+static void rows_come_in_any_order(void **state) {
+    (void)state;
+    enum { COUNT = 2000 };
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_LIVE, "test", NULL, &builder));
+    uint32_t name = text(builder, "cudaLaunchKernel"), thread = aorta_trace_builder_thread(builder, 1, 2);
+    for (int i = 0; i < COUNT; i++) {
+        int number = i * 773 % COUNT; /* every number once */
+        const struct aorta_trace_call call = {10 * number - 7, 10 * number - 4, (uint64_t)number + 1, name, thread, 0};
+        add_kernel(builder, 10 * ((i * 1187 + 5) % COUNT), (i * 1187 + 5) % COUNT + 1);
+        aorta_trace_builder_call(builder, &call);
+    }
+    struct aorta_trace *trace = finish(builder);
+    assert_int_equal(trace->work_count, COUNT);
+    assert_int_equal(trace->call_count, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(trace->work[i].start_ns, 10 * i);
+        assert_int_equal(trace->work[i].call, i);
+        assert_int_equal(trace->calls[i].correlation, i + 1);
+    }
+    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) assert_int_equal(trace->warnings[reason].count, 0);
+    aorta_trace_free(trace);
+}
+
+static void groups_are_kept_once(void **state) {
+    (void)state;
+    static const int32_t ranks[] = {3, 1}, same[] = {1, 3}, other[] = {1, 2};
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "test", NULL, &builder));
+    uint32_t name = text(builder, "0");
+    assert_int_equal(aorta_trace_builder_group(builder, name, AORTA_TRACE_NONE, 2, ranks, 2), 0);
+    assert_int_equal(aorta_trace_builder_group(builder, name, AORTA_TRACE_NONE, 2, same, 2), 0);
+    assert_int_equal(aorta_trace_builder_group(builder, name, AORTA_TRACE_NONE, 2, other, 2), 1);
+    assert_int_equal(aorta_trace_builder_group(builder, name, AORTA_TRACE_NONE, 2, NULL, 0), 2);
+    assert_int_equal(aorta_trace_builder_group(builder, name, name, 2, NULL, 0), 3);
+    struct aorta_trace *trace = finish(builder);
+    assert_int_equal(trace->group_count, 4);
+    assert_int_equal(trace->groups[0].ranks[0], 1);
+    aorta_trace_free(trace);
+}
+
+static void an_unfinished_builder_can_be_dropped(void **state) {
+    (void)state;
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "test", NULL, &builder));
+    add_kernel(builder, 1, 1);
+    aorta_trace_builder_destroy(builder);
+    aorta_trace_builder_destroy(NULL);
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "empty", NULL, &builder));
+    struct aorta_trace *trace = finish(builder);
+    assert_int_equal(trace->work_count, 0);
+    assert_string_equal(aorta_trace_text(trace, AORTA_TRACE_NONE), "");
+    aorta_trace_free(trace);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_known_by_name),  cmocka_unit_test(innermost_ranges_are_found),
+        cmocka_unit_test(products_by_their_inputs), cmocka_unit_test(rows_come_in_any_order),
+        cmocka_unit_test(groups_are_kept_once),     cmocka_unit_test(an_unfinished_builder_can_be_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,318 @@
+/* aorta trace compare: planted differences come out as they were planted. */
+#include "base/json.h"
+#include "check.h"
+#include "report/trace_report.h"
+#include "samples/dump.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* What a recording is made of. Times in us. */
+struct plan {
+    int steps, ranks;    /* steps 0: none are marked */
+    int compute, jitter; /* one kernel a step, by turns longer and shorter by jitter */
+    int gather;          /* an all-gather after it */
+    int copy;            /* 0: none */
+    const char *kernel;  /* its name */
+};
+
+enum { STEP_US = 1000 };
+
+struct recording {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+};
+
+static void add_event(struct aorta_text *text, const char *category, const char *name, int start, int length, int tid,
+                      const char *args) {
+    aorta_text_printf(text,
+                      ",\n{\"ph\": \"X\", \"cat\": \"%s\", \"name\": \"%s\", \"pid\": 1, \"tid\": %d, \"ts\": %d, "
+                      "\"dur\": %d, \"args\": {%s}}",
+                      category, name, tid, start, length, args);
+}
+
+static void write_rank(const struct plan *plan, int rank, struct aorta_text *text) {
+    aorta_text_printf(text, "{\"distributedInfo\": {\"rank\": %d}, \"traceEvents\": [{\"ph\": \"M\", \"name\": \"x\"}",
+                      rank);
+    int steps = plan->steps ? plan->steps : 4, correlation = 0;
+    for (int step = 0; step < steps; step++) {
+        int begin = step * STEP_US, length = plan->compute + (step % 2 ? plan->jitter : -plan->jitter);
+        char args[512], name[32];
+        snprintf(name, sizeof name, "ProfilerStep#%d", step + 3);
+        if (plan->steps) add_event(text, "user_annotation", name, begin, STEP_US, 7, "");
+        const int starts[] = {begin + 20, begin + 40 + length, begin + 700};
+        for (int i = 0; i < 3; i++) {
+            snprintf(args, sizeof args, "\"correlation\": %d", ++correlation);
+            if (i < 2 || plan->copy) add_event(text, "cuda_runtime", "cudaLaunchKernel", begin + 2 + i, 1, 7, args);
+            const char *more =
+                i == 1 ? ", \"Collective name\": \"_allgather_base\", \"Group size\": 2, \"In msg nelems\": 8, "
+                         "\"Out msg nelems\": 16, \"dtype\": \"Float\", \"Process Group Name\": \"0\""
+                       : ", \"External id\": 5";
+            snprintf(args, sizeof args, "\"device\": 0, \"stream\": %d, \"correlation\": %d%s", i + 1, correlation,
+                     more);
+            if (i == 0) add_event(text, "kernel", plan->kernel, starts[0], length, 101, args);
+            if (i == 1)
+                add_event(text, "kernel", "ncclDevKernel_AllGather_RING_LL", starts[1], plan->gather, 102, args);
+            if (i == 2 && plan->copy) add_event(text, "gpu_memcpy", "Memcpy HtoD", starts[2], plan->copy, 103, args);
+        }
+    }
+    aorta_text_puts(
+        text, ",\n{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::mm\", \"pid\": 1, \"tid\": 7, \"ts\": 1, "
+              "\"dur\": 5, \"args\": {\"External id\": 5, \"Input Dims\": [[4, 8], [8, 16]], \"Input type\": "
+              "[\"float\", \"float\"]}}]}");
+}
+
+static void record(const struct plan *plan, struct recording *recording) {
+    *recording = (struct recording){0};
+    for (int rank = 0; rank < plan->ranks; rank++) {
+        struct aorta_text text = {0};
+        write_rank(plan, rank, &text);
+        check_ok(aorta_text_check(&text));
+        check_ok(read_memory(text.data, text.length, 0, false, &recording->list));
+        aorta_text_free(&text);
+    }
+    check_ok(aorta_trace_analyze(&recording->list, NULL, &recording->analysis));
+}
+
+static void end_recording(struct recording *recording) {
+    aorta_trace_analysis_free(&recording->analysis);
+    aorta_trace_list_free(&recording->list);
+}
+
+static const struct plan usual = {
+    .steps = 6, .ranks = 2, .compute = 300, .jitter = 4, .gather = 100, .copy = 0, .kernel = "ampere_sgemm_128x64"};
+
+static const struct aorta_trace_compare_row *row_of(const struct aorta_trace_comparison *c,
+                                                    enum aorta_trace_section section, const char *name) {
+    for (size_t i = 0; i < c->row_count; i++)
+        if (c->rows[i].section == section && strcmp(c->rows[i].name, name) == 0) return &c->rows[i];
+    print_error("no row \"%s\"\n", name);
+    assert_true(false);
+    return NULL;
+}
+
+static void check_near(double value, double expected) {
+    if (fabs(value - expected) > 1e-9) print_error("%.12g, expected %.12g\n", value, expected);
+    assert_true(fabs(value - expected) <= 1e-9);
+}
+
+struct compared {
+    struct recording recordings[2];
+    struct aorta_trace_compare_input inputs[2];
+    struct aorta_trace_comparison comparison;
+};
+
+static void compare(const struct plan *base, const struct plan *test, struct compared *c) {
+    record(base, &c->recordings[0]);
+    record(test, &c->recordings[1]);
+    c->inputs[0] = (struct aorta_trace_compare_input){"base", &c->recordings[0].analysis};
+    c->inputs[1] = (struct aorta_trace_compare_input){"test", &c->recordings[1].analysis};
+    check_ok(aorta_trace_compare(c->inputs, 2, &c->comparison));
+}
+
+static void end_comparison(struct compared *c) {
+    aorta_trace_comparison_free(&c->comparison);
+    end_recording(&c->recordings[0]);
+    end_recording(&c->recordings[1]);
+}
+
+static void a_recording_equals_itself(void **state) {
+    (void)state;
+    struct compared c;
+    compare(&usual, &usual, &c);
+    assert_true(c.comparison.stepped);
+    assert_null(c.comparison.unsure);
+    assert_int_equal(c.comparison.steps[0], 6);
+    for (size_t i = 0; i < c.comparison.row_count; i++) {
+        const struct aorta_trace_compared *value = &c.comparison.rows[i].values[1];
+        check_near(value->change_ms, 0);
+        assert_true(value->p == 1);
+    }
+    assert_false(aorta_trace_regressed(&c.comparison, 1, 0));
+    end_comparison(&c);
+}
+
+/* Other numbers of steps and ranks do not matter: all is per step and rank. */
+static void planted_changes(void **state) {
+    (void)state;
+    struct plan other = usual;
+    other.steps = 9;
+    other.ranks = 1;
+    other.compute = 330;
+    other.gather = 60;
+    other.copy = 25;
+    other.jitter = 0;
+    struct compared c;
+    compare(&usual, &other, &c);
+    const struct aorta_trace_compare_row *kernel = row_of(&c.comparison, AORTA_SECTION_KERNEL, usual.kernel);
+    check_near(kernel->values[0].ms, 0.300);
+    check_near(kernel->values[1].ms, 0.330);
+    check_near(kernel->values[1].change_ms, 0.030);
+    check_near(kernel->values[1].percent, 10);
+    check_near(kernel->values[0].count, 1);
+    check_near(kernel->values[1].mean_us, 330);
+    assert_true(kernel->values[1].p < 0.001);
+    const struct aorta_trace_compare_row *gather =
+        row_of(&c.comparison, AORTA_SECTION_COLLECTIVE, "all_gather, 2 ranks");
+    check_near(gather->values[1].change_ms, -0.040);
+    const struct aorta_trace_compare_row *exposed =
+        row_of(&c.comparison, AORTA_SECTION_COLLECTIVE, "all_gather: exposed");
+    check_near(exposed->values[0].ms, 0.100);
+    const struct aorta_trace_compare_row *copy = row_of(&c.comparison, AORTA_SECTION_KERNEL, "Memcpy HtoD");
+    assert_false(copy->values[0].there);
+    check_near(copy->values[1].ms, 0.025);
+    assert_true(isnan(copy->values[1].percent));
+    const struct aorta_trace_compare_row *product =
+        row_of(&c.comparison, AORTA_SECTION_GEMM, "aten::mm [[4, 8], [8, 16]] [\"float\", \"float\"]");
+    check_near(product->values[1].change_ms, 0.030);
+    check_near(row_of(&c.comparison, AORTA_SECTION_TIMELINE, "compute")->values[1].change_ms, 0.030);
+    check_near(row_of(&c.comparison, AORTA_SECTION_TIMELINE, "copies")->values[1].ms, 0.025);
+    /* Largest change first, and the timeline in its own order. */
+    assert_string_equal(c.comparison.rows[0].name, "step");
+    double last = INFINITY;
+    for (size_t i = 0; i < c.comparison.row_count; i++) {
+        if (c.comparison.rows[i].section != AORTA_SECTION_KERNEL) continue;
+        assert_true(c.comparison.rows[i].largest_ms <= last);
+        last = c.comparison.rows[i].largest_ms;
+    }
+    end_comparison(&c);
+}
+
+/* A collective that runs on into the next step is one, in one row; its time lies where it ran. */
+static void a_collective_over_a_boundary_counts_once(void **state) {
+    (void)state;
+    struct plan over = usual;
+    over.compute = 700;
+    over.jitter = 0;
+    over.gather = 400;
+    struct compared c;
+    compare(&over, &over, &c);
+    const struct aorta_trace_compare_row *gather =
+        row_of(&c.comparison, AORTA_SECTION_COLLECTIVE, "all_gather, 2 ranks");
+    const struct aorta_trace_compare_row *kernel =
+        row_of(&c.comparison, AORTA_SECTION_KERNEL, "ncclDevKernel_AllGather_RING_LL");
+    check_near(gather->values[0].ms, 0.400);
+    check_near(gather->values[0].count, 1);
+    check_near(gather->values[0].mean_us, 400);
+    check_near(kernel->values[0].count, 1);
+    check_near(kernel->values[0].mean_us, 400);
+    for (size_t i = 0; i < c.comparison.row_count; i++)
+        assert_string_not_equal(c.comparison.rows[i].name, "all_gather");
+    end_comparison(&c);
+}
+
+/* The gap before a step belongs to it and to its idle time, as in the verdict. */
+static void the_timeline_adds_up(void **state) {
+    (void)state;
+    static const char *const causes[] = {"idle: data wait", "idle: host sync", "idle: host launch",
+                                         "idle: launch latency", "idle: not known"};
+    struct compared c;
+    compare(&usual, &usual, &c);
+    double idle = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "idle")->values[0].ms, sum = 0;
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        sum += row_of(&c.comparison, AORTA_SECTION_TIMELINE, causes[i])->values[0].ms;
+    check_near(sum, idle);
+    double busy = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "busy")->values[0].ms;
+    double step = row_of(&c.comparison, AORTA_SECTION_TIMELINE, "step")->values[0].ms;
+    check_near(busy + idle, step);
+    /* from the first start to the last end, over six steps */
+    check_near(step, (5 * 1.0 + 0.020 + 0.304 + 0.100) / 6);
+    end_comparison(&c);
+}
+
+/* Kernels are called something else: the shape still says what changed. */
+static void kernels_of_another_name(void **state) {
+    (void)state;
+    struct plan other = usual;
+    other.kernel = "nvjet_hsh_128x64_gemm";
+    struct compared c;
+    compare(&usual, &other, &c);
+    assert_false(row_of(&c.comparison, AORTA_SECTION_KERNEL, usual.kernel)->values[1].there);
+    assert_false(row_of(&c.comparison, AORTA_SECTION_KERNEL, other.kernel)->values[0].there);
+    const struct aorta_trace_compare_row *product =
+        row_of(&c.comparison, AORTA_SECTION_GEMM, "aten::mm [[4, 8], [8, 16]] [\"float\", \"float\"]");
+    check_near(product->values[1].change_ms, 0);
+    end_comparison(&c);
+}
+
+/* The last step ends with its work, so that longer work makes it longer. */
+static void regressions(void **state) {
+    (void)state;
+    struct plan one = usual, longer = usual;
+    one.steps = longer.steps = 0;
+    longer.compute = 900;
+    struct compared c;
+    compare(&one, &longer, &c);
+    assert_false(c.comparison.stepped);
+    assert_non_null(strstr(c.comparison.unsure, "not every recording marks its steps"));
+    const struct aorta_trace_compared *whole = &c.comparison.rows[0].values[1];
+    assert_string_equal(c.comparison.rows[0].name, "recording");
+    assert_true(whole->percent > 10 && whole->percent < 25);
+    assert_true(isnan(whole->p));
+    assert_true(aorta_trace_regressed(&c.comparison, 1, 0.10));
+    assert_false(aorta_trace_regressed(&c.comparison, 1, 0.25));
+    assert_false(aorta_trace_regressed(&c.comparison, 0, 0));
+    end_comparison(&c);
+    compare(&longer, &one, &c);
+    assert_false(aorta_trace_regressed(&c.comparison, 1, 0));
+    end_comparison(&c);
+}
+
+/* A change within the noise has no small p. */
+static void noise_is_no_news(void **state) {
+    (void)state;
+    struct plan base = usual, test = usual;
+    base.jitter = 80;
+    test.jitter = 70;
+    test.compute = 310;
+    struct compared c;
+    compare(&base, &test, &c);
+    const struct aorta_trace_compared *value = &row_of(&c.comparison, AORTA_SECTION_KERNEL, usual.kernel)->values[1];
+    check_near(value->change_ms, 0.010);
+    assert_true(value->p > 0.3);
+    end_comparison(&c);
+}
+
+static void text_and_json(void **state) {
+    (void)state;
+    struct plan other = usual;
+    other.gather = 160;
+    struct compared c;
+    compare(&usual, &other, &c);
+    struct aorta_text text = {0}, json = {0};
+    aorta_trace_comparison_text(&c.comparison, 0.05, &text);
+    assert_non_null(strstr(text.data, "base base: 2 ranks, 6 steps\n"));
+    assert_non_null(strstr(text.data, "ms per step and rank\n"));
+    assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));
+    assert_non_null(strstr(text.data, "test: the step takes no more than 5% longer than the base's"));
+    aorta_trace_comparison_json(&c.comparison, NAN, &json);
+    json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(document);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "base"), "steps")), 6);
+    static const char *const sections[] = {"timeline", "kernels", "gemms", "collectives"};
+    for (size_t i = 0; i < 4; i++) assert_true(json_array_size(json_object_get(document, sections[i])) > 0);
+    json_t *first = json_array_get(json_object_get(document, "kernels"), 0);
+    assert_string_equal(json_string_value(json_object_get(first, "name")), "ncclDevKernel_AllGather_RING_LL");
+    json_t *test = json_array_get(json_object_get(first, "tests"), 0);
+    check_near(json_real_value(json_object_get(test, "change_ms")), 0.060);
+    assert_true(json_is_number(json_object_get(test, "p")));
+    json_decref(document);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    end_comparison(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recording_equals_itself),
+        cmocka_unit_test(planted_changes),
+        cmocka_unit_test(a_collective_over_a_boundary_counts_once),
+        cmocka_unit_test(the_timeline_adds_up),
+        cmocka_unit_test(kernels_of_another_name),
+        cmocka_unit_test(regressions),
+        cmocka_unit_test(noise_is_no_news),
+        cmocka_unit_test(text_and_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

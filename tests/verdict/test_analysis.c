@@ -1,0 +1,448 @@
+/* What an analysis says of real traces, and of random ones beside a count of every nanosecond. */
+#include "check.h"
+#include "formats/inputs.h"
+#include "report/trace_report.h"
+#include "samples/dump.h"
+#include "timeline/analysis.h"
+#include "timeline/builder.h"
+#include "verdict/trace_verdict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- real traces ---- */
+
+/* The files of the project's collection of traces. tests/formats/cut_whole cut them to data/whole; their figures stayed
+ * what they were. Nanoseconds were counted by a Python program on the whole files with decimal numbers; rounded they
+ * are the reference values in milliseconds that the project was given. */
+static const struct reference {
+    const char *cut, *whole;
+    int rank;
+    int64_t compute_ns, comm_ns, memcpy_ns, busy_ns, overlap_ns, span_ns;
+    size_t work, streams, queues;
+} references[] = {
+    {"fsdp2_rank0.json.gz", "fsdp2_default_rank0.pt.trace.json.gz", 0, 10230754, 4241679, 431495, 14903928, 0,
+     439774019, 2292, 5, 0},
+    {"fsdp2_rank1.json.gz", "fsdp2_default_rank1.pt.trace.json.gz", 1, 11362287, 285016050, 551399, 286949492, 9524815,
+     443405626, 2298, 5, 0},
+    {"mi300_resnet.json.gz", "mi300_resnet_act_checkpoint.json.gz", 0, 25739303, 71516523, 2974246, 84002056, 15891299,
+     86567708, 3653, 2, 2},
+    {"h100_qwen.json.gz", "h100_qwen.json.gz", 0, 45432698, 0, 214602, 45647300, 0, 49652832, 1707, 1, 0},
+    {"mi250_minitoy.json.gz", "mi250_minitoy.json.gz", 0, 110881, 0, 38161, 149042, 0, 8911887, 16, 1, 1},
+    {"rocprofv3_908.json.gz", "rocprofv3_908_results.json.gz", 0, 281681933, 4158756678, 0, 4233112334, 207326277,
+     15122023494, 43915, 567, 5},
+};
+enum { REFERENCES = sizeof references / sizeof references[0] };
+
+/* A trace that was read, and what came out of it. */
+struct read {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+};
+
+static void read_paths(const char *const *paths, size_t count, const struct aorta_trace_analysis_options *options,
+                       struct read *read) {
+    *read = (struct read){0};
+    check_ok(aorta_trace_open_inputs(paths, count, NULL, &read->list));
+    check_ok(aorta_trace_analyze(&read->list, options, &read->analysis));
+    check_ok(aorta_trace_verdict(&read->analysis, &read->verdict));
+}
+
+static void end(struct read *read) {
+    aorta_verdict_free(&read->verdict);
+    aorta_trace_analysis_free(&read->analysis);
+    aorta_trace_list_free(&read->list);
+}
+
+/* Times of idle causes and of exposed communication, taken apart by windows and by collectives, add up to the whole. */
+static void check_sums(const struct aorta_trace_rank *rank) {
+    const struct aorta_trace_figures *figures = &rank->figures;
+    const struct aorta_idle *idle = &rank->idle;
+    struct aorta_trace_figures windows = {0};
+    struct aorta_idle causes = {0};
+    int64_t lead_ns = 0, blamed_ns = 0, kernels_ns = 0, names_ns = 0;
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_overlap *overlap = &rank->windows[i].overlap;
+        windows.span_ns += overlap->span_ns;
+        windows.busy_ns += overlap->busy_ns;
+        windows.compute_ns += overlap->compute_ns;
+        windows.comm_ns += overlap->comm_ns;
+        windows.memcpy_ns += overlap->memcpy_ns;
+        windows.overlap_ns += overlap->overlap_ns;
+        windows.idle_ns += overlap->idle_ns;
+        lead_ns += overlap->lead_ns;
+        causes.data_wait_ns += overlap->idle.data_wait_ns;
+        causes.host_sync_ns += overlap->idle.host_sync_ns;
+        causes.host_launch_ns += overlap->idle.host_launch_ns;
+        causes.launch_latency_ns += overlap->idle.launch_latency_ns;
+        causes.unknown_ns += overlap->idle.unknown_ns;
+    }
+    assert_int_equal(windows.span_ns + lead_ns, figures->span_ns);
+    assert_int_equal(windows.idle_ns + lead_ns, figures->idle_ns);
+    assert_int_equal(windows.busy_ns, figures->busy_ns);
+    assert_int_equal(windows.compute_ns, figures->compute_ns);
+    assert_int_equal(windows.comm_ns, figures->comm_ns);
+    assert_int_equal(windows.memcpy_ns, figures->memcpy_ns);
+    assert_int_equal(windows.overlap_ns, figures->overlap_ns);
+    assert_memory_equal(&causes, idle, sizeof causes);
+    assert_int_equal(idle->data_wait_ns + idle->host_sync_ns + idle->host_launch_ns + idle->launch_latency_ns +
+                         idle->unknown_ns,
+                     figures->idle_ns);
+    for (size_t i = 0; i < rank->collective_count; i++) blamed_ns += rank->collectives[i].blamed_ns;
+    assert_int_equal(blamed_ns, figures->exposed_comm_ns);
+    for (size_t i = 0; i < rank->work_count; i++) kernels_ns += rank->work[i].end_ns - rank->work[i].start_ns;
+    for (size_t i = 0; i < rank->kernel_count; i++) names_ns += rank->kernels[i].times.total_ns;
+    assert_int_equal(names_ns, kernels_ns);
+}
+
+static void check_verdict(const struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        int64_t sum = 0;
+        for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
+            assert_true(verdict->ranks[i].cause_ns[cause] >= 0);
+            sum += verdict->ranks[i].cause_ns[cause];
+        }
+        assert_int_equal(sum, verdict->ranks[i].step_ns);
+    }
+}
+
+static void check_reference(const struct reference *wanted, const char *folder, const char *name) {
+    char path[4096];
+    struct read read;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    read_paths((const char *[]){path}, 1, NULL, &read);
+    assert_int_equal(read.analysis.rank_count, 1);
+    const struct aorta_trace_rank *rank = &read.analysis.ranks[0];
+    assert_int_equal(rank->rank, wanted->rank);
+    assert_int_equal(rank->work_count, wanted->work);
+    assert_int_equal(rank->stream_count, wanted->streams);
+    assert_int_equal(rank->queue_count, wanted->queues);
+    assert_int_equal(rank->figures.compute_ns, wanted->compute_ns);
+    assert_int_equal(rank->figures.comm_ns, wanted->comm_ns);
+    assert_int_equal(rank->figures.memcpy_ns, wanted->memcpy_ns);
+    assert_int_equal(rank->figures.busy_ns, wanted->busy_ns);
+    assert_int_equal(rank->figures.overlap_ns, wanted->overlap_ns);
+    assert_int_equal(rank->figures.span_ns, wanted->span_ns);
+    check_sums(rank);
+    check_verdict(&read.verdict);
+    end(&read);
+}
+
+static void cut_traces_have_the_reference_values(void **state) {
+    (void)state;
+    for (size_t i = 0; i < REFERENCES; i++) check_reference(&references[i], RECORDED "/whole", references[i].cut);
+}
+
+/* The whole files are not part of the repository: AORTA_TRACES names their folder. */
+static void whole_traces_have_the_reference_values(void **state) {
+    (void)state;
+    const char *folder = getenv("AORTA_TRACES");
+    if (!folder) skip();
+    for (size_t i = 0; i < REFERENCES; i++) check_reference(&references[i], folder, references[i].whole);
+}
+
+static const struct aorta_finding *find(const struct aorta_verdict *verdict, enum aorta_cause cause) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause) return &verdict->findings[i];
+    return NULL;
+}
+
+/* Rank 1 of the two waited in each collective for rank 0, whose host launched late. */
+static void two_ranks_are_aligned_and_the_late_one_is_named(void **state) {
+    (void)state;
+    struct read read;
+    const char *paths[] = {RECORDED "/whole/fsdp2_rank1.json.gz", RECORDED "/whole/fsdp2_rank0.json.gz"};
+    read_paths(paths, 2, NULL, &read);
+    const struct aorta_trace_analysis *analysis = &read.analysis;
+    assert_int_equal(analysis->rank_count, 2);
+    assert_int_equal(analysis->ranks[0].rank, 0);
+    assert_int_equal(analysis->alignment.shared_count, 81);
+    assert_true(analysis->alignment.residual_ns < 5000);
+    const struct aorta_finding *late = find(&read.verdict, AORTA_CAUSE_STRAGGLER);
+    assert_non_null(late);
+    assert_int_equal(late->rank, 0);
+    assert_true(late->cost_ms > 130 && late->cost_ms < 140);
+    assert_non_null(strstr(late->evidence, "its host launched late"));
+    assert_int_equal(read.verdict.findings[0].cause, AORTA_CAUSE_HOST_LAUNCH);
+    int64_t waited = 0;
+    for (size_t i = 0; i < analysis->ranks[1].collective_count; i++) {
+        const struct aorta_trace_collective_row *row = &analysis->ranks[1].collectives[i];
+        assert_int_equal(row->waits_known, row->times.count);
+        assert_true(row->transfer_busbw_gbps > row->busbw_gbps);
+        waited += row->wait_ns;
+    }
+    assert_true(waited > 270000000 && waited < analysis->ranks[1].figures.comm_ns);
+    for (size_t i = 0; i < analysis->rank_count; i++) check_sums(&analysis->ranks[i]);
+    check_verdict(&read.verdict);
+    end(&read);
+}
+
+/* Windows meet without a gap, so that the steps of a file are as long as the part of it that they cover. */
+static void steps_cut_the_time(void **state) {
+    (void)state;
+    struct read whole, steps, one;
+    const char *path[] = {RECORDED "/whole/mi300_resnet.json.gz"};
+    const int64_t numbers[] = {16};
+    read_paths(path, 1, NULL, &whole);
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.all_steps = true}, &steps);
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.steps = numbers, .step_count = 1}, &one);
+    assert_true(whole.analysis.stepped);
+    assert_int_equal(steps.analysis.ranks[0].window_count, 3);
+    assert_int_equal(one.analysis.ranks[0].window_count, 1);
+    int64_t sum = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const struct aorta_trace_window *window = &steps.analysis.ranks[0].windows[i];
+        assert_int_equal(window->number, 15 + (int64_t)i);
+        if (i) assert_int_equal(window->start_ns, window[-1].end_ns);
+        sum += window->overlap.span_ns + window->overlap.lead_ns;
+        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.busy_ns, window->overlap.busy_ns);
+        if (i == 1) assert_int_equal(one.analysis.ranks[0].figures.overlap_ns, window->overlap.overlap_ns);
+    }
+    assert_int_equal(steps.analysis.ranks[0].figures.span_ns, sum);
+    assert_true(steps.analysis.ranks[0].figures.span_ns < whole.analysis.ranks[0].figures.span_ns);
+    check_sums(&steps.analysis.ranks[0]);
+    check_sums(&one.analysis.ranks[0]);
+    end(&whole);
+    end(&steps);
+    end(&one);
+}
+
+static void steps_apart_leave_out_what_is_between(void **state) {
+    (void)state;
+    struct read apart, steps;
+    const char *path[] = {RECORDED "/whole/mi300_resnet.json.gz"};
+    const int64_t numbers[] = {17, 15};
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.all_steps = true}, &steps);
+    read_paths(path, 1, &(struct aorta_trace_analysis_options){.steps = numbers, .step_count = 2}, &apart);
+    const struct aorta_trace_rank *rank = &apart.analysis.ranks[0];
+    const struct aorta_trace_window *all = steps.analysis.ranks[0].windows;
+    assert_int_equal(rank->window_count, 2);
+    assert_int_equal(rank->figures.busy_ns, all[0].overlap.busy_ns + all[2].overlap.busy_ns);
+    assert_int_equal(rank->figures.idle_ns, all[0].overlap.idle_ns + all[2].overlap.idle_ns);
+    assert_int_equal(rank->figures.span_ns, all[0].overlap.span_ns + all[2].overlap.span_ns);
+    check_sums(rank);
+    end(&apart);
+    end(&steps);
+}
+
+/* As in the folder of a run, which holds each trace for TensorBoard and for Perfetto. */
+static void one_recording_counts_once(void **state) {
+    (void)state;
+    struct read read;
+    const char *paths[] = {RECORDED "/whole/fsdp2_rank0.json.gz", RECORDED "/whole/fsdp2_rank0.json.gz"};
+    read_paths(paths, 2, NULL, &read);
+    assert_int_equal(read.analysis.rank_count, 1);
+    assert_int_equal(read.analysis.ranks[0].work_count, references[0].work);
+    end(&read);
+}
+
+static void mistakes_are_named(void **state) {
+    (void)state;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    const int64_t number = 3;
+    const char *twice[] = {RECORDED "/whole/fsdp2_rank0.json.gz", RECORDED "/whole/mi300_resnet.json.gz"};
+    check_ok(aorta_trace_open_inputs(twice, 2, NULL, &list));
+    check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_USAGE, "are both of rank 0");
+    aorta_trace_free(list.items[--list.count]);
+    const struct aorta_trace_analysis_options steps = {.steps = &number, .step_count = 1};
+    check_fails(aorta_trace_analyze(&list, &steps, &analysis), AORTA_USAGE, "marks no steps");
+    aorta_trace_list_free(&list);
+    const char *stepped[] = {RECORDED "/whole/mi300_resnet.json.gz"};
+    check_ok(aorta_trace_open_inputs(stepped, 1, NULL, &list));
+    check_fails(aorta_trace_analyze(&list, &steps, &analysis), AORTA_USAGE, "there are 15 to 17");
+    aorta_trace_list_free(&list);
+    const char *nothing[] = {"/nowhere/at/all.json"}, *folder[] = {RECORDED "/../../lint"};
+    check_fails(aorta_trace_open_inputs(nothing, 1, NULL, &list), AORTA_USAGE, "cannot open /nowhere/at/all.json");
+    check_fails(aorta_trace_open_inputs(folder, 1, NULL, &list), AORTA_USAGE, "holds no trace");
+    static const char far[] = "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":-9e15,\"dur\":1}]";
+    check_ok(read_memory(far, strlen(far), 0, false, &list));
+    check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, "at a time that cannot be; left out (first");
+    aorta_trace_list_free(&list);
+}
+
+/* ---- random traces ---- */
+
+enum { LENGTH = 400, MOST_WORK = 60, STREAMS = 4, QUEUES = 2 };
+
+static uint64_t state_of_chance;
+static int64_t chance(int64_t below) { /* xorshift64 (Marsaglia 2003) */
+    state_of_chance ^= state_of_chance << 13;
+    state_of_chance ^= state_of_chance >> 7;
+    state_of_chance ^= state_of_chance << 17;
+    return (int64_t)(state_of_chance % (uint64_t)below);
+}
+
+static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
+    return aorta_trace_builder_text(builder, string, strlen(string));
+}
+
+/* Some of the work has a launch, some steps are marked, the host waits at times. */
+static struct aorta_trace *random_trace(void) {
+    static const char *const names[] = {"gemm_a", "relu", "ncclDevKernel_AllReduce_Sum", "ncclDevKernel_AllGather",
+                                        "Memcpy HtoD"};
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "random", NULL, &builder));
+    uint32_t thread = aorta_trace_builder_thread(builder, 1, 1);
+    int64_t work = 1 + chance(MOST_WORK), step_ns = chance(2) ? 20 + chance(100) : 0;
+    for (int64_t i = 0; i < work; i++) {
+        int sort = (int)chance(5);
+        int64_t start = 1000 + chance(LENGTH), end = start + chance(40); /* may be empty */
+        int64_t stream = chance(STREAMS);
+        struct aorta_trace_work one = {
+            .start_ns = start,
+            .end_ns = end,
+            .bytes = sort == 4 ? 64 : -1,
+            .correlation = (uint64_t)i + 1,
+            .name = text(builder, names[sort]),
+            .stream = aorta_trace_builder_stream(builder, 0, -1, stream),
+            .queue = aorta_trace_builder_queue(builder, 0, stream % QUEUES, AORTA_TRACE_NONE),
+            .kind = sort == 4 ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
+        };
+        aorta_trace_builder_work(builder, &one, -1, NULL, -1);
+        if (chance(4) == 0) continue; /* launched before the recording began */
+        int64_t launch = start - chance(60);
+        const struct aorta_trace_call call = {.start_ns = launch,
+                                              .end_ns = launch + 1,
+                                              .correlation = (uint64_t)i + 1,
+                                              .name = text(builder, "cudaLaunchKernel"),
+                                              .thread = thread,
+                                              .kind = AORTA_CALL_LAUNCH};
+        aorta_trace_builder_call(builder, &call);
+    }
+    for (int64_t i = 0; i < work / 8; i++) {
+        int64_t start = 1000 + chance(LENGTH);
+        const struct aorta_trace_call call = {.start_ns = start,
+                                              .end_ns = start + chance(30),
+                                              .name = text(builder, "cudaStreamSynchronize"),
+                                              .thread = thread,
+                                              .kind = AORTA_CALL_SYNC};
+        aorta_trace_builder_call(builder, &call);
+    }
+    for (int64_t at = 950, number = 7; step_ns && at < 1000 + LENGTH; at += step_ns, number++) {
+        const struct aorta_trace_step step = {number, at, at + step_ns - 5, INT64_MIN, INT64_MIN};
+        aorta_trace_builder_step(builder, &step);
+    }
+    struct aorta_trace *trace;
+    check_ok(aorta_trace_builder_finish(builder, &trace));
+    return trace;
+}
+
+/* Each nanosecond and each kernel looked at on its own. */
+static void count_moments(const struct aorta_trace *trace, struct aorta_trace_figures *figures, int64_t *streams) {
+    *figures = (struct aorta_trace_figures){.start_ns = INT64_MAX, .end_ns = INT64_MIN};
+    for (size_t i = 0; i < trace->work_count; i++) {
+        if (trace->work[i].start_ns < figures->start_ns) figures->start_ns = trace->work[i].start_ns;
+        if (trace->work[i].end_ns > figures->end_ns) figures->end_ns = trace->work[i].end_ns;
+    }
+    for (int64_t t = figures->start_ns; t < figures->end_ns; t++) {
+        bool compute = false, comm = false, copy = false, stream[STREAMS] = {false};
+        for (size_t i = 0; i < trace->work_count; i++) {
+            const struct aorta_trace_work *work = &trace->work[i];
+            if (t < work->start_ns || t >= work->end_ns) continue;
+            if (work->kind == AORTA_TRACE_COPY)
+                copy = true;
+            else
+                *(strstr(aorta_trace_text(trace, work->name), "nccl") ? &comm : &compute) = true;
+            stream[trace->streams[work->stream].id] = true;
+        }
+        figures->span_ns++;
+        figures->compute_ns += compute;
+        figures->comm_ns += comm;
+        figures->memcpy_ns += copy;
+        figures->busy_ns += compute || comm || copy;
+        figures->idle_ns += !(compute || comm || copy);
+        figures->overlap_ns += compute && comm;
+        figures->exposed_comm_ns += comm && !compute;
+        figures->exposed_copy_ns += copy && !compute && !comm;
+        for (int i = 0; i < STREAMS; i++) streams[i] += stream[i];
+    }
+}
+
+static void check_lanes(const struct aorta_trace_rank *rank, const int64_t *streams) {
+    for (size_t i = 0; i < rank->stream_count; i++) {
+        const struct aorta_trace_lane_row *row = &rank->streams[i];
+        assert_int_equal(row->busy_ns, streams[rank->trace->streams[row->row].id]);
+        assert_int_equal(row->others, 1); /* the plan: stream % QUEUES */
+        if (i) assert_true(row->busy_ns <= row[-1].busy_ns);
+    }
+    size_t served = 0;
+    for (size_t i = 0; i < rank->queue_count; i++) served += rank->queues[i].others;
+    assert_int_equal(served, rank->stream_count);
+}
+
+/* Durations of one name, sorted the slow way. */
+static void check_kernel_row(const struct aorta_trace_rank *rank, const struct aorta_trace_kernel_row *row) {
+    double sorted[MOST_WORK + 1] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        if (rank->work[i].name != row->name) continue;
+        double ns = (double)(rank->work[i].end_ns - rank->work[i].start_ns);
+        size_t at = count++;
+        for (; at > 0 && sorted[at - 1] > ns; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = ns;
+    }
+    assert_int_equal(row->times.count, count);
+    double middle = count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    assert_true(fabs(row->times.p50_ns - middle) < 1e-9);
+    assert_true(row->times.p95_ns <= sorted[count - 1] && row->times.p95_ns >= middle);
+}
+
+static void check_figures(const struct aorta_trace_figures *figures, const struct aorta_trace_figures *counted) {
+    assert_int_equal(figures->span_ns, counted->span_ns);
+    assert_int_equal(figures->busy_ns, counted->busy_ns);
+    assert_int_equal(figures->compute_ns, counted->compute_ns);
+    assert_int_equal(figures->comm_ns, counted->comm_ns);
+    assert_int_equal(figures->memcpy_ns, counted->memcpy_ns);
+    assert_int_equal(figures->idle_ns, counted->idle_ns);
+    assert_int_equal(figures->overlap_ns, counted->overlap_ns);
+    assert_int_equal(figures->exposed_comm_ns, counted->exposed_comm_ns);
+    assert_int_equal(figures->exposed_copy_ns, counted->exposed_copy_ns);
+    if (counted->comm_ns)
+        assert_true(fabs(figures->overlap_ratio - (double)counted->overlap_ns / (double)counted->comm_ns) < 1e-12);
+    else
+        assert_true(isnan(figures->overlap_ratio));
+}
+
+static void random_traces_agree_with_counting(void **state) {
+    (void)state;
+    state_of_chance = 88172645463325252u;
+    for (int round = 0; round < 400; round++) {
+        struct aorta_trace_list list = {0};
+        struct aorta_trace_analysis analysis;
+        struct aorta_trace_figures counted;
+        int64_t streams[STREAMS] = {0};
+        check_ok(aorta_trace_list_add(&list, random_trace()));
+        check_ok(aorta_trace_analyze(&list, &(struct aorta_trace_analysis_options){.gaps = 1000}, &analysis));
+        const struct aorta_trace_rank *rank = &analysis.ranks[0];
+        count_moments(list.items[0], &counted, streams);
+        check_figures(&rank->figures, &counted);
+        check_lanes(rank, streams);
+        check_sums(rank);
+        struct aorta_verdict verdict;
+        check_ok(aorta_trace_verdict(&analysis, &verdict));
+        check_verdict(&verdict);
+        aorta_verdict_free(&verdict);
+        for (size_t i = 0; i < rank->kernel_count; i++) check_kernel_row(rank, &rank->kernels[i]);
+        int64_t gaps_ns = 0;
+        for (size_t i = 0; i < rank->gap_count; i++) gaps_ns += rank->gaps[i].end_ns - rank->gaps[i].start_ns;
+        assert_int_equal(gaps_ns, counted.idle_ns);
+        aorta_trace_analysis_free(&analysis);
+        aorta_trace_list_free(&list);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_traces_have_the_reference_values),
+        cmocka_unit_test(whole_traces_have_the_reference_values),
+        cmocka_unit_test(two_ranks_are_aligned_and_the_late_one_is_named),
+        cmocka_unit_test(steps_cut_the_time),
+        cmocka_unit_test(steps_apart_leave_out_what_is_between),
+        cmocka_unit_test(one_recording_counts_once),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(random_traces_agree_with_counting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

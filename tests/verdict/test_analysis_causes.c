@@ -1,0 +1,372 @@
+/* Small traces made by hand: each cause of lost time is found and named. */
+#include "check.h"
+#include "report/trace_report.h"
+#include "timeline/analysis.h"
+#include "timeline/analysis_parts.h"
+#include "timeline/builder.h"
+#include "verdict/trace_verdict.h"
+
+#include <math.h>
+
+/* A trace under construction, and its analysis. */
+struct made {
+    struct aorta_trace_builder *builder;
+    uint64_t correlation;
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+};
+
+static uint32_t text(const struct made *made, const char *string) {
+    return aorta_trace_builder_text(made->builder, string, strlen(string));
+}
+
+static void begin_format(struct made *made, int rank, enum aorta_trace_format format) {
+    check_ok(aorta_trace_builder_create(format, "made", NULL, &made->builder));
+    aorta_trace_builder_head(made->builder)->rank = rank;
+    made->correlation = 0;
+}
+
+static void begin(struct made *made, int rank) {
+    begin_format(made, rank, AORTA_TRACE_KINETO);
+}
+
+static void call(struct made *made, const char *name, int64_t thread, int64_t start, int64_t end, bool launch) {
+    const struct aorta_trace_call one = {.start_ns = start,
+                                         .end_ns = end,
+                                         .correlation = launch ? made->correlation : 0,
+                                         .name = text(made, name),
+                                         .thread = aorta_trace_builder_thread(made->builder, 1, thread)};
+    struct aorta_trace_call sorted = one;
+    enum aorta_trace_call_kind kind;
+    assert_true(aorta_trace_call_classify(name, &kind));
+    sorted.kind = (uint8_t)kind;
+    aorta_trace_builder_call(made->builder, &sorted);
+}
+
+/* A kernel with its launch. `operation` -1: of none. */
+static void kernel(struct made *made, const char *name, int64_t stream, int64_t launch, int64_t start, int64_t end,
+                   int64_t operation, const struct aorta_trace_collective *facts) {
+    made->correlation++;
+    const struct aorta_trace_work work = {.start_ns = start,
+                                          .end_ns = end,
+                                          .bytes = -1,
+                                          .correlation = made->correlation,
+                                          .name = text(made, name),
+                                          .stream = aorta_trace_builder_stream(made->builder, 0, -1, stream),
+                                          .queue = AORTA_TRACE_NONE,
+                                          .kind = AORTA_TRACE_KERNEL};
+    aorta_trace_builder_work(made->builder, &work, operation, facts, -1);
+    call(made, "cudaLaunchKernel", 1, launch, launch + 2, true);
+}
+
+static void add(struct made *made) {
+    struct aorta_trace *trace;
+    check_ok(aorta_trace_builder_finish(made->builder, &trace));
+    check_ok(aorta_trace_list_add(&made->list, trace));
+}
+
+static void analyze(struct made *made) {
+    check_ok(aorta_trace_analyze(&made->list, NULL, &made->analysis));
+    check_ok(aorta_trace_verdict(&made->analysis, &made->verdict));
+}
+
+static void end(struct made *made) {
+    aorta_verdict_free(&made->verdict);
+    aorta_trace_analysis_free(&made->analysis);
+    aorta_trace_list_free(&made->list);
+}
+
+static const struct aorta_finding *find(const struct made *made, enum aorta_cause cause) {
+    const struct aorta_verdict *verdict = &made->verdict;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause) return &verdict->findings[i];
+    return NULL;
+}
+
+static void expect(const struct made *made, enum aorta_cause cause, int64_t ns, const char *evidence) {
+    const struct aorta_finding *finding = find(made, cause);
+    assert_non_null(finding);
+    if (llround(finding->cost_ms * 1e6) != ns || !strstr(finding->evidence, evidence) || !finding->advice[0])
+        fail_msg("%s: %.6f ms, \"%s\", \"%s\"; expected %lld ns, \"%s\"", aorta_cause_name(cause), finding->cost_ms,
+                 finding->evidence, finding->advice, (long long)ns, evidence);
+}
+
+/* The host waited from long before the device ran dry until then: all of the time up to the next launch is lost to it.
+ */
+static void a_long_wait_takes_the_gap(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    kernel(&made, "relu", 7, 900, 1000, 2000, -1, NULL);
+    call(&made, "cudaStreamSynchronize", 1, 950, 2010, false);
+    kernel(&made, "gelu", 7, 3000, 3010, 4000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    expect(&made, AORTA_CAUSE_HOST_SYNC, 1000, "before gelu on stream 7, host in cudaStreamSynchronize");
+    expect(&made, AORTA_CAUSE_LAUNCH_LATENCY, 10, "between launch and start");
+    expect(&made, AORTA_CAUSE_COMPUTE, 1990, "most of it relu");
+    assert_int_equal(made.analysis.ranks[0].gap_count, 1);
+    assert_int_equal(made.analysis.ranks[0].gaps[0].cause, AORTA_GAP_HOST_SYNC);
+    end(&made);
+}
+
+/* A wait of 20 ns costs itself and 20 ns of what follows; the rest the host took for other things. */
+static void a_short_wait_takes_its_length(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    kernel(&made, "relu", 7, 900, 1000, 2000, -1, NULL);
+    call(&made, "cudaStreamSynchronize", 1, 1990, 2010, false);
+    call(&made, "cudaStreamSynchronize", 2, 2000, 2900, false); /* a thread that launches nothing */
+    kernel(&made, "gelu", 7, 3000, 3010, 4000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    expect(&made, AORTA_CAUSE_HOST_SYNC, 30, "");
+    expect(&made, AORTA_CAUSE_HOST_LAUNCH, 970, "because nothing had been launched");
+    expect(&made, AORTA_CAUSE_LAUNCH_LATENCY, 10, "before gelu");
+    end(&made);
+}
+
+static void waiting_for_data_is_told_apart(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    kernel(&made, "relu", 7, 900, 1000, 2000, -1, NULL);
+    const struct aorta_trace_annotation wait = {
+        2100, 2800, text(&made, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),
+        aorta_trace_builder_thread(made.builder, 1, 1)};
+    aorta_trace_builder_annotation(made.builder, &wait);
+    kernel(&made, "gelu", 7, 3000, 3010, 4000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    expect(&made, AORTA_CAUSE_DATA_WAIT, 700, "before gelu");
+    expect(&made, AORTA_CAUSE_HOST_LAUNCH, 300, "");
+    end(&made);
+}
+
+/* Ten products alone, ten beside a collective that makes them half as long again. */
+static void products_slow_down_beside_collectives(void **state) {
+    (void)state;
+    static const char dims[] = "[[64, 32], [32, 16]]", types[] = "[\"float\", \"float\"]";
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        int64_t start = 1000 + i * 200;
+        aorta_trace_builder_operation(made.builder, i, "aten::mm", strlen("aten::mm"), dims, strlen(dims), types,
+                                      strlen(types));
+        kernel(&made, "nvjet_sm90_tst", 7, start - 50, start, start + (i < 10 ? 100 : 150), i, NULL);
+    }
+    kernel(&made, "ncclDevKernel_AllGather_RING_LL", 9, 2900, 3000, 5000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    const struct aorta_trace_rank *rank = &made.analysis.ranks[0];
+    assert_int_equal(rank->gemm_count, 1);
+    assert_int_equal(rank->gemms[0].alone, 10);
+    assert_int_equal(rank->gemms[0].beside, 10);
+    assert_true(fabs(rank->gemms[0].slowdown - 1.5) < 1e-12);
+    assert_true(fabs(rank->gemms[0].flops - 2.0 * 64 * 32 * 16) < 1e-6);
+    assert_int_equal(rank->figures.overlap_ns, 1500);
+    expect(&made, AORTA_CAUSE_CONTENTION, 500, "worst nvjet_sm90_tst +50%");
+    expect(&made, AORTA_CAUSE_EXPOSED_COLLECTIVE, 500, "all_gather ran");
+    end(&made);
+}
+
+/* Without shapes (rocprofv3, recorded programs): a kernel and its grid. Two grids of one kernel, whose times differ by
+ * more than what the collective costs, are not mixed up. */
+static void products_without_shapes_are_told_apart_by_their_grids(void **state) {
+    (void)state;
+    static const int64_t blocks[2][3] = {{12, 4, 1}, {3, 1, 1}}, threads[3] = {256, 1, 1};
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 40; i++) {
+        int64_t start = 1000 + i * 200, alone = i % 2 ? 20 : 100;
+        kernel(&made, "nvjet_sm90_tst", 7, start - 50, start, start + alone * (i < 20 ? 2 : 3) / 2, -1, NULL);
+        aorta_trace_builder_geometry(made.builder, blocks[i % 2], threads);
+    }
+    kernel(&made, "not_a_product", 7, 8980, 8990, 8995, -1, NULL);
+    aorta_trace_builder_geometry(made.builder, blocks[0], threads);
+    kernel(&made, "ncclDevKernel_AllGather_RING_LL", 9, 4900, 5000, 9000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    const struct aorta_trace_rank *rank = &made.analysis.ranks[0];
+    assert_int_equal(rank->work[41].geometry, AORTA_TRACE_NONE); /* the last */
+    assert_int_equal(rank->gemm_count, 2);
+    assert_string_equal(aorta_trace_text(rank->trace, rank->gemms[0].geometry), "12x4x1 of 256x1x1");
+    assert_string_equal(aorta_trace_text(rank->trace, rank->gemms[1].geometry), "3x1x1 of 256x1x1");
+    for (int i = 0; i < 2; i++) assert_true(fabs(rank->gemms[i].slowdown - 1.5) < 1e-12);
+    const struct aorta_slowdown *slowdown = &made.verdict.slowdown;
+    assert_true(fabs(slowdown->ratio - 1.5) < 1e-12);
+    assert_int_equal(slowdown->shapes, 2);
+    assert_int_equal(slowdown->by_grid, 2);
+    expect(&made, AORTA_CAUSE_CONTENTION, 600, "the same kernels and grids (not all shapes are known) take +50%");
+    struct aorta_text out = {0};
+    aorta_trace_report_text(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 200, &out);
+    assert_non_null(strstr(out.data, "GEMMs take 50% longer beside it (by kernel and grid)"));
+    aorta_text_free(&out);
+    end(&made);
+}
+
+/* Three collectives of two ranks. Rank 1 comes 400 ns late to the second, with a device that had nothing to do. */
+static void the_last_rank_is_named(void **state) {
+    (void)state;
+    struct made made = {0};
+    for (int rank = 0; rank < 2; rank++) {
+        begin(&made, rank);
+        const int32_t ranks[] = {0, 1};
+        struct aorta_trace_collective facts = {
+            .in_elements = 1000,
+            .out_elements = 1000,
+            .bytes = 4000,
+            .sequence = -1,
+            .blocks = -1,
+            .name = text(&made, "allreduce"),
+            .dtype = text(&made, "Float"),
+            .group = aorta_trace_builder_group(made.builder, text(&made, "0"), text(&made, "all"), 2, ranks, 2),
+            .communicator = AORTA_TRACE_NONE,
+            .annotation = AORTA_TRACE_NONE,
+            .group_size = 2,
+            .peer = -1,
+            .kind = AORTA_ALL_REDUCE,
+            .named = true};
+        for (int i = 0; i < 5; i++) {
+            int64_t start = 1000 + 2000 * i, late = rank == 1 && i == 1 ? 400 : 0;
+            facts.sequence = i;
+            kernel(&made, "relu", 7, start - 20, start, start + 500, -1, NULL);
+            kernel(&made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 9, start + 500 + late, start + 600 + late,
+                   start + 1600, -1, &facts);
+        }
+        add(&made);
+    }
+    analyze(&made);
+    const struct aorta_trace_analysis *analysis = &made.analysis;
+    assert_int_equal(analysis->rank_count, 2);
+    assert_int_equal(analysis->alignment.shared_count, 5);
+    assert_int_equal(analysis->alignment.clocks[1].shift_ns, 0);
+    expect(&made, AORTA_CAUSE_STRAGGLER, 200, "for rank 1: its stream was empty, its host launched late");
+    assert_int_equal(find(&made, AORTA_CAUSE_STRAGGLER)->rank, 1);
+    const struct aorta_trace_collective_row *row = &analysis->ranks[0].collectives[0];
+    assert_int_equal(row->waits_known, 5);
+    assert_int_equal(row->wait_ns, 400);
+    assert_int_equal(row->bytes, 20000);
+    assert_true(fabs(row->algbw_gbps - 20000.0 / 5000) < 1e-12);
+    assert_true(fabs(row->busbw_gbps - row->algbw_gbps) < 1e-12); /* 2 (n − 1) / n with two ranks is 1 */
+    assert_true(fabs(row->transfer_busbw_gbps - 20000.0 / 4600) < 1e-12);
+    end(&made);
+}
+
+/* Without launches idle time has no cause, and the verdict says what to record. */
+static void what_is_not_recorded_is_not_blamed(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 4; i++) {
+        const struct aorta_trace_work work = {.start_ns = 1000 + i * 1000,
+                                              .end_ns = 1100 + i * 1000,
+                                              .bytes = -1,
+                                              .name = text(&made, "relu"),
+                                              .stream = aorta_trace_builder_stream(made.builder, 0, -1, 7),
+                                              .queue = AORTA_TRACE_NONE,
+                                              .kind = AORTA_TRACE_KERNEL};
+        aorta_trace_builder_work(made.builder, &work, -1, NULL, -1);
+    }
+    add(&made);
+    analyze(&made);
+    struct aorta_text words = {0};
+    aorta_trace_report_text(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &words);
+    check_ok(aorta_text_check(&words));
+    assert_non_null(strstr(words.data, "limited by an idle device, why is not recorded"));
+    assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));
+    assert_int_equal(made.analysis.ranks[0].idle.unknown_ns, 2700);
+    aorta_text_free(&words);
+    end(&made);
+}
+
+/* Eleven launches, ten of them `late_ns` after the device had run dry. */
+static void make_late(struct made *made, enum aorta_trace_format format, int64_t late_ns) {
+    *made = (struct made){0};
+    begin_format(made, 0, format);
+    for (int64_t i = 0, at = 1000; i < 11; i++, at += late_ns + 2000)
+        kernel(made, "relu", 7, at - 100, at, at + 2000, -1, NULL);
+    add(made);
+    analyze(made);
+}
+
+/* What `aorta trace run` recorded holds its own cost: each launch is some 3.5 us longer by it. */
+static void the_recordings_own_part_is_told(void **state) {
+    (void)state;
+    struct made made;
+    make_late(&made, AORTA_TRACE_SPOOL, 10000); /* 11 x 3.5 us of some 100 */
+    const char *remark = made.verdict.remark;
+    assert_non_null(remark);
+    if (strncmp(remark, "recording: up to 0.0385 of the 0.099 ms of late launches", 56) != 0) fail_msg("%s", remark);
+    assert_non_null(strstr(remark, "each of 11 launches a step some 3.5 us longer"));
+    struct aorta_text text = {0};
+    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &text);
+    check_ok(aorta_text_check(&text));
+    assert_non_null(strstr(text.data, "\"remark\": \"recording: up to"));
+    aorta_text_free(&text);
+    end(&made);
+    make_late(&made, AORTA_TRACE_SPOOL, 1000); /* all of it could be: no more than there is */
+    assert_non_null(strstr(made.verdict.remark, "up to 0.009 of the 0.009 ms"));
+    end(&made);
+    make_late(&made, AORTA_TRACE_SPOOL, 500000); /* a thousandth */
+    assert_null(made.verdict.remark);
+    end(&made);
+    make_late(&made, AORTA_TRACE_KINETO, 10000);
+    assert_null(made.verdict.remark);
+    end(&made);
+}
+
+/* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
+static void each_device_is_a_rank(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, -1);
+    static const char *const names[] = {"relu", "relu", "aorta_stamp", "hwq_hold"}; /* on each of two devices */
+    for (int64_t i = 0; i < 8; i++) {
+        int64_t device = 3 + 4 * (i % 2);
+        const struct aorta_trace_work work = {
+            .start_ns = 1000 + i * 100,
+            .end_ns = 1050 + i * 100,
+            .bytes = -1,
+            .name = text(&made, names[i / 2]),
+            .stream = aorta_trace_builder_stream(made.builder, device, -1, 1),
+            .queue = aorta_trace_builder_queue(made.builder, device, 9, AORTA_TRACE_NONE),
+            .device = (int32_t)device,
+            .kind = AORTA_TRACE_KERNEL,
+        };
+        aorta_trace_builder_work(made.builder, &work, -1, NULL, -1);
+    }
+    add(&made);
+    analyze(&made);
+    assert_int_equal(made.analysis.rank_count, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_trace_rank *rank = &made.analysis.ranks[i];
+        assert_int_equal(rank->rank, i);
+        assert_int_equal(rank->device, 3 + 4 * i);
+        assert_int_equal(rank->work_count, 2);
+        assert_int_equal(rank->figures.busy_ns, 100);
+        assert_int_equal(rank->figures.span_ns, 250);
+        assert_int_equal(rank->stamps, 2);
+        assert_int_equal(rank->stamps_ns, 100);
+        assert_int_equal(rank->stream_count, 1);
+        assert_int_equal(rank->queue_count, 1);
+    }
+    end(&made);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_wait_takes_the_gap),
+        cmocka_unit_test(a_short_wait_takes_its_length),
+        cmocka_unit_test(waiting_for_data_is_told_apart),
+        cmocka_unit_test(products_slow_down_beside_collectives),
+        cmocka_unit_test(products_without_shapes_are_told_apart_by_their_grids),
+        cmocka_unit_test(the_last_rank_is_named),
+        cmocka_unit_test(what_is_not_recorded_is_not_blamed),
+        cmocka_unit_test(the_recordings_own_part_is_told),
+        cmocka_unit_test(each_device_is_a_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

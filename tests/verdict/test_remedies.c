@@ -1,0 +1,284 @@
+#include "check.h"
+#include "verdict/remedies.h"
+
+#include <stdlib.h>
+
+static bool simulated; /* collectives of the run */
+
+static char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items, size_t count) {
+    struct aorta_finding finding = {.cause = cause, .collective = kind, .advice = strdup("as before")};
+    struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .simulated = simulated};
+    struct aorta_settings settings = {items, count};
+    check_ok(aorta_verdict_advise(&verdict, &settings));
+    return finding.advice;
+}
+
+static void test_what_is_set_is_not_advised(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"},
+                                    {"fsdp.forward_prefetch", "true"},
+                                    {"fsdp.backward_prefetch", "BACKWARD_POST"},
+                                    {"fsdp.sharding_strategy", "full_shard"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
+    assert_null(strstr(advice, "forward_prefetch="));
+    assert_null(strstr(advice, "enable_overlap"));
+    assert_non_null(strstr(advice, "fsdp.backward_prefetch=BACKWARD_PRE"));
+    free(advice);
+    items[1].value = "false";
+    advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
+    assert_non_null(strstr(advice, "fsdp.forward_prefetch=true"));
+    free(advice);
+}
+
+static void test_a_remedy_can_be_pointless(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.enable_overlap", "true"}, {"fsdp.forward_prefetch", "true"},
+                                    {"fsdp.backward_prefetch", "NONE"},     {"fsdp.sharding_strategy", "shard_grad_op"},
+                                    {"training.batch_size", "8"},           {"device.kind", "cpu"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 6);
+    assert_null(strstr(advice, "backward_prefetch"));
+    assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
+    free(advice);
+}
+
+/* What helps a device's streams is nothing for threads, whose advice stays as it was. */
+static void test_devices_differ(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {
+        {"device.kind", "cuda"}, {"compile.enabled", "false"}, {"training.batch_size", "8"}};
+    char *advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
+    assert_string_equal(advice, "compile.enabled=true (operations of a graph start sooner); or a larger "
+                                "training.batch_size, now 8 (fewer, larger operations)");
+    free(advice);
+    items[1].value = "true";
+    advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
+    assert_string_equal(advice, "a larger training.batch_size, now 8 (fewer, larger operations)");
+    free(advice);
+    advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 3);
+    assert_non_null(strstr(advice, "a smaller NCCL_MAX_CTAS (fewer channels"));
+    free(advice);
+    items[0].value = "cpu";
+    static const enum aorta_cause causes[] = {AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_CONTENTION};
+    for (int i = 0; i < 2; i++) {
+        advice = advice_for(causes[i], AORTA_ALL_REDUCE, items, 3);
+        assert_string_equal(advice, "as before");
+        free(advice);
+    }
+}
+
+/* How a collective is made matters where NCCL makes it. */
+static void test_collectives_of_gpus(void **state) {
+    (void)state;
+    static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER};
+    static const struct {
+        const char *device, *by_parameter;
+        bool simulated, flat, symmetric; /* the last two: advised */
+    } rows[] = {{"cuda", "true", false, true, true},
+                {"hip", "false", false, false, true},
+                {"cpu", "true", false, false, false},
+                {"cuda", "true", true, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        simulated = rows[i].simulated;
+        struct aorta_setting items[] = {{"device.kind", rows[i].device},
+                                        {"fsdp.use_orig_params", rows[i].by_parameter},
+                                        {"distributed.enable_overlap", "true"},
+                                        {"fsdp.forward_prefetch", "true"},
+                                        {"fsdp.backward_prefetch", "BACKWARD_PRE"}};
+        for (int kind = 0; kind < 2; kind++) {
+            char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 5);
+            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (a layer") != NULL, rows[i].flat);
+            assert_int_equal(strstr(advice, "fsdp.symmetric_memory=true (NCCL") != NULL, rows[i].symmetric);
+            free(advice);
+        }
+    }
+    simulated = false;
+}
+
+/* Channels are NCCL's; one rank has copies instead, which take none. */
+static void test_channels(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"device.kind", "cuda"}};
+    simulated = true;
+    char *advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 1);
+    assert_string_equal(advice, "as before");
+    free(advice);
+    simulated = false;
+}
+
+/* The strategy alone is refused: it needs the size of a group. */
+static void test_what_goes_together(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {
+        {"distributed.mode", "fsdp"}, {"distributed.enable_overlap", "true"}, {"device.kind", "cpu"}};
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 3);
+    assert_non_null(strstr(advice, "fsdp.sharding_strategy=hybrid_shard (reduce within a node first; with "
+                                   "fsdp.hybrid_shard_gpus_per_node)"));
+    free(advice);
+}
+
+/* A key that the mode does not read helps nobody. */
+static void test_modes_have_keys_of_their_own(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"distributed.mode", "ddp"},         {"device.kind", "cuda"},
+                                    {"fsdp.use_orig_params", "true"},    {"distributed.overlap_reduce_scatter", "true"},
+                                    {"distributed.bucket_cap_mb", "25"}, {"distributed.enable_overlap", "true"}};
+    static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER, AORTA_ALL_REDUCE};
+    for (int kind = 0; kind < 3; kind++) {
+        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
+        assert_null(strstr(advice, "fsdp."));
+        free(advice);
+    }
+    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 6);
+    assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (training does not need it"));
+    free(advice);
+    advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 6);
+    assert_non_null(strstr(advice, "a smaller distributed.bucket_cap_mb, now 25"));
+    free(advice);
+    items[0].value = "fsdp";
+    for (int kind = 1; kind < 3; kind++) {
+        advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
+        assert_null(strstr(advice, "overlap_reduce_scatter"));
+        assert_null(strstr(advice, "bucket_cap_mb"));
+        free(advice);
+    }
+}
+
+/* Collectives run on compute's stream where all do, or where they were put there. */
+static void test_streams(void **state) {
+    (void)state;
+    static const struct {
+        const char *count, *gather, *optimizer;
+        enum aorta_collective kind;
+        const char *advice;
+    } rows[] = {
+        {"1", "aux", "aux", AORTA_ALL_GATHER, "streams.count=4 (give each role a stream of its own)"},
+        {"4", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
+        {"2", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
+        {"4", "aux", "compute", AORTA_ALL_REDUCE, "streams.assignment.optimizer=aux (a stream that is not compute's)"},
+        {"1", "compute", "aux", AORTA_ALL_GATHER,
+         "streams.count=4 (give each role a stream of its own); or streams.assignment.all_gather=aux (a stream that is "
+         "not compute's)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"streams.count", rows[i].count},
+                                        {"streams.assignment.all_gather", rows[i].gather},
+                                        {"streams.assignment.all_reduce", "allreduce"},
+                                        {"streams.assignment.optimizer", rows[i].optimizer}};
+        char *advice = advice_for(AORTA_CAUSE_SERIALIZED_STREAMS, rows[i].kind, items, 4);
+        assert_string_equal(advice, rows[i].advice);
+        free(advice);
+    }
+}
+
+/* Copies are the input's where nothing else is asked for that copies. */
+static void test_copies(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode, *view, *scatter, *clone, *await, *advice;
+    } rows[] = {
+        {"ddp", "true", "false", "true", "false", "another streams.assignment.prefetch"},
+        {"fsdp", "false", "true", "true", "false", "another streams.assignment.prefetch"},
+        {"ddp", "false", "false", "false", "false", "distributed.gradient_as_bucket_view=true (gradients are made"},
+        {"ddp", "true", "true", "true", "false", "distributed.overlap_clone_for_reduce_scatter=false (no clones"},
+        {"ddp", "true", "true", "false", "false", "another streams.assignment.prefetch"},
+        {"fsdp", "true", "false", "false", "true", "workload.async_wait=false (training does not need it"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},
+                                        {"distributed.gradient_as_bucket_view", rows[i].view},
+                                        {"distributed.overlap_reduce_scatter", rows[i].scatter},
+                                        {"distributed.overlap_clone_for_reduce_scatter", rows[i].clone},
+                                        {"workload.async_wait", rows[i].await},
+                                        {"dataloader.pin_memory", "true"}};
+        char *advice = advice_for(AORTA_CAUSE_COPY, AORTA_ALL_REDUCE, items, 6);
+        if (strncmp(advice, rows[i].advice, strlen(rows[i].advice)) != 0) fail_msg("case %zu: %s", i, advice);
+        free(advice);
+    }
+}
+
+/* Micro-batches are added up before they are reduced, but for shards. */
+static void test_accumulation(void **state) {
+    (void)state;
+    static const struct {
+        const char *mode, *strategy;
+        bool advised;
+    } rows[] = {{"ddp", "hybrid_shard", true},
+                {"fsdp", "no_shard", true},
+                {"fsdp", "full_shard", true}, /* the norm, once a step */
+                {"fsdp", "hybrid_shard", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},
+                                        {"fsdp.sharding_strategy", rows[i].strategy},
+                                        {"distributed.enable_overlap", "true"},
+                                        {"training.gradient_accumulation", "1"}};
+        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 4);
+        assert_int_equal(strstr(advice, "a larger training.gradient_accumulation, now 1") != NULL, rows[i].advised);
+        free(advice);
+    }
+}
+
+static void test_late_launches(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"compile.enabled", "false"}, {"training.batch_size", "8"}};
+    char *advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
+    assert_string_equal(advice, "compile.enabled=true (replay the step as one graph); or a larger training.batch_size, "
+                                "now 8 (more work for each launch)");
+    free(advice);
+    items[0].value = "true";
+    advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
+    assert_string_equal(advice, "a larger training.batch_size, now 8 (more work for each launch)");
+    free(advice);
+}
+
+/* fp16 is in 16 bits as well, and most CPUs are fastest in fp32. */
+static void test_precision(void **state) {
+    (void)state;
+    static const struct {
+        const char *device, *precision;
+        bool advised;
+    } rows[] = {{"cuda", "none", true}, {"hip", "none", true}, {"cuda", "fp16", false}, {"cpu", "none", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"device.kind", rows[i].device},
+                                        {"training.mixed_precision", rows[i].precision},
+                                        {"compile.enabled", "true"}};
+        char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 3);
+        assert_int_equal(strstr(advice, "mixed_precision=bf16") != NULL, rows[i].advised);
+        assert_int_equal(strstr(advice, "set already") != NULL, !rows[i].advised);
+        free(advice);
+    }
+}
+
+static void test_when_all_is_set_it_says_so(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
+    char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    assert_non_null(strstr(advice, "set already"));
+    free(advice);
+}
+
+static void test_other_causes_keep_their_advice(void **state) {
+    (void)state;
+    char *advice = advice_for(AORTA_CAUSE_STRAGGLER, AORTA_ALL_REDUCE, NULL, 0);
+    assert_string_equal(advice, "as before");
+    free(advice);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_set_is_not_advised),
+        cmocka_unit_test(test_a_remedy_can_be_pointless),
+        cmocka_unit_test(test_devices_differ),
+        cmocka_unit_test(test_collectives_of_gpus),
+        cmocka_unit_test(test_modes_have_keys_of_their_own),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_what_goes_together),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_accumulation),
+        cmocka_unit_test(test_late_launches),
+        cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_when_all_is_set_it_says_so),
+        cmocka_unit_test(test_other_causes_keep_their_advice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,727 @@
+#include "check.h"
+#include "samples/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MS = 1000000 };
+
+/* Iterations of several ranks; freed together. */
+struct run {
+    struct sample samples[512];
+    struct aorta_iteration iterations[512];
+    size_t count;
+};
+
+static struct run *new_run(void) {
+    struct run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    return run;
+}
+
+static struct sample *begin(struct run *run, int rank, int64_t step) {
+    struct sample *sample = &run->samples[run->count];
+    sample_begin(sample, step);
+    run->iterations[run->count++] =
+        (struct aorta_iteration){.rank = rank, .step = step, .profile = &sample->profile, .overlap = &sample->overlap};
+    return sample;
+}
+
+static struct aorta_verdict judge(const struct run *run, int warmup) {
+    struct aorta_verdict verdict;
+    check_ok(aorta_verdict_make(run->iterations, run->count, warmup, &verdict));
+    return verdict;
+}
+
+static void end(struct run *run, struct aorta_verdict *verdict) {
+    aorta_verdict_free(verdict);
+    for (size_t i = 0; i < run->count; i++) sample_free(&run->samples[i]);
+    free(run);
+}
+
+static const struct aorta_finding *find(const struct aorta_verdict *verdict, enum aorta_cause cause) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause) return &verdict->findings[i];
+    return NULL;
+}
+
+static void expect_cost(const struct aorta_verdict *verdict, enum aorta_cause cause, double ms) {
+    const struct aorta_finding *finding = find(verdict, cause);
+    double cost = finding ? finding->cost_ms : 0;
+    if (fabs(cost - ms) > 1e-9) {
+        print_error("%s costs %.9g ms, expected %.9g\n", aorta_cause_name(cause), cost, ms);
+        fail();
+    }
+}
+
+static void expect_words(const struct aorta_verdict *verdict, enum aorta_cause cause, const char *evidence,
+                         const char *advice) {
+    const struct aorta_finding *finding = find(verdict, cause);
+    assert_non_null(finding);
+    if (!strstr(finding->evidence, evidence) || !strstr(finding->advice, advice)) {
+        print_error("%s: got \"%s\" / \"%s\", expected \"%s\" / \"%s\"\n", aorta_cause_name(cause), finding->evidence,
+                    finding->advice, evidence, advice);
+        fail();
+    }
+}
+
+/* Whatever was recorded: the causes of a rank add up to its step time, and none is negative. */
+static void costs_add_up(void **state) {
+    (void)state;
+    uint64_t random = 4101842887655102017u;
+    for (int round = 0; round < 60; round++) {
+        struct run *run = new_run();
+        int ranks = 1 + (int)sample_random(&random, 3), steps = 1 + (int)sample_random(&random, 20);
+        bool own_clock = sample_random(&random, 4) == 0;
+        for (int rank = 0; rank < ranks; rank++) {
+            int64_t previous = INT64_MIN;
+            for (int step = 0; step < steps; step++) {
+                struct sample *sample = begin(run, rank, step);
+                sample_fill_random(sample, &random, 1 + (int)sample_random(&random, 40), own_clock ? 0 : step * 500,
+                                   300);
+                sample->profile.own_clock = own_clock;
+                sample_done(sample, own_clock ? INT64_MIN : previous);
+                previous = sample->profile.end_ns;
+            }
+        }
+        struct aorta_verdict verdict = judge(run, (int)sample_random(&random, (uint64_t)steps));
+        assert_int_equal(verdict.rank_count, ranks);
+        double sum = 0;
+        for (size_t i = 0; i < verdict.rank_count; i++) {
+            const struct aorta_rank_costs *costs = &verdict.ranks[i];
+            int64_t all = 0;
+            for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
+                assert_true(costs->cause_ns[cause] >= 0);
+                all += costs->cause_ns[cause];
+                int64_t kinds = 0;
+                for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+                    assert_true(costs->collective_ns[cause][kind] >= 0);
+                    kinds += costs->collective_ns[cause][kind];
+                }
+                if (cause >= AORTA_CAUSE_STRAGGLER && cause <= AORTA_CAUSE_EXPOSED_COLLECTIVE)
+                    assert_int_equal(kinds, costs->cause_ns[cause]);
+            }
+            assert_int_equal(all, costs->step_ns);
+            assert_int_equal(costs->iterations + verdict.warmup, steps);
+        }
+        for (size_t i = 0; i < verdict.finding_count; i++) {
+            sum += verdict.findings[i].cost_ms;
+            if (i) assert_true(verdict.findings[i].cost_ms <= verdict.findings[i - 1].cost_ms);
+        }
+        assert_true(fabs(sum - verdict.step_ms_mean) <= 1e-9 * (1 + sum));
+        end(run, &verdict);
+    }
+}
+
+static void host_causes(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        sample_compute(sample, t, t + 10 * MS, t);
+        sample_compute(sample, t + 20 * MS, t + 50 * MS, t + 19 * MS)->info.function = "adamw"; /* 9 late, 1 latency */
+        sample_copy(sample, t + 50 * MS, t + 52 * MS, t + 20 * MS);
+        sample_host(sample, AORTA_HOST_SYNC, t + 12 * MS, t + 15 * MS);
+        sample_host(sample, AORTA_HOST_DATA_WAIT, t - 40 * MS, t - 4 * MS);
+        sample_done(sample, step ? t - 48 * MS : INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 1);
+    assert_int_equal(verdict.iterations, 2);
+    assert_true(fabs(verdict.step_ms_mean - 100) < 1e-9);
+    assert_true(fabs(verdict.step_ms_p50 - 100) < 1e-9);
+    expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 36);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_SYNC, 3);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 48 - 36 + 10 - 3 - 1);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 1);
+    expect_cost(&verdict, AORTA_CAUSE_COPY, 2);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 40);
+    expect_words(&verdict, AORTA_CAUSE_DATA_WAIT, "36 ms", "dataloader.num_workers");
+    expect_words(&verdict, AORTA_CAUSE_HOST_SYNC, "3 ms", "more work in a step (training.batch_size");
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "idle 18 ms a step because nothing had been launched",
+                 "compile.enabled=true");
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before adamw", "");
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "idle 1 ms a step between launch and start",
+                 "compile.enabled=true");
+    expect_words(&verdict, AORTA_CAUSE_COPY, "2 ms", "dataloader.pin_memory");
+    assert_true(isnan(verdict.overlap_ratio));
+    end(run, &verdict);
+}
+
+/* A graph's operations are launched as one: what is lost between them is not the host's, nor helped by a graph. */
+static void a_graph_has_no_late_launches(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        const int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        for (int i = 0; i < 5; i++) sample_compute(sample, t + 20 * i * MS, t + (20 * i + 18) * MS, t - MS);
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 0);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 8);
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "idle 8 ms a step from one operation of the graph to the next",
+                 "training.batch_size");
+    for (size_t i = 0; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_LAUNCH_LATENCY)
+            assert_null(strstr(verdict.findings[i].advice, "compile.enabled"));
+    end(run, &verdict);
+}
+
+/* Three steps of one rank, each four operations; of a graph: launched at once. */
+static struct run *run_of_compute(bool on_gpu, enum aorta_profile_source source, bool graph) {
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        const int64_t t = step * 100 * MS;
+        struct sample *sample = begin(run, 0, step);
+        sample->profile.source = source;
+        run->iterations[step].on_gpu = on_gpu;
+        for (int i = 0; i < 4; i++)
+            sample_compute(sample, t + 20 * i * MS, t + 20 * (i + 1) * MS, t - (graph ? 9 : 9 - i) * MS);
+        sample_done(sample, INT64_MIN);
+    }
+    return run;
+}
+
+/* What a range holds between kernels that are launched one by one is nobody's operation, and the verdict says so. */
+static void gaps_are_not_operations(void **state) {
+    (void)state;
+    static const struct {
+        bool on_gpu;
+        enum aorta_profile_source source;
+        bool graph, gaps;
+    } rows[] = {{true, AORTA_SOURCE_RANGE, false, true},
+                {true, AORTA_SOURCE_RANGE, true, false},
+                {true, AORTA_SOURCE_KERNEL, false, false},
+                {false, AORTA_SOURCE_RANGE, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct run *run = run_of_compute(rows[i].on_gpu, rows[i].source, rows[i].graph);
+        struct aorta_verdict verdict = judge(run, 0);
+        struct aorta_text text = {0};
+        aorta_verdict_text(&verdict, 0, &text);
+        check_ok(aorta_text_check(&text));
+        assert_int_equal(verdict.gaps, rows[i].gaps);
+        const char *headline = rows[i].gaps ? "compute with the gaps between its kernels: 100%" : "compute-bound: 100%";
+        if (!strstr(text.data, headline)) fail_msg("case %zu: %s", i, text.data);
+        if (rows[i].gaps) {
+            expect_words(&verdict, AORTA_CAUSE_COMPUTE, "at most 80 ms a step", "compile.enabled=true");
+            assert_non_null(strstr(text.data, "  try: compile.enabled=true"));
+        }
+        aorta_text_free(&text);
+        end(run, &verdict);
+    }
+}
+
+/* Rank 1 comes 6 ms late, first because its device still computes, then because its host was late. */
+static void add_pair(struct run *run, int64_t step, int64_t offset, bool host_late) {
+    int64_t t = step * 100 * MS;
+    struct sample *early = begin(run, 0, step);
+    sample_compute(early, t, t + 20 * MS, t);
+    sample_collective(early, AORTA_ALL_REDUCE, t + 20 * MS, t + 30 * MS, t + 5 * MS);
+    sample_compute(early, t + 30 * MS, t + 40 * MS, t + 5 * MS);
+    sample_done(early, INT64_MIN);
+    struct sample *late = begin(run, 1, step);
+    t += offset;
+    sample_compute(late, t, t + (host_late ? 20 : 26) * MS, t);
+    sample_collective(late, AORTA_ALL_REDUCE, t + 26 * MS, t + 30 * MS, t + (host_late ? 26 : 5) * MS);
+    sample_compute(late, t + 30 * MS, t + 40 * MS, t + 5 * MS);
+    sample_done(late, INT64_MIN);
+}
+
+static void straggler(bool host_late, int64_t offset, const char *who, const char *advice) {
+    struct run *run = new_run();
+    for (int step = 0; step < 5; step++) add_pair(run, step, offset, host_late);
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_int_equal(verdict.common_clock, offset == 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3); /* 6 on rank 0, none on rank 1 */
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_STRAGGLER)->rank, 1);
+    expect_words(&verdict, AORTA_CAUSE_STRAGGLER, "rank 1", advice);
+    expect_words(&verdict, AORTA_CAUSE_STRAGGLER, who, "rank 1");
+    assert_int_equal(verdict.ranks[0].cause_ns[AORTA_CAUSE_STRAGGLER], 5 * 6 * (int64_t)MS);
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_STRAGGLER], 0);
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_HOST_LAUNCH], host_late ? 5 * 6 * (int64_t)MS : 0);
+    end(run, &verdict);
+}
+
+static void straggler_device(void **state) {
+    (void)state;
+    straggler(false, 0, "device was still computing", "device of rank 1");
+}
+
+static void straggler_host(void **state) {
+    (void)state;
+    straggler(true, 0, "host launched late", "host of rank 1");
+}
+
+/* The clock of rank 1 is three hours ahead: the ends of the collectives align it. */
+static void straggler_on_another_clock(void **state) {
+    (void)state;
+    straggler(false, 3 * 3600 * 1000 * (int64_t)MS, "clocks aligned", "device of rank 1");
+}
+
+/* Four ranks on two hosts, the clock of the second three hours ahead. Ranks 2 i and 2 i + 1 gather, i and i + 2 sum,
+ * for which rank 3 comes 6 ms late. */
+static void add_hosts(struct run *run, int64_t step) {
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, step);
+        const int64_t t = step * 100 * MS + (rank < 2 ? 0 : 3 * 3600 * 1000 * (int64_t)MS);
+        const int64_t late = rank == 3 ? 6 * MS : 0, waits = rank % 2 ? 6 * MS : 0;
+        for (int i = 0; i < 3; i++)
+            sample_collective(sample, AORTA_ALL_GATHER, t + i * 2 * MS, t + (i * 2 + 1) * MS, t)->info.group =
+                rank / 2 * 2;
+        sample_compute(sample, t + 6 * MS, t + 10 * MS + late, t);
+        struct aorta_range *sum =
+            sample_collective(sample, AORTA_ALL_REDUCE, t + 10 * MS + late, t + 14 * MS + waits, t);
+        sum->info.group = rank % 2, sum->info.group_stride = 2;
+        sample_done(sample, INT64_MIN);
+    }
+}
+
+static void straggler_on_another_host(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 5; step++) add_hosts(run, step);
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_false(verdict.common_clock);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 6.0 / 4); /* of rank 1 */
+    assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_STRAGGLER], 5 * 6 * (int64_t)MS);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_STRAGGLER)->rank, 3);
+    end(run, &verdict);
+}
+
+/* Times count from each rank's own start, and rank 1 began 6 ms later: same collective, same wait. */
+static void straggler_without_clock(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 3; step++) {
+        for (int rank = 0; rank < 2; rank++) {
+            struct sample *sample = begin(run, rank, step);
+            sample->profile.own_clock = true;
+            int64_t wait = rank ? 0 : 6 * MS;
+            sample_compute(sample, 0, 20 * MS, INT64_MIN);
+            sample_collective(sample, AORTA_ALL_REDUCE, 20 * MS, 24 * MS + wait, INT64_MIN);
+            sample_done(sample, INT64_MIN);
+        }
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_false(verdict.common_clock);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
+    end(run, &verdict);
+}
+
+/* Groups of one size are told apart: {0, 1} and {2, 3} do not wait for each other. */
+static void groups_do_not_mix(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        int64_t start = rank < 2 ? 10 : 50;
+        sample_compute(sample, 0, start * MS, 0);
+        sample_collective(sample, AORTA_ALL_REDUCE, start * MS, 60 * MS, 0)->info.group = rank / 2 * 2;
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
+    end(run, &verdict);
+}
+
+/* Nor do {0, 1} and {0, 2}, though their lowest rank is the same. */
+static void strides_do_not_mix(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 4; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        sample_compute(sample, 0, 10 * MS, 0);
+        struct aorta_range *across = sample_collective(sample, AORTA_ALL_REDUCE, 10 * MS, 20 * MS, 0);
+        across->info.group = rank % 2, across->info.group_stride = 2;
+        sample_compute(sample, 20 * MS, 30 * MS, 0);
+        struct aorta_range *beside = sample_collective(sample, AORTA_ALL_REDUCE, 30 * MS, 40 * MS, 0);
+        beside->info.group = rank / 2 * 2, beside->sequence = 0; /* the first of its group */
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 20);
+    end(run, &verdict);
+}
+
+/* Where the device was idle is told of each cause on its own. */
+static void where_idle(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_compute(sample, 20 * MS, 30 * MS, 10 * MS)->info.function = "started_late";
+    sample_compute(sample, 33 * MS, 40 * MS, 33 * MS)->info.function = "launched_late";
+    sample_compute(sample, 60 * MS, 70 * MS, 60 * MS)->info.function = "without_data"; /* for 1 ms of its own */
+    sample_host(sample, AORTA_HOST_DATA_WAIT, 39 * MS, 59 * MS);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 4);
+    expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 10);
+    expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 19);
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "mostly before launched_late", "");
+    expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "mostly before started_late", "");
+    end(run, &verdict);
+}
+
+/* A collective on the compute stream: launched compute of another layer stands behind it. */
+static void serialized(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0)->stream = 0;
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS)->info.layer = 2;
+    sample_collective(sample, AORTA_ALL_GATHER, 30 * MS, 35 * MS, 0)->stream = 0; /* layer 0 */
+    sample_compute(sample, 35 * MS, 40 * MS, 12 * MS)->info.layer = 0;            /* needs it */
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
+    assert_int_equal(find(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS)->collective, AORTA_REDUCE_SCATTER);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 25);
+    assert_int_equal(verdict.ranks[0].cause_ns[AORTA_CAUSE_EXPOSED_COLLECTIVE], 7 * MS);
+    expect_words(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, "reduce_scatter ran on the compute stream", "streams.");
+    end(run, &verdict);
+}
+
+/* What is told of the largest part of a cost is a part of that cost: not what compute stood behind, or was slow. */
+static void part_of_exposed(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    struct aorta_range *first = sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0);
+    first->stream = 0, first->info.tag = "first";
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS);
+    struct aorta_range *second = sample_collective(sample, AORTA_REDUCE_SCATTER, 30 * MS, 33 * MS, 0);
+    second->stream = 0, second->info.tag = "second";
+    sample_compute(sample, 33 * MS, 40 * MS, 33 * MS);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 5);
+    expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "most of it for second (3 ms)", "");
+    end(run, &verdict);
+}
+
+/* On a stream of its own the same timing is no serialization. */
+static void not_serialized(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10 * MS, 0);
+    sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0);
+    sample_compute(sample, 20 * MS, 30 * MS, 12 * MS)->info.layer = 2;
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 0);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 10);
+    expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "reduce_scatter", "gradient_accumulation");
+    end(run, &verdict);
+}
+
+/* Thirty all-gathers of one size on two ranks: 1 ms each, five of them 11 ms. */
+static void slow_collective(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample *sample = begin(run, rank, 0);
+        int64_t t = 0;
+        for (int i = 0; i < 30; i++) {
+            sample_compute(sample, t, t + MS, 0);
+            int64_t length = (i % 6 == 0 ? 11 : 1) * MS;
+            sample_collective(sample, AORTA_ALL_GATHER, t + MS, t + MS + length, 0);
+            t += MS + length;
+        }
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    expect_cost(&verdict, AORTA_CAUSE_SLOW_COLLECTIVE, 50);
+    expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 30);
+    expect_words(&verdict, AORTA_CAUSE_SLOW_COLLECTIVE, "all_gather moved", "leave a core free");
+    end(run, &verdict);
+}
+
+/* Half of the GEMMs take 1 ms alone, the others 1.25 ms with a collective beside them. */
+static void contention(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    for (int step = 0; step < 10; step++) {
+        struct sample *sample = begin(run, 0, step);
+        int64_t t = step * 100 * MS;
+        sample_compute(sample, t, t + MS, t)->info.flops = 2e9;
+        sample_compute(sample, t + MS, t + MS + 5 * MS / 4, t)->info.flops = 2e9;
+        sample_collective(sample, AORTA_ALL_REDUCE, t + MS, t + MS + 5 * MS / 4, t);
+        sample_compute(sample, t + 10 * MS, t + 20 * MS, t)->info.flops = 7e9; /* never beside one */
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, 0);
+    assert_int_equal(verdict.slowdown.shapes, 1);
+    assert_int_equal(verdict.slowdown.samples_alone, 20);
+    assert_int_equal(verdict.slowdown.samples_beside, 10);
+    assert_true(fabs(verdict.slowdown.ratio - 1.25) < 1e-12);
+    assert_null(verdict.slowdown.reason);
+    expect_cost(&verdict, AORTA_CAUSE_CONTENTION, 0.25);
+    expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 12);
+    expect_words(&verdict, AORTA_CAUSE_CONTENTION, "+25%", "fewer compute threads");
+    check_ok(aorta_verdict_set_advice(&verdict, AORTA_CAUSE_STRAGGLER, "for a cause that is not there"));
+    check_ok(aorta_verdict_set_advice(&verdict, AORTA_CAUSE_CONTENTION, "do something else"));
+    expect_words(&verdict, AORTA_CAUSE_CONTENTION, "+25%", "do something else");
+    aorta_verdict_free(&verdict);
+    verdict = judge(run, 3); /* seven samples beside are too few */
+    assert_true(isnan(verdict.slowdown.ratio));
+    assert_non_null(strstr(verdict.slowdown.reason, "at least 8 times"));
+    expect_cost(&verdict, AORTA_CAUSE_CONTENTION, 0);
+    end(run, &verdict);
+}
+
+/* Files without launch times: the idle time is reported as not explained. */
+static void launch_times_unknown(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10, INT64_MIN);
+    sample_compute(sample, 30, 40, INT64_MIN);
+    sample_done(sample, INT64_MIN);
+    struct aorta_verdict verdict = judge(run, -1);
+    expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "no launch times", "");
+    end(run, &verdict);
+}
+
+static void warmup_is_chosen_and_said(void **state) {
+    (void)state;
+    static const struct {
+        int steps;
+        size_t warmup;
+    } rows[] = {{3, 0}, {4, 1}, {9, 1}, {10, 3}, {40, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct run *run = new_run();
+        for (int step = rows[i].steps; step-- > 0;) { /* any order */
+            struct sample *sample = begin(run, 0, step);
+            sample_compute(sample, step * 100, step * 100 + (step < 3 ? 90 : 10), 0);
+            sample_done(sample, INT64_MIN);
+        }
+        struct aorta_verdict verdict = judge(run, -1);
+        assert_int_equal(verdict.warmup, rows[i].warmup);
+        assert_int_equal(verdict.iterations, rows[i].steps - (int)rows[i].warmup);
+        if (rows[i].warmup == 3) assert_true(fabs(verdict.step_ms_mean - 10e-6) < 1e-15);
+        end(run, &verdict);
+    }
+    struct run *run = new_run();
+    struct aorta_verdict verdict;
+    check_fails(aorta_verdict_make(run->iterations, 0, -1, &verdict), AORTA_USAGE, "no iteration is left");
+    struct sample *sample = begin(run, 0, 0);
+    sample_compute(sample, 0, 10, 0);
+    sample_done(sample, INT64_MIN);
+    check_fails(aorta_verdict_make(run->iterations, 1, 5, &verdict), AORTA_USAGE, "5 of each rank are warm-up");
+    end(run, &verdict);
+}
+
+static void text_is_short_and_honest(void **state) {
+    (void)state;
+    struct run *run = new_run();
+    uint64_t random = 99991;
+    for (int step = 0; step < 12; step++) {
+        struct sample *sample = begin(run, 0, step);
+        sample_fill_random(sample, &random, 300, step * (int64_t)5 * MS, 3 * MS);
+        for (size_t i = 0; i < sample->profile.range_count; i++) sample->profile.ranges[i].info.simulated = true;
+        sample_done(sample, INT64_MIN);
+    }
+    struct aorta_verdict verdict = judge(run, -1);
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 0, &text);
+    check_ok(aorta_text_check(&text));
+    int lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_in_range(lines, 4, 10);
+    assert_non_null(strstr(text.data, "Verdict: "));
+    assert_non_null(strstr(text.data, "9 iterations of 1 rank (3 warm-up left out)"));
+    assert_non_null(strstr(text.data, "simulated: "));
+    assert_non_null(strstr(text.data, "try: "));
+    aorta_text_free(&text);
+    /* A remark finds room: all of it, and no line more. */
+    check_ok(aorta_verdict_remark(&verdict, "clocks", "first"));
+    check_ok(
+        aorta_verdict_remark(&verdict, "clocks",
+                             "1545 of 1980 MHz (78%): at the power limit (698 of 700 W) 96% of the time, and so on "
+                             "to the end of the second line, which is here"));
+    aorta_verdict_text(&verdict, 0, &text);
+    check_ok(aorta_text_check(&text));
+    lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_in_range(lines, 5, 10);
+    assert_non_null(strstr(text.data, "\n  clocks: 1545 of"));
+    assert_non_null(strstr(text.data, "which is here\n"));
+    assert_non_null(strstr(text.data, "try: "));
+    aorta_text_free(&text);
+    end(run, &verdict);
+}
+
+/* Where every sentence would need more lines, half a remark would mislead; the causes give way. */
+static void a_remark_is_whole(void **state) {
+    (void)state;
+    static char words[] = "so many words that they would fill line after line if there were only room for all of them";
+    static char remark[] = "clocks: 1545 of 1980 MHz: at the power limit 96% of the time, on to the end, which is here";
+    struct aorta_finding findings[6];
+    for (int i = 0; i < 6; i++)
+        findings[i] = (struct aorta_finding){.cause = (enum aorta_cause)i,
+                                             .cost_ms = 1,
+                                             .share = 1.0 / 6,
+                                             .rank = -1,
+                                             .evidence = words,
+                                             .advice = words};
+    const struct aorta_verdict verdict = {.findings = findings,
+                                          .finding_count = 6,
+                                          .rank_count = 8,
+                                          .warmup = 3,
+                                          .iterations = 100,
+                                          .step_ms_mean = 6,
+                                          .step_ms_p50 = 6,
+                                          .overlap_ratio = 0.5,
+                                          .slowdown = {.ratio = 1.2},
+                                          .remark = remark,
+                                          .simulated = true};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 60, &text);
+    check_ok(aorta_text_check(&text));
+    int lines = 0;
+    for (const char *c = text.data; *c; c++) lines += *c == '\n';
+    assert_int_equal(lines, 10);
+    if (!strstr(text.data, "which is here\n") || !strstr(text.data, "simulated: ")) fail_msg("%s", text.data);
+    aorta_text_free(&text);
+}
+
+/* One line of advice for two causes is one line. */
+static void advice_is_not_repeated(void **state) {
+    (void)state;
+    static char first[] = "fewer pieces; or larger ones", second[] = "more compute";
+    struct aorta_finding findings[3];
+    char *const advice[] = {first, first, second};
+    for (int i = 0; i < 3; i++)
+        findings[i] = (struct aorta_finding){.cause = AORTA_CAUSE_EXPOSED_COLLECTIVE,
+                                             .collective = (enum aorta_collective)i,
+                                             .cost_ms = 1,
+                                             .share = 1.0 / 3,
+                                             .rank = -1,
+                                             .evidence = second,
+                                             .advice = advice[i]};
+    const struct aorta_verdict verdict = {.findings = findings,
+                                          .finding_count = 3,
+                                          .rank_count = 2,
+                                          .warmup = 3,
+                                          .iterations = 100,
+                                          .step_ms_mean = 3,
+                                          .step_ms_p50 = 3,
+                                          .overlap_ratio = 0.5};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 100, &text);
+    check_ok(aorta_text_check(&text));
+    const char *told = strstr(text.data, "try: fewer pieces; or larger ones\n  or:  more compute\n");
+    if (!told) fail_msg("%s", text.data);
+    aorta_text_free(&text);
+}
+
+/* Shares in percent, largest first; cause AORTA_CAUSE_COUNT ends. */
+static void headline_and_advice(void **state) {
+    (void)state;
+    static char evidence[] = "so", advice[AORTA_CAUSE_COUNT][32];
+    static const struct {
+        struct {
+            enum aorta_cause cause;
+            double share;
+        } findings[6];
+        const char *headline, *advice;
+    } rows[] = {
+        {{{AORTA_CAUSE_COMPUTE, 60}, {AORTA_CAUSE_EXPOSED_COLLECTIVE, 40}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute-bound: 60% of the step",
+         "try: help compute\n  or:  help exposed_collective\n"},
+        {{{AORTA_CAUSE_COMPUTE, 26},
+          {AORTA_CAUSE_EXPOSED_COLLECTIVE, 25},
+          {AORTA_CAUSE_STRAGGLER, 25},
+          {AORTA_CAUSE_SLOW_COLLECTIVE, 24},
+          {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by communication: 74% of the step (74.00 of 100.00 ms); compute is 26%",
+         "try: help exposed_collective\n  or:  help straggler\n"},
+        {{{AORTA_CAUSE_COMPUTE, 25},
+          {AORTA_CAUSE_HOST_LAUNCH, 24},
+          {AORTA_CAUSE_LAUNCH_LATENCY, 23},
+          {AORTA_CAUSE_EXPOSED_COLLECTIVE, 14},
+          {AORTA_CAUSE_STRAGGLER, 14},
+          {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by an idle device: 47% of the step",
+         "try: help host_launch\n  or:  help launch_latency\n"},
+        {{{AORTA_CAUSE_COMPUTE, 45}, {AORTA_CAUSE_COPY, 30}, {AORTA_CAUSE_STRAGGLER, 25}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute is most, without being half: 45% of the step (45.00 of 100.00 ms)",
+         "try: help copy\n  or:  help straggler\n"},
+        {{{AORTA_CAUSE_EXPOSED_COLLECTIVE, 30}, {AORTA_CAUSE_COMPUTE, 25}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: limited by exposed all_gather: 30% of the step",
+         "try: help exposed_collective\n"},
+        {{{AORTA_CAUSE_COMPUTE, 99.6}, {AORTA_CAUSE_LAUNCH_LATENCY, 0.4}, {AORTA_CAUSE_COUNT, 0}},
+         "Verdict: compute-bound: 100% of the step",
+         "try: help compute\n"},
+    };
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++)
+        snprintf(advice[i], sizeof advice[i], "help %s", aorta_cause_name((enum aorta_cause)i));
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct aorta_finding findings[6] = {{0}};
+        size_t count = 0;
+        for (; rows[r].findings[count].cause != AORTA_CAUSE_COUNT; count++) {
+            const double share = rows[r].findings[count].share;
+            findings[count] = (struct aorta_finding){.cause = rows[r].findings[count].cause,
+                                                     .collective = AORTA_ALL_GATHER,
+                                                     .cost_ms = share,
+                                                     .share = share / 100,
+                                                     .rank = -1,
+                                                     .evidence = evidence,
+                                                     .advice = advice[rows[r].findings[count].cause]};
+        }
+        const struct aorta_verdict verdict = {.findings = findings,
+                                              .finding_count = count,
+                                              .rank_count = 2,
+                                              .iterations = 9,
+                                              .step_ms_mean = 100,
+                                              .step_ms_p50 = 100,
+                                              .overlap_ratio = 0.5};
+        struct aorta_text text = {0};
+        aorta_verdict_text(&verdict, 120, &text);
+        check_ok(aorta_text_check(&text));
+        if (!strstr(text.data, rows[r].headline) || !strstr(text.data, rows[r].advice))
+            fail_msg("case %zu: %s", r, text.data);
+        aorta_text_free(&text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(advice_is_not_repeated),
+        cmocka_unit_test(headline_and_advice),
+        cmocka_unit_test(costs_add_up),
+        cmocka_unit_test(host_causes),
+        cmocka_unit_test(a_graph_has_no_late_launches),
+        cmocka_unit_test(gaps_are_not_operations),
+        cmocka_unit_test(straggler_device),
+        cmocka_unit_test(straggler_host),
+        cmocka_unit_test(straggler_on_another_clock),
+        cmocka_unit_test(straggler_on_another_host),
+        cmocka_unit_test(straggler_without_clock),
+        cmocka_unit_test(groups_do_not_mix),
+        cmocka_unit_test(strides_do_not_mix),
+        cmocka_unit_test(serialized),
+        cmocka_unit_test(where_idle),
+        cmocka_unit_test(part_of_exposed),
+        cmocka_unit_test(not_serialized),
+        cmocka_unit_test(slow_collective),
+        cmocka_unit_test(contention),
+        cmocka_unit_test(launch_times_unknown),
+        cmocka_unit_test(warmup_is_chosen_and_said),
+        cmocka_unit_test(a_remark_is_whole),
+        cmocka_unit_test(text_is_short_and_honest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
