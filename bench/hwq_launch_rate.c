@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
-#include "hwq/kept.h"
-#include "hwq/pass.h"
+#include "hwq/iterations.h"
+#include "hwq/objects.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -185,7 +185,7 @@ static aorta_status our_rate(struct aorta_hwq *hwq, void *state, bool graph, dou
                                         .iterations = iterations_on(hwq->stream_count),
                                         .iterate = workload->iterate,
                                         .state = state};
-    AORTA_TRY(aorta_hwq_pass_time(hwq, &plan, &times));
+    AORTA_TRY(aorta_hwq_time_iterations(hwq, &plan, &times));
     *rate = (double)times.queued * (double)plan.iterations / (times.wall_ms * 1e-3);
     aorta_hwq_times_free(&times);
     return NULL;
@@ -224,7 +224,7 @@ static aorta_status run(struct aorta_hwq *hwq, bool *all_met) {
     struct plain plain = {0};
     AORTA_TRY(aorta_gpu_make_current(hwq->device));
     plain_open(&plain, aorta_gpu_get_properties(hwq->device)->architecture);
-    AORTA_TRY(aorta_hwq_kept_create(hwq));
+    AORTA_TRY(aorta_hwq_objects_create(hwq));
     for (int s = 0; s < MOST; s++)
         AORTA_TRY(aorta_stream_create(hwq->device, "bench", AORTA_PRIORITY_NORMAL, &hwq->streams[s]));
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) AORTA_TRY(compare(hwq, &plain, counts[i], all_met));
@@ -238,7 +238,7 @@ int main(void) {
     aorta_status status = aorta_device_open(AORTA_DEVICE_CUDA, 0, &hwq.device);
     bool all_met = true;
     if (!status) status = run(&hwq, &all_met);
-    aorta_hwq_kept_destroy(&hwq);
+    aorta_hwq_objects_destroy(&hwq);
     for (int s = 0; s < MOST; s++) aorta_stream_destroy(hwq.streams[s]);
     aorta_device_close(hwq.device);
     aorta_arena_free(&arena);

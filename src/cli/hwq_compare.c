@@ -94,7 +94,7 @@ static aorta_status print(const struct aorta_hwq_comparison *comparison, bool as
     return aorta_cli_print_text(&text);
 }
 
-static aorta_status judge(const struct aorta_hwq_comparison *comparison) {
+static aorta_status check_regressions(const struct aorta_hwq_comparison *comparison) {
     size_t regressions = comparison->changes[AORTA_HWQ_REGRESSION];
     if (!regressions) return NULL;
     return AORTA_ERROR(AORTA_REGRESSION, "%zu of %zu slower by more than %g%%", regressions, comparison->pair_count,
@@ -107,20 +107,20 @@ static aorta_status compare(const struct compare_arguments *arguments) {
                                                          .bootstrap = {.resamples = (int)arguments->resamples,
                                                                        .confidence = arguments->confidence,
                                                                        .seed = (uint64_t)arguments->seed}};
-    struct aorta_hwq_readings baseline, test;
+    struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
-    AORTA_TRY(aorta_annotate(aorta_hwq_readings_open(arguments->baseline, &baseline), "--baseline"));
-    aorta_status status = aorta_annotate(aorta_hwq_readings_open(arguments->test, &test), "--test");
+    AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
+    aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");
     if (!status) {
         status = aorta_hwq_comparison_make(&baseline, &test, &options, &comparison);
         if (!status) {
             status = print(&comparison, arguments->json);
-            if (!status) status = judge(&comparison);
+            if (!status) status = check_regressions(&comparison);
             aorta_hwq_comparison_free(&comparison);
         }
-        aorta_hwq_readings_close(&test);
+        aorta_hwq_measurements_close(&test);
     }
-    aorta_hwq_readings_close(&baseline);
+    aorta_hwq_measurements_close(&baseline);
     return status;
 }
 

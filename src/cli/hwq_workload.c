@@ -315,7 +315,7 @@ static aorta_status open_world(struct hwq_session *session, const struct hwq_val
 
 /* ---- one run ---- */
 
-static void tell(void *user, int64_t done) {
+static void update_progress(void *user, int64_t done) {
     aorta_progress_update(user, done, NULL);
 }
 
@@ -354,15 +354,16 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     run.world = workload->collectives ? session->world : NULL;
     if (show) {
         aorta_progress_begin(&progress, stderr, workload->name, "iterations", values->iterations);
-        run.tell = tell;
+        run.progress = update_progress;
         run.user = &progress;
     }
-    struct aorta_hwq_book book = {0};
-    if (values->stamps) run.book = &book;
+    struct aorta_hwq_stamps_file stamps_file = {0};
+    if (values->stamps) run.stamps_file = &stamps_file;
     aorta_status status = aorta_hwq_run_execute(&run, result);
     if (show) aorta_progress_end(&progress);
-    if (!status && values->stamps && session->ranks.rank == 0) status = aorta_hwq_book_write(&book, values->stamps);
-    aorta_hwq_book_free(&book);
+    if (!status && values->stamps && session->ranks.rank == 0)
+        status = aorta_hwq_stamps_file_write(&stamps_file, values->stamps);
+    aorta_hwq_stamps_file_free(&stamps_file);
     if (!status && show && !session->brief) status = print_run(&run, result);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     if (!result->worst_at)

@@ -68,7 +68,7 @@ static size_t iterations_wanted(const struct aorta_hwq_compared *pair,
 
 static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, uint64_t stream,
                                  struct aorta_hwq_compared *pair) {
-    const struct aorta_hwq_reading *sides[2] = {pair->baseline, pair->test};
+    const struct aorta_hwq_measurement *sides[2] = {pair->baseline, pair->test};
     for (int i = 0; i < 2; i++) {
         struct aorta_summary summary = aorta_summarise(sides[i]->times_ms, sides[i]->count);
         pair->p50_ms[i] = summary.p50;
@@ -79,7 +79,7 @@ static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, 
     bootstrap.stream = stream;
     AORTA_TRY(aorta_bootstrap_ratios(&bootstrap, sides[0]->times_ms, sides[0]->count, sides[1]->times_ms,
                                      sides[1]->count, &pair->ratios));
-    pair->judged = aorta_hwq_widen(pair->ratios.p50, &comparison->options, sides[0]->runs, sides[1]->runs);
+    pair->widened = aorta_hwq_widen(pair->ratios.p50, &comparison->options, sides[0]->runs, sides[1]->runs);
     if (sides[0]->count < FEWEST || sides[1]->count < FEWEST) {
         pair->change = AORTA_HWQ_UNCERTAIN;
         pair->wanted = 30;
@@ -89,7 +89,7 @@ static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, 
     double threshold = comparison->options.threshold;
     const struct aorta_ratio tail =
         aorta_hwq_widen(pair->ratios.p95, &comparison->options, sides[0]->runs, sides[1]->runs);
-    pair->change = aorta_hwq_change_of(&pair->judged, threshold);
+    pair->change = aorta_hwq_change_of(&pair->widened, threshold);
     pair->slower_tail = pair->change != AORTA_HWQ_REGRESSION && tail.low > 1 + threshold;
     if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, &comparison->options);
     return NULL;
@@ -97,24 +97,25 @@ static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, 
 
 /* ---- pairing ---- */
 
-static const struct aorta_hwq_reading *find(const struct aorta_hwq_readings *readings,
-                                            const struct aorta_hwq_reading *like) {
-    for (size_t i = 0; i < readings->count; i++) {
-        const struct aorta_hwq_reading *item = &readings->items[i];
+static const struct aorta_hwq_measurement *find(const struct aorta_hwq_measurements *measurements,
+                                                const struct aorta_hwq_measurement *like) {
+    for (size_t i = 0; i < measurements->count; i++) {
+        const struct aorta_hwq_measurement *item = &measurements->items[i];
         if (item->streams == like->streams && strcmp(item->workload, like->workload) == 0) return item;
     }
     return NULL;
 }
 
-static void list(const struct aorta_hwq_readings *readings, struct aorta_text *text) {
+static void list(const struct aorta_hwq_measurements *measurements, struct aorta_text *text) {
     enum { SHOWN = 6 };
-    for (size_t i = 0; i < readings->count && i < SHOWN; i++)
-        aorta_text_printf(text, "%s%s on %lld streams", i ? ", " : "", readings->items[i].workload,
-                          (long long)readings->items[i].streams);
-    if (readings->count > SHOWN) aorta_text_printf(text, " and %zu more", readings->count - SHOWN);
+    for (size_t i = 0; i < measurements->count && i < SHOWN; i++)
+        aorta_text_printf(text, "%s%s on %lld streams", i ? ", " : "", measurements->items[i].workload,
+                          (long long)measurements->items[i].streams);
+    if (measurements->count > SHOWN) aorta_text_printf(text, " and %zu more", measurements->count - SHOWN);
 }
 
-static aorta_status nothing_to_pair(const struct aorta_hwq_readings *baseline, const struct aorta_hwq_readings *test) {
+static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baseline,
+                                    const struct aorta_hwq_measurements *test) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "no result of one has its like in the other: %s has ", baseline->path);
     list(baseline, &text);
@@ -151,7 +152,7 @@ static aorta_status warn_of_setting(void *user, const char *key, const char *bas
 
 static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, size_t capacity,
                                      const struct aorta_hwq_compared *pair) {
-    const struct aorta_hwq_reading *a = pair->baseline, *b = pair->test;
+    const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
     struct warning warning = {comparison, capacity};
     AORTA_TRY(aorta_hwq_differences(a, b, warn_of_setting, &warning));
     if (a->simulated != b->simulated)
@@ -166,7 +167,7 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
                                        const struct aorta_hwq_compared *pair) {
     static const double enough_ms = 500.0;
     double shortest = INFINITY;
-    const struct aorta_hwq_reading *sides[2] = {pair->baseline, pair->test};
+    const struct aorta_hwq_measurement *sides[2] = {pair->baseline, pair->test};
     if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) return NULL;
     for (int i = 0; i < 2; i++) {
         double sum = 0.0;
@@ -196,7 +197,7 @@ static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, size
 }
 
 static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
-                                   const struct aorta_hwq_readings *one, const struct aorta_hwq_readings *other,
+                                   const struct aorta_hwq_measurements *one, const struct aorta_hwq_measurements *other,
                                    const char *where) {
     for (size_t i = 0; i < one->count; i++) {
         if (find(other, &one->items[i])) continue;
@@ -231,8 +232,8 @@ static aorta_status make(struct aorta_hwq_comparison *comparison) {
         aorta_arena_alloc(&comparison->arena, (comparison->baseline->count + 1) * sizeof *comparison->pairs);
     if (!comparison->pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
     for (size_t i = 0; i < comparison->baseline->count; i++) {
-        const struct aorta_hwq_reading *baseline = &comparison->baseline->items[i];
-        const struct aorta_hwq_reading *test = find(comparison->test, baseline);
+        const struct aorta_hwq_measurement *baseline = &comparison->baseline->items[i];
+        const struct aorta_hwq_measurement *test = find(comparison->test, baseline);
         if (!test) continue;
         struct aorta_hwq_compared *pair = &comparison->pairs[comparison->pair_count];
         *pair = (struct aorta_hwq_compared){.baseline = baseline, .test = test};
@@ -243,7 +244,8 @@ static aorta_status make(struct aorta_hwq_comparison *comparison) {
     return collect_warnings(comparison);
 }
 
-aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_readings *baseline, const struct aorta_hwq_readings *test,
+aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *baseline,
+                                       const struct aorta_hwq_measurements *test,
                                        const struct aorta_hwq_comparison_options *options,
                                        struct aorta_hwq_comparison *comparison) {
     *comparison = (struct aorta_hwq_comparison){.baseline = baseline, .test = test, .options = *options};

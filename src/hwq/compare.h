@@ -18,7 +18,7 @@ struct aorta_hwq_setting {
     const char *key, *value; /* value: as text; "null" too */
 };
 
-struct aorta_hwq_reading {
+struct aorta_hwq_measurement {
     const char *workload;
     int64_t streams;
     const char *file;
@@ -31,10 +31,10 @@ struct aorta_hwq_reading {
     size_t setting_count;
 };
 
-struct aorta_hwq_readings {
+struct aorta_hwq_measurements {
     struct aorta_arena arena; /* holds everything */
     const char *path;
-    struct aorta_hwq_reading *items; /* by workload, then streams */
+    struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
     const char **notes; /* what was left out and why; lines */
     size_t note_count;
@@ -43,14 +43,14 @@ struct aorta_hwq_readings {
 /* Reads what `run`, `sweep` and `run-priority` write, ours and the original Python toolkit's: a file with one result or
  * many, or a directory of such files. AORTA_USAGE names file, place and mend: not there, cut off, not JSON, nothing in
  * it that is a result. */
-AORTA_MUST_USE aorta_status aorta_hwq_readings_open(const char *path, struct aorta_hwq_readings *readings);
-void aorta_hwq_readings_close(struct aorta_hwq_readings *readings);
+AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
+void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
 
 /* Tells of each setting that says that two results come from runs set up differently, and its values, "null" where it
- * was not set. Ends with the first failure of `tell`. */
+ * was not set. Ends with the first failure of `visit`. */
 AORTA_MUST_USE aorta_status aorta_hwq_differences(
-    const struct aorta_hwq_reading *left, const struct aorta_hwq_reading *right,
-    aorta_status (*tell)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
+    const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
+    aorta_status (*visit)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
 
 enum aorta_hwq_change {
     AORTA_HWQ_UNCHANGED,
@@ -62,10 +62,10 @@ enum aorta_hwq_change {
 const char *aorta_hwq_change_name(enum aorta_hwq_change change); /* "unchanged", … */
 
 struct aorta_hwq_compared {
-    const struct aorta_hwq_reading *baseline, *test; /* borrowed */
+    const struct aorta_hwq_measurement *baseline, *test; /* borrowed */
     double p50_ms[2], mean_ms[2], p95_ms[2];
     struct aorta_ratios ratios; /* test / baseline; above 1 is slower */
-    struct aorta_ratio judged;  /* ratios.p50 with the interval widened by what runs differ in among each other */
+    struct aorta_ratio widened; /* ratios.p50 with the interval widened by what runs differ in among each other */
     enum aorta_hwq_change change;
     bool slower_tail;   /* the 95th percentile is surely beyond the threshold, and the median is no regression */
     size_t wanted;      /* UNCERTAIN: iterations that would probably settle it; 0: cannot be told */
@@ -83,7 +83,7 @@ struct aorta_hwq_comparison_options {
 
 struct aorta_hwq_comparison {
     struct aorta_arena arena;
-    const struct aorta_hwq_readings *baseline, *test; /* borrowed */
+    const struct aorta_hwq_measurements *baseline, *test; /* borrowed */
     struct aorta_hwq_comparison_options options;
     struct aorta_hwq_compared *pairs;
     size_t pair_count;
@@ -93,8 +93,8 @@ struct aorta_hwq_comparison {
 };
 
 /* AORTA_USAGE when there is nothing to pair. */
-AORTA_MUST_USE aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_readings *baseline,
-                                                      const struct aorta_hwq_readings *test,
+AORTA_MUST_USE aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_measurements *baseline,
+                                                      const struct aorta_hwq_measurements *test,
                                                       const struct aorta_hwq_comparison_options *options,
                                                       struct aorta_hwq_comparison *comparison);
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);

@@ -10,7 +10,7 @@ static double percent(double ratio) {
 
 static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
     static const char *const words[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
-    const struct aorta_ratio *ratio = &pair->judged;
+    const struct aorta_ratio *ratio = &pair->widened;
     char interval[48];
     snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio->low), percent(ratio->high));
     aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
@@ -64,12 +64,12 @@ static void write_ratio(struct aorta_json *json, const char *key, const struct a
 }
 
 static void write_side(struct aorta_json *json, const char *key, const struct aorta_hwq_compared *pair, int side) {
-    const struct aorta_hwq_reading *reading = side ? pair->test : pair->baseline;
+    const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
     aorta_json_key(json, key);
     aorta_json_object(json);
-    aorta_json_key_string(json, "file", reading->file);
-    aorta_json_key_int(json, "runs", reading->runs);
-    aorta_json_key_int(json, "iterations", (int64_t)reading->count);
+    aorta_json_key_string(json, "file", measurement->file);
+    aorta_json_key_int(json, "runs", measurement->runs);
+    aorta_json_key_int(json, "iterations", (int64_t)measurement->count);
     aorta_json_key_double(json, "p50_ms", pair->p50_ms[side]);
     aorta_json_key_double(json, "mean_ms", pair->mean_ms[side]);
     aorta_json_key_double(json, "p95_ms", pair->p95_ms[side]);
@@ -90,7 +90,7 @@ static void write_pair(struct aorta_json *json, const struct aorta_hwq_compared 
     else
         aorta_json_null(json);
     aorta_json_key_bool(json, "slower_tail", pair->slower_tail);
-    write_ratio(json, "judged", &pair->judged);
+    write_ratio(json, "judged", &pair->widened);
     write_ratio(json, "p50", &pair->ratios.p50);
     write_ratio(json, "mean", &pair->ratios.mean);
     write_ratio(json, "p95", &pair->ratios.p95);

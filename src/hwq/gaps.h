@@ -12,7 +12,8 @@
 #ifndef AORTA_HWQ_GAPS_H
 #define AORTA_HWQ_GAPS_H
 
-#include "hwq/stamps.h"
+#include "hwq/result.h"
+#include "hwq/stamps_file.h"
 
 struct aorta_hwq_samples { /* zero-initialise */
     double *items;
@@ -34,5 +35,10 @@ struct aorta_hwq_gaps {                              /* zero-initialise; ns */
 /* Adds the gaps of one iteration. */
 AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans);
 void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps);
+
+/* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
+ * it. `priorities`: of the streams. `file` (may be NULL) gets the stamps. Streams idle. (probe.c) */
+AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, const enum aorta_priority *priorities,
+                                                struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *probe);
 
 #endif

@@ -1,6 +1,6 @@
 /* Inputs of workloads, and the comparison of their outputs. */
 #include "base/random.h"
-#include "hwq/kept.h"
+#include "hwq/objects.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, const void *fro
 static aorta_status period_values(const struct aorta_hwq *hwq, uint64_t id, int64_t first, int64_t count, float scale,
                                   float *values) {
     const struct aorta_random random = {.seed = hwq->seed, .stream = id, .domain = AORTA_RANDOM_DATA};
-    const struct aorta_normal_table *table = aorta_hwq_kept_table(hwq);
+    const struct aorta_normal_table *table = aorta_hwq_objects_table(hwq);
     if (!table) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the inputs of a workload");
     for (int64_t done = 0; done < count;) {
         const int64_t at = (first + done) % AORTA_HWQ_PERIOD;

@@ -199,13 +199,13 @@ void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct
                              "(aorta hwq map); ");
 }
 
-aorta_status aorta_hwq_say_clocks(struct aorta_hwq_result *result) {
+aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
     const struct aorta_clocks *clocks = &result->clocks;
     struct aorta_text text = {0};
     if (!aorta_clocks_low(clocks)) return NULL;
     aorta_clocks_sentence(clocks, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_hwq_result_say(result, "the device's clock was low, %s", text.data);
+    if (!status) status = aorta_hwq_result_finding(result, "the device's clock was low, %s", text.data);
     aorta_text_free(&text);
     return status;
 }
@@ -229,7 +229,7 @@ static void say_slower(const struct aorta_clocks *clocks, struct aorta_text *out
     aorta_text_free(&why);
 }
 
-aorta_status aorta_hwq_say_drift(struct aorta_hwq_result *result) {
+aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result) {
     enum { FEWEST = 20 };
     const size_t quarter = result->iteration_count / 4;
     struct aorta_text why = {0};
@@ -243,7 +243,7 @@ aorta_status aorta_hwq_say_drift(struct aorta_hwq_result *result) {
         aorta_text_puts(&why, "more --warmup would leave that out");
     aorta_status status = aorta_text_check(&why);
     if (!status)
-        status = aorta_hwq_result_say(
+        status = aorta_hwq_result_finding(
             result, "iterations become %s: the last quarter takes %.4g ms, the first %.4g ms (%+.0f%%): %s",
             last > first ? "slower" : "faster", last, first, 100 * (last / first - 1.0), why.data);
     aorta_text_free(&why);

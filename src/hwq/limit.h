@@ -30,11 +30,11 @@ void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aort
                           struct aorta_text *out);
 void aorta_hwq_limit_try(const struct aorta_hwq_limit *limit, bool graph, struct aorta_text *out);
 /* Adds a finding where the device's clock was low. */
-AORTA_MUST_USE aorta_status aorta_hwq_say_clocks(struct aorta_hwq_result *result);
+AORTA_MUST_USE aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result);
 /* Adds a finding where the last quarter of 20 iterations or more takes 5% longer or shorter than the first. A median
  * hides it when a device slows down on the way: an H100 does after half a second of large products.
  * Whether its clock is the reason is told where that was read. */
-AORTA_MUST_USE aorta_status aorta_hwq_say_drift(struct aorta_hwq_result *result);
+AORTA_MUST_USE aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result);
 void aorta_hwq_limit_json(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
                           struct aorta_json *json); /* an object */
 

@@ -237,7 +237,7 @@ aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta
         status = make_memory(&probe);
         if (!status) status = make_streams(&probe);
         const struct aorta_map_prober prober = {&probe, ask, doubt};
-        if (!status) status = aorta_map_survey_run(&options->survey, &prober, map);
+        if (!status) status = aorta_map_find_pairs(&options->survey, &prober, map);
         end_probe(&probe);
         map->hold_ns = probe.hold_ns;
     }

@@ -83,7 +83,7 @@ struct aorta_map_survey {
 };
 
 /* Fills everything but streams[].name, role and priority, and count, which are given. */
-AORTA_MUST_USE aorta_status aorta_map_survey_run(const struct aorta_map_survey *survey,
+AORTA_MUST_USE aorta_status aorta_map_find_pairs(const struct aorta_map_survey *survey,
                                                  const struct aorta_map_prober *prober, struct aorta_map *map);
 
 /* ---- on a device ---- */
@@ -135,7 +135,7 @@ AORTA_MUST_USE aorta_status aorta_map_copies_measure(struct aorta_device *device
                                                      struct aorta_map_copies *copies);
 
 /* From the four figures. */
-enum aorta_map_copies_verdict aorta_map_copies_judge(const struct aorta_map_copy_pair *pair);
+enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair);
 
 /* ---- results ---- */
 

@@ -34,7 +34,7 @@ const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict)
 }
 
 /* Serial copies: the first one ends as if it were alone. Copies that share a path: it ends late, with the other one. */
-enum aorta_map_copies_verdict aorta_map_copies_judge(const struct aorta_map_copy_pair *pair) {
+enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair) {
     double sum = pair->alone_ms[0] + pair->alone_ms[1], shorter = fmin(pair->alone_ms[0], pair->alone_ms[1]);
     if (sum - pair->together_ms > 0.4 * shorter) return AORTA_MAP_SIDE_BY_SIDE;
     return pair->first_end_ms > 1.4 * fmax(pair->alone_ms[0], pair->alone_ms[1]) ? AORTA_MAP_SHARED_BANDWIDTH
@@ -90,7 +90,7 @@ static aorta_status measure_all(struct copies *copies, int samples, struct aorta
         for (enum aorta_map_copy b = a; b < AORTA_MAP_COPY_COUNT; b++, pair++) {
             *pair = (struct aorta_map_copy_pair){.kinds = {a, b}, .alone_ms = {alone[a], alone[b]}};
             AORTA_TRY(measure(copies, pair->kinds, samples, &pair->first_end_ms, &pair->together_ms));
-            pair->verdict = aorta_map_copies_judge(pair);
+            pair->verdict = aorta_map_copies_evaluate(pair);
         }
     }
     return NULL;

@@ -32,11 +32,11 @@ static int by_id(const void *left, const void *right) {
 }
 
 static void make_distinct(struct places *places) {
-    size_t kept = 0;
+    size_t count = 0;
     qsort(places->ids, places->count, sizeof *places->ids, by_id);
     for (size_t i = 0; i < places->count; i++)
-        if (i == 0 || places->ids[i] != places->ids[kept - 1]) places->ids[kept++] = places->ids[i];
-    places->count = kept;
+        if (i == 0 || places->ids[i] != places->ids[count - 1]) places->ids[count++] = places->ids[i];
+    places->count = count;
 }
 
 static size_t place_of(const struct places *places, int64_t id) {

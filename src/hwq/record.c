@@ -1,16 +1,15 @@
-/* A few iterations as a trace file. The workload is set up anew for it, so that nothing measured has a tracer beside
- * it: graphs have to be captured while the tracer is open, and its library slows launches down. */
+/* A few iterations as a trace file. The workload is set up again for it, as measurements run without a tracer: graphs
+ * have to be captured while the tracer is open, and its library slows launches down. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "device/gpu.h"
 #include "formats/kineto_write.h"
-#include "hwq/frame.h"
 #include "hwq/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNSEEN = 2, RECORDED = 5 }; /* iterations before those that are written, and these */
+enum { WARMUP = 2, RECORDED = 5 }; /* iterations before those in the file, and in the file */
 
 struct recording {
     const struct aorta_hwq_run *run;
@@ -61,7 +60,7 @@ static aorta_status add_step(struct recording *recording, struct aorta_kineto_st
     return aorta_kineto_add(recording->file, step);
 }
 
-/* ---- the CPU device: what its operations stamped ---- */
+/* ---- the CPU device: from stamps ---- */
 
 static enum aorta_collective collective_of(const char *name) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_OTHER; kind++)
@@ -110,20 +109,20 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
 static aorta_status record_stamps(struct recording *recording, const struct aorta_hwq_plan *plan) {
     for (int s = 0; s < recording->hwq->stream_count; s++) AORTA_TRY(name_stream(recording, s, s));
     AORTA_TRY(begin_file(recording, NULL));
-    return aorta_hwq_pass_stamp(recording->hwq, plan, add_spans, recording);
+    return aorta_hwq_stamp_iterations(recording->hwq, plan, add_spans, recording);
 }
 
-/* ---- GPUs: what the tracer saw ---- */
+/* ---- GPUs: from the tracer's records ---- */
 
-/* Which of the library's streams are ours: each stamps once, one after the other. */
-static aorta_status find_streams(struct recording *recording, struct aorta_hwq_frame *frame,
+/* Which of the tracer's streams are ours: each writes one timestamp, one after the other. */
+static aorta_status find_streams(struct recording *recording, struct aorta_hwq_runner *runner,
                                  struct aorta_tracer *tracer) {
     struct aorta_hwq *hwq = recording->hwq;
     struct aorta_trace_record *records;
     size_t count, stamps = 0;
     const int64_t from_ns = aorta_clock_ns();
     for (int s = 0; s < hwq->stream_count; s++) {
-        AORTA_TRY(aorta_timestamp(hwq->streams[s], &frame->slots[0]));
+        AORTA_TRY(aorta_timestamp(hwq->streams[s], &runner->slots[0]));
         AORTA_TRY(aorta_stream_synchronize(hwq->streams[s]));
     }
     AORTA_TRY(aorta_tracer_flush(tracer, true));
@@ -134,34 +133,35 @@ static aorta_status find_streams(struct recording *recording, struct aorta_hwq_f
     if (stamps == (size_t)hwq->stream_count)
         for (int s = 0; s < hwq->stream_count && !status; s++) status = name_stream(recording, s, records[s].stream);
     else
-        aorta_log(recording->run->log, AORTA_LOG_WARNING,
-                  "the tracer saw %zu of %d streams' stamps: the trace file has their numbers, not their names", stamps,
-                  hwq->stream_count);
+        aorta_log(
+            recording->run->log, AORTA_LOG_WARNING,
+            "the tracer recorded %zu of %d streams' timestamps: the trace file has their numbers, not their names",
+            stamps, hwq->stream_count);
     free(records);
     return status;
 }
 
-static aorta_status run_unseen(struct aorta_hwq_frame *frame) {
-    struct aorta_hwq_barrier *gate = frame->gate;
+static aorta_status run_warmup(struct aorta_hwq_runner *runner) {
+    struct aorta_hwq_gate *gate = runner->gate;
     aorta_status status = NULL;
     int64_t host_ns;
-    frame->gate = NULL; /* what the first iterations get may wait for the device */
-    for (int i = 0; i < UNSEEN && !status; i++) status = aorta_hwq_frame_run(frame, -1, &host_ns);
-    if (!status) status = aorta_hwq_frame_wait(frame);
-    frame->gate = gate;
-    if (status || !frame->plan->graph) return status;
-    AORTA_TRY(aorta_hwq_frame_capture(frame));
-    AORTA_TRY(aorta_hwq_frame_run(frame, -1, &host_ns)); /* a graph's first launch brings it to the device */
-    return aorta_hwq_frame_wait(frame);
+    runner->gate = NULL; /* the first iterations allocate memory, which may wait for the device */
+    for (int i = 0; i < WARMUP && !status; i++) status = aorta_hwq_runner_run(runner, -1, &host_ns);
+    if (!status) status = aorta_hwq_wait_for_streams(runner->hwq);
+    runner->gate = gate;
+    if (status || !runner->plan->graph) return status;
+    AORTA_TRY(aorta_hwq_runner_capture(runner));
+    AORTA_TRY(aorta_hwq_runner_run(runner, -1, &host_ns)); /* a graph's first launch uploads it to the device */
+    return aorta_hwq_wait_for_streams(runner->hwq);
 }
 
 /* Iterations one by one, with the host's times of each. */
-static aorta_status run_seen(struct aorta_hwq_frame *frame, struct aorta_kineto_step steps[RECORDED]) {
+static aorta_status run_recorded(struct aorta_hwq_runner *runner, struct aorta_kineto_step steps[RECORDED]) {
     int64_t host_ns;
     for (int i = 0; i < RECORDED; i++) {
         steps[i] = (struct aorta_kineto_step){.host_start_ns = aorta_clock_ns()};
-        AORTA_TRY(aorta_hwq_frame_run(frame, i, &host_ns));
-        AORTA_TRY(aorta_hwq_frame_wait(frame));
+        AORTA_TRY(aorta_hwq_runner_run(runner, i, &host_ns));
+        AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
         steps[i].host_end_ns = aorta_clock_ns();
     }
     return NULL;
@@ -183,7 +183,7 @@ static aorta_status add_records(struct recording *recording, struct aorta_tracer
     }
     const struct aorta_tracer_facts facts = aorta_tracer_get_facts(tracer);
     if (facts.dropped)
-        aorta_log(recording->run->log, AORTA_LOG_WARNING, "%lld records were lost: the trace file is not whole",
+        aorta_log(recording->run->log, AORTA_LOG_WARNING, "%lld records were lost: the trace file is incomplete",
                   (long long)facts.dropped);
     if (total) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "%s recorded nothing of %d iterations", facts.library, RECORDED);
@@ -191,14 +191,14 @@ static aorta_status add_records(struct recording *recording, struct aorta_tracer
 
 static aorta_status trace(struct recording *recording, const struct aorta_hwq_plan *plan, struct aorta_tracer *tracer) {
     struct aorta_kineto_step steps[RECORDED];
-    struct aorta_hwq_frame frame;
-    AORTA_TRY(aorta_hwq_frame_open(recording->hwq, plan, &frame));
-    aorta_status status = run_unseen(&frame);
-    if (!status) status = find_streams(recording, &frame, tracer);
+    struct aorta_hwq_runner runner;
+    AORTA_TRY(aorta_hwq_runner_open(recording->hwq, plan, &runner));
+    aorta_status status = run_warmup(&runner);
+    if (!status) status = find_streams(recording, &runner, tracer);
     if (!status) status = begin_file(recording, aorta_tracer_get_facts(tracer).library);
-    if (!status) status = run_seen(&frame, steps);
+    if (!status) status = run_recorded(&runner, steps);
     if (!status) status = add_records(recording, tracer, steps);
-    aorta_hwq_frame_close(&frame);
+    aorta_hwq_runner_close(&runner);
     return status;
 }
 
@@ -208,8 +208,7 @@ static aorta_status trace(struct recording *recording, const struct aorta_hwq_pl
 static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
     if (!run->workload->start) return NULL;
     AORTA_TRY(run->workload->start(hwq, state));
-    for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_stream_synchronize(hwq->streams[s]));
-    return NULL;
+    return aorta_hwq_wait_for_streams(hwq);
 }
 
 static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user) {

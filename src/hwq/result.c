@@ -11,6 +11,10 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result) {
     *result = (struct aorta_hwq_result){0};
 }
 
+const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe) {
+    return probe->same_priority.samples ? &probe->same_priority : &probe->across_priorities;
+}
+
 static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
@@ -44,7 +48,7 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
     return NULL;
 }
 
-aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...) {
+aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...) {
     char sentence[512];
     va_list args;
     va_start(args, format);
@@ -78,15 +82,15 @@ static aorta_status add_fact(struct aorta_hwq_result *result, const char *sectio
     AORTA_TRY(aorta_text_check(json));
     AORTA_TRY(grow(arena, &items, result->fact_count, &result->fact_capacity, sizeof *result->facts));
     result->facts = items;
-    struct aorta_hwq_fact fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
-                                  aorta_arena_strdup(arena, json->data)};
+    struct aorta_hwq_metadata fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
+                                      aorta_arena_strdup(arena, json->data)};
     if (!fact.section || !fact.key || !fact.json) return no_memory();
     result->facts[result->fact_count++] = fact;
     return NULL;
 }
 
-aorta_status aorta_hwq_fact_string(struct aorta_hwq_result *result, const char *section, const char *key,
-                                   const char *value) {
+aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
+                                       const char *value) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
@@ -96,8 +100,8 @@ aorta_status aorta_hwq_fact_string(struct aorta_hwq_result *result, const char *
     return status;
 }
 
-aorta_status aorta_hwq_fact_number(struct aorta_hwq_result *result, const char *section, const char *key,
-                                   double value) {
+aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key,
+                                       double value) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
@@ -107,7 +111,8 @@ aorta_status aorta_hwq_fact_number(struct aorta_hwq_result *result, const char *
     return status;
 }
 
-aorta_status aorta_hwq_fact_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
+aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key,
+                                     bool value) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, value ? "true" : "false");
     aorta_status status = add_fact(result, section, key, &text);

@@ -16,29 +16,35 @@
 
 enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
 
-/* Gaps between kernels (definitions: docs/hwq.md). */
-struct aorta_hwq_switch {
-    double inter_gap_ms, intra_gap_ms; /* medians, without the host's gaps */
-    double overhead_ms;                /* a hand-over to another stream minus staying: may be negative */
-    size_t inter_samples, intra_samples;
-    const char *inter_source, *intra_source; /* "workload", or "probe": the harness's own chain of kernels */
-    double probe_inter_ms, probe_intra_ms;   /* what overhead_ms is the difference of */
-    size_t probe_samples;                    /* of each of the two */
-    struct aorta_hwq_hand_overs {            /* of the probe, by whether both streams have one priority */
-        double gap_ms, overhead_ms;          /* median, and that minus staying; NaN: there are none */
+/* Median gaps of the probe (probe.c), ms; NaN: not measured. */
+struct aorta_hwq_probe {
+    double intra_ms; /* within one stream */
+    struct aorta_hwq_switches {
+        double gap_ms, overhead_ms; /* the gap, and the gap minus intra_ms */
         size_t samples;
-    } same_priority, across_priorities;
+    } all, same_priority, across_priorities; /* to another stream, by the priorities of the two */
     struct aorta_hwq_pair {
         int from, to; /* streams */
         double gap_ms;
-    } quickest, slowest;         /* of the probe's hand-overs; gap_ms NaN: not measured */
+    } quickest, slowest;
+};
+
+/* Gaps between kernels (definitions: docs/hwq.md). */
+struct aorta_hwq_switch {
+    double inter_gap_ms, intra_gap_ms; /* medians, without the host's gaps */
+    double overhead_ms;                /* of a switch to another stream, from the probe: may be negative */
+    size_t inter_samples, intra_samples;
+    const char *inter_source, *intra_source; /* "workload" or "probe" */
+    struct aorta_hwq_probe probe;
     struct aorta_hwq_host_gaps { /* gaps of the workload in which the device waited for the host (gaps.h) */
         size_t inter_samples, intra_samples;
-        double inter_ms, intra_ms; /* medians; NaN: there are none */
+        double inter_ms, intra_ms; /* medians; NaN: none */
     } host;
-    const char *clock;  /* "kernel": stamps of the kernels themselves and around operations; "tracer": CUPTI's */
+    const char *clock;  /* "kernel": stamps of the kernels themselves and around operations */
     const char *reason; /* why something above is NaN; NULL: nothing is */
 };
+/* The switches that overhead_ms is of: between streams of one priority, where there are any. */
+const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe);
 
 /* What an iteration's time goes into (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
 enum aorta_hwq_limit_by {
@@ -71,7 +77,7 @@ struct aorta_hwq_figure {
 };
 
 /* One entry of the metadata; `json` is its value as JSON text. */
-struct aorta_hwq_fact {
+struct aorta_hwq_metadata {
     const char *section; /* "config", "device_info", "environment", "workload_config" */
     const char *key, *json;
 };
@@ -99,7 +105,7 @@ struct aorta_hwq_result {
     const char *figure_group; /* of the figures to come; static */
     const char **findings;    /* what figures mean, sentences without their full stop */
     size_t finding_count, finding_capacity;
-    struct aorta_hwq_fact *facts;
+    struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;
     bool simulated;       /* collectives were copies on one rank */
     const char *verified; /* "passed", "failed", NULL: not asked for */
@@ -114,7 +120,7 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result);
 AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
                                                     double value, const char *reason);
 /* Adds a sentence of 500 characters at most on what the figures mean, for terminal and file. */
-AORTA_MUST_USE aorta_status aorta_hwq_result_say(struct aorta_hwq_result *result, const char *format, ...)
+AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...)
     AORTA_PRINTF(2, 3);
 /* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. The same number on
  * all ranks, whose collectives wait for each other. */
@@ -122,12 +128,12 @@ int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, doubl
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
 /* The three take the value as it is to stand in the JSON. */
-AORTA_MUST_USE aorta_status aorta_hwq_fact_string(struct aorta_hwq_result *result, const char *section, const char *key,
-                                                  const char *value); /* NULL: null */
-AORTA_MUST_USE aorta_status aorta_hwq_fact_number(struct aorta_hwq_result *result, const char *section, const char *key,
-                                                  double value);
-AORTA_MUST_USE aorta_status aorta_hwq_fact_bool(struct aorta_hwq_result *result, const char *section, const char *key,
-                                                bool value);
+AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section,
+                                                      const char *key, const char *value); /* NULL: null */
+AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
+                                                      const char *key, double value);
+AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section,
+                                                    const char *key, bool value);
 
 /* One result as an object (what `run --output` holds, with schema_version as its first key). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);

@@ -25,8 +25,8 @@ static void write_times(const char *key, const double *times, size_t count, stru
     aorta_json_array_end(json);
 }
 
-static void write_hand_overs(const char *key, const struct aorta_hwq_hand_overs *found, const char *none,
-                             struct aorta_json *json) {
+static void write_switches(const char *key, const struct aorta_hwq_switches *found, const char *none,
+                           struct aorta_json *json) {
     aorta_json_key(json, key);
     aorta_json_object(json);
     aorta_json_key_double(json, "gap_ms", found->gap_ms);
@@ -61,6 +61,7 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
 }
 
 static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json *json) {
+    const struct aorta_hwq_switches *switches = aorta_hwq_probe_switches(&found->probe);
     aorta_json_key(json, "switch_latency");
     aorta_json_object(json);
     aorta_json_key_double(json, "inter_stream_gap_ms", found->inter_gap_ms);
@@ -70,16 +71,16 @@ static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json
     aorta_json_key_int(json, "intra_stream_samples", (int64_t)found->intra_samples);
     aorta_json_key_string(json, "inter_source", found->inter_source);
     aorta_json_key_string(json, "intra_source", found->intra_source);
-    aorta_json_key_double(json, "probe_inter_stream_gap_ms", found->probe_inter_ms);
-    aorta_json_key_double(json, "probe_intra_stream_gap_ms", found->probe_intra_ms);
-    aorta_json_key_int(json, "probe_samples", (int64_t)found->probe_samples);
-    if (found->probe_samples) {
-        write_hand_overs("probe_same_priority", &found->same_priority,
-                         "no two streams that follow each other have the same priority", json);
-        write_hand_overs("probe_across_priorities", &found->across_priorities, "all streams have the same priority",
-                         json);
-        write_pair("probe_quickest_pair", &found->quickest, json);
-        write_pair("probe_slowest_pair", &found->slowest, json);
+    aorta_json_key_double(json, "probe_inter_stream_gap_ms", switches->gap_ms);
+    aorta_json_key_double(json, "probe_intra_stream_gap_ms", found->probe.intra_ms);
+    aorta_json_key_int(json, "probe_samples", (int64_t)switches->samples);
+    if (switches->samples) {
+        write_switches("probe_same_priority", &found->probe.same_priority,
+                       "no two streams that follow each other have the same priority", json);
+        write_switches("probe_across_priorities", &found->probe.across_priorities, "all streams have the same priority",
+                       json);
+        write_pair("probe_quickest_pair", &found->probe.quickest, json);
+        write_pair("probe_slowest_pair", &found->probe.slowest, json);
     }
     write_host_gaps(&found->host, json);
     aorta_json_key_string(json, "clock", found->clock);

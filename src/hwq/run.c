@@ -1,10 +1,8 @@
 #include "hwq/run.h"
-#include "hwq/frame.h"
+#include "hwq/clock_samples.h"
 #include "hwq/gaps.h"
-#include "hwq/kept.h"
 #include "hwq/limit.h"
-#include "hwq/probe.h"
-#include "hwq/watch.h"
+#include "hwq/objects.h"
 #include "ops/ops.h"
 
 #include <inttypes.h>
@@ -13,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* At most: each is waited for and read. Of long ones fewer, of which three at least. */
+/* Most stamped iterations, and the time they may take; three at least. */
 enum { STAMPED_ITERATIONS = 20, STAMPED_MS = 4000 };
 
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync) {
@@ -32,8 +30,7 @@ aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
                            run->streams, w->name, w->min_streams, w->max_streams, w->recommended_streams);
     if (run->gate && run->sync != AORTA_HWQ_PER_ITERATION)
         return AORTA_ERROR(AORTA_USAGE,
-                           "--gate holds one iteration at a time: it goes with --sync-mode per_iteration "
-                           "only, not with %s",
+                           "--gate holds one iteration at a time: it needs --sync-mode per_iteration, not %s",
                            aorta_hwq_sync_name(run->sync));
     return NULL;
 }
@@ -60,21 +57,14 @@ static void close_streams(struct aorta_hwq *hwq) {
     for (int s = 0; s < AORTA_HWQ_MAX_STREAMS; s++) aorta_stream_destroy(hwq->streams[s]);
 }
 
-static aorta_status wait_for_all(struct aorta_hwq *hwq) {
-    aorta_status status = NULL;
-    for (int s = 0; s < hwq->stream_count; s++)
-        status = aorta_status_join(status, aorta_stream_synchronize(hwq->streams[s]));
-    return status;
-}
-
-/* ---- passes ---- */
+/* ---- timed ---- */
 
 static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
     if (run->workload->start) AORTA_TRY(run->workload->start(hwq, state));
-    return wait_for_all(hwq);
+    return aorta_hwq_wait_for_streams(hwq);
 }
 
-/* Counters of the workload begin with the measured iterations: the warm-up is a pass of its own. */
+/* Counters of the workload begin with the measured iterations: the warm-up runs apart from them. */
 static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan) {
     struct aorta_hwq_plan warmup = *plan;
     struct aorta_hwq_times times;
@@ -82,13 +72,13 @@ static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *
     warmup.iterations = plan->warmup;
     warmup.warmup = 0;
     warmup.graph = warmup.gate = false;
-    warmup.tell = NULL;
-    AORTA_TRY(aorta_hwq_pass_time(hwq, &warmup, &times));
+    warmup.progress = NULL;
+    AORTA_TRY(aorta_hwq_time_iterations(hwq, &warmup, &times));
     aorta_hwq_times_free(&times);
     return NULL;
 }
 
-static aorta_status keep_times(struct aorta_hwq_result *result, const struct aorta_hwq_times *times, int64_t count) {
+static aorta_status store_times(struct aorta_hwq_result *result, const struct aorta_hwq_times *times, int64_t count) {
     const size_t bytes = (size_t)count * sizeof(double);
     result->iteration_times_ms = aorta_arena_alloc(&result->arena, bytes);
     result->host_launch_ms = aorta_arena_alloc(&result->arena, bytes);
@@ -115,36 +105,36 @@ static aorta_status add_rates(struct aorta_hwq_result *result, const struct aort
                                    "no iterations");
 }
 
-/* The measured iterations, with an eye on the clock. */
+/* The measured iterations, while the device's clock is sampled. */
 static aorta_status time_iterations(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
-                                    const struct aorta_hwq_plan *plan, struct aorta_hwq_watch *watch,
+                                    const struct aorta_hwq_plan *plan, struct aorta_hwq_clock_sampler *sampler,
                                     struct aorta_clocks *clocks, struct aorta_hwq_times *times) {
     struct aorta_hwq_plan timed = *plan;
     AORTA_TRY(warm_up(hwq, plan));
     AORTA_TRY(start(run, hwq, plan->state));
     aorta_device_reset_peak(hwq->device);
     timed.warmup = 0;
-    AORTA_TRY(aorta_hwq_watch_begin(watch));
-    AORTA_TRY(aorta_hwq_pass_time(hwq, &timed, times));
-    aorta_status status = aorta_hwq_watch_end(watch, clocks);
+    AORTA_TRY(aorta_hwq_clock_sampler_begin(sampler));
+    AORTA_TRY(aorta_hwq_time_iterations(hwq, &timed, times));
+    aorta_status status = aorta_hwq_clock_sampler_end(sampler, clocks);
     if (status) aorta_hwq_times_free(times);
     return status;
 }
 
-static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
-                              struct aorta_hwq_result *result) {
+static aorta_status measure_times(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
+                                  const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
     struct aorta_hwq_times times;
-    struct aorta_hwq_watch *watch;
+    struct aorta_hwq_clock_sampler *sampler;
     double amount;
-    AORTA_TRY(aorta_hwq_watch_open(hwq->device, &watch));
-    aorta_status status = time_iterations(run, hwq, plan, watch, &result->clocks, &times);
-    aorta_hwq_watch_close(watch);
+    AORTA_TRY(aorta_hwq_clock_sampler_open(hwq->device, &sampler));
+    aorta_status status = time_iterations(run, hwq, plan, sampler, &result->clocks, &times);
+    aorta_hwq_clock_sampler_close(sampler);
     if (status) return status;
-    status = keep_times(result, &times, plan->iterations);
+    status = store_times(result, &times, plan->iterations);
     if (!status) status = add_rates(result, &times);
     aorta_hwq_times_free(&times);
     if (status) return status;
-    /* A graph's own warm-up ran as well: what it did is in the counters. */
+    /* A graph's own warm-up is in the counters as well. */
     const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
     AORTA_TRY(run->workload->work(hwq, plan->state, ran, &amount));
     const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
@@ -154,8 +144,8 @@ static aorta_status time_pass(const struct aorta_hwq_run *run, struct aorta_hwq 
     return NULL;
 }
 
-/* Later passes are as long as the pace allows: ranks that took their own would run different numbers of iterations, and
- * wait for collectives that do not come. */
+/* The number of later iterations depends on the pace. With their own pace, ranks would run different numbers and wait
+ * for collectives that never start. */
 static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
                                   struct aorta_hwq_result *result) {
     float pace_ms = (float)result->latency_ms.p50, *memory;
@@ -170,27 +160,30 @@ static aorta_status agree_on_pace(const struct aorta_hwq_run *run, struct aorta_
     return NULL;
 }
 
-struct seen {
-    struct aorta_hwq_book *book;
+/* ---- stamped ---- */
+
+struct stamped {
+    struct aorta_hwq_stamps_file *file; /* may be NULL */
     struct aorta_hwq_gaps gaps;
     struct aorta_hwq_busy busy;
     size_t unstamped;
 };
 
-static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
-    struct seen *seen = user;
-    seen->unstamped += spans->unstamped;
-    if (seen->book) AORTA_TRY(aorta_hwq_book_add(seen->book, AORTA_HWQ_PASS_WORKLOAD, spans));
-    AORTA_TRY(aorta_hwq_busy_add(&seen->busy, spans));
-    return aorta_hwq_gaps_add(&seen->gaps, spans);
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
+    struct stamped *stamped = user;
+    stamped->unstamped += spans->unstamped;
+    if (stamped->file) AORTA_TRY(aorta_hwq_stamps_file_add(stamped->file, AORTA_HWQ_STAMPS_WORKLOAD, spans));
+    AORTA_TRY(aorta_hwq_busy_add(&stamped->busy, spans));
+    return aorta_hwq_gaps_add(&stamped->gaps, spans);
 }
 
-static void take_gap(const struct aorta_hwq_samples *samples, double probe_ns, size_t probe_samples, double *ms,
-                     size_t *count, const char **source) {
+/* The workload's median, or the probe's where the workload has no such gap. */
+static void set_gap(const struct aorta_hwq_samples *samples, double probe_ms, size_t probe_samples, double *ms,
+                    size_t *count, const char **source) {
     const bool own = samples->count > 0;
-    *ms = (own ? aorta_hwq_samples_median(samples) : probe_ns) * 1e-6;
+    *ms = own ? 1e-6 * aorta_hwq_samples_median(samples) : probe_ms;
     *count = own ? samples->count : probe_samples;
-    *source = *count ? own ? "workload" : "probe" : NULL;
+    *source = !*count ? NULL : own ? "workload" : "probe";
 }
 
 static struct aorta_hwq_host_gaps host_gaps(const struct aorta_hwq_gaps *gaps) {
@@ -200,74 +193,59 @@ static struct aorta_hwq_host_gaps host_gaps(const struct aorta_hwq_gaps *gaps) {
                                         .intra_ms = 1e-6 * aorta_hwq_samples_median(&gaps->host_intra)};
 }
 
-static struct aorta_hwq_hand_overs hand_overs(double median_ns, double stay_ns, size_t samples) {
-    return (struct aorta_hwq_hand_overs){median_ns * 1e-6, (median_ns - stay_ns) * 1e-6, samples};
-}
-
-/* Going over between priorities may cost more, or less, than between equals: what a switch costs is told of equals
- * where there are any. */
-static void take_probe(const struct aorta_hwq_probe *probe, struct aorta_hwq_switch *found) {
-    found->same_priority = hand_overs(probe->same.median_ns, probe->stay_ns, probe->same.samples);
-    found->across_priorities = hand_overs(probe->across.median_ns, probe->stay_ns, probe->across.samples);
-    const struct aorta_hwq_hand_overs *told = probe->same.samples ? &found->same_priority : &found->across_priorities;
-    found->probe_inter_ms = told->gap_ms;
-    found->probe_intra_ms = probe->stay_ns * 1e-6;
-    found->probe_samples = told->samples;
-    found->overhead_ms = told->overhead_ms;
-    found->quickest =
-        (struct aorta_hwq_pair){probe->quickest.from, probe->quickest.to, probe->quickest.median_ns * 1e-6};
-    found->slowest = (struct aorta_hwq_pair){probe->slowest.from, probe->slowest.to, probe->slowest.median_ns * 1e-6};
-}
-
-static aorta_status stamp_pass(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
-                               const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
+static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
+                                 const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
     enum aorta_priority priorities[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_plan stamped = *plan;
+    struct aorta_hwq_plan few = *plan;
     struct aorta_hwq_switch *found = &result->switch_latency;
-    struct aorta_hwq_probe probe = {.stay_ns = NAN, .go_ns = NAN, .same = {NAN, 0}, .across = {NAN, 0}};
-    struct seen seen = {.book = run->book};
+    struct aorta_hwq_probe *probe = &found->probe;
+    struct stamped stamped = {.file = run->stamps_file};
     for (int s = 0; s < hwq->stream_count; s++) priorities[s] = priority_of(hwq, run->workload, s);
-    stamped.tell = NULL;
-    stamped.iterations = aorta_hwq_result_iterations(result, STAMPED_MS, STAMPED_ITERATIONS);
-    if (stamped.iterations > plan->iterations) stamped.iterations = plan->iterations;
-    aorta_status status = aorta_hwq_pass_stamp(hwq, &stamped, see, &seen);
+    *probe = (struct aorta_hwq_probe){.intra_ms = NAN, .all = {NAN, NAN, 0}};
+    probe->same_priority = probe->across_priorities = probe->all;
+    few.progress = NULL;
+    few.iterations = aorta_hwq_result_iterations(result, STAMPED_MS, STAMPED_ITERATIONS);
+    if (few.iterations > plan->iterations) few.iterations = plan->iterations;
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &few, add_spans, &stamped);
     if (!status) {
-        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, run->book, &probe);
+        aorta_status failed = aorta_hwq_probe_run(hwq, priorities, run->stamps_file, probe);
         if (failed) found->reason = aorta_arena_strdup(&result->arena, aorta_status_message(failed));
-        aorta_status_free(failed); /* told by the reason: the rest of the result stands */
-        status = wait_for_all(hwq);
+        aorta_status_free(failed); /* found->reason has it: the rest of the result is valid */
+        status = aorta_hwq_wait_for_streams(hwq);
     }
-    if (run->book) run->book->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
-    take_gap(&seen.gaps.inter, probe.go_ns, probe.samples, &found->inter_gap_ms, &found->inter_samples,
-             &found->inter_source);
-    take_gap(&seen.gaps.intra, probe.stay_ns, probe.samples, &found->intra_gap_ms, &found->intra_samples,
-             &found->intra_source);
-    take_probe(&probe, found);
-    found->host = host_gaps(&seen.gaps);
+    if (run->stamps_file) run->stamps_file->tick_ns = aorta_device_get_info(hwq->device)->timestamp_tick;
+    set_gap(&stamped.gaps.inter, probe->all.gap_ms, probe->all.samples, &found->inter_gap_ms, &found->inter_samples,
+            &found->inter_source);
+    set_gap(&stamped.gaps.intra, probe->intra_ms, probe->all.samples, &found->intra_gap_ms, &found->intra_samples,
+            &found->intra_source);
+    found->overhead_ms = aorta_hwq_probe_switches(probe)->overhead_ms;
+    found->host = host_gaps(&stamped.gaps);
     found->clock = "kernel";
-    if (seen.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
-    result->limit = aorta_hwq_limit_find(&seen.busy, result, run->gate);
-    aorta_hwq_gaps_free(&seen.gaps);
-    aorta_hwq_busy_free(&seen.busy);
+    if (stamped.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
+    result->limit = aorta_hwq_limit_find(&stamped.busy, result, run->gate);
+    aorta_hwq_gaps_free(&stamped.gaps);
+    aorta_hwq_busy_free(&stamped.busy);
     return status;
 }
 
-/* One iteration from the state that `start` makes, and the workload's look at it: with --graph the replay is what is
- * checked, and what runs an iteration anew for workloads that forget their results first. */
+/* ---- verified ---- */
+
+/* Verifies one iteration after `start`. With --graph the replay is verified, and replayed again for workloads that
+ * overwrite their results first. */
 static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
                                     struct aorta_hwq_check *check) {
     const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = run->workload->iterate, .state = state};
-    struct aorta_hwq_frame frame;
+    struct aorta_hwq_runner runner;
     int64_t host_ns;
-    AORTA_TRY(aorta_hwq_frame_open(hwq, &plan, &frame));
-    aorta_status status = run->graph ? aorta_hwq_frame_capture(&frame) : NULL;
+    AORTA_TRY(aorta_hwq_runner_open(hwq, &plan, &runner));
+    aorta_status status = run->graph ? aorta_hwq_runner_capture(&runner) : NULL;
     if (!status) status = start(run, hwq, state);
-    if (!status) status = aorta_hwq_frame_run(&frame, -1, &host_ns);
-    if (!status) status = aorta_hwq_frame_wait(&frame);
-    hwq->replay = run->graph ? &frame : NULL;
+    if (!status) status = aorta_hwq_runner_run(&runner, -1, &host_ns);
+    if (!status) status = aorta_hwq_wait_for_streams(hwq);
+    hwq->replay = run->graph ? &runner : NULL;
     if (!status) status = run->workload->verify(hwq, state, check);
     hwq->replay = NULL;
-    aorta_hwq_frame_close(&frame);
+    aorta_hwq_runner_close(&runner);
     return status;
 }
 
@@ -284,9 +262,9 @@ static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     AORTA_TRY(aorta_hwq_result_figure(result, "verified_values", "values", (double)check.compared, NULL));
     AORTA_TRY(aorta_hwq_result_figure(result, "verified_worst", "of the allowed error",
                                       isfinite(check.worst) ? check.worst : NAN, "a value is not finite"));
-    AORTA_TRY(aorta_hwq_fact_string(result, "verification", "worst_at", check.what));
-    AORTA_TRY(aorta_hwq_fact_number(result, "verification", "worst_got", check.got));
-    return aorta_hwq_fact_number(result, "verification", "worst_expected", check.expected);
+    AORTA_TRY(aorta_hwq_metadata_string(result, "verification", "worst_at", check.what));
+    AORTA_TRY(aorta_hwq_metadata_number(result, "verification", "worst_got", check.got));
+    return aorta_hwq_metadata_number(result, "verification", "worst_expected", check.expected);
 }
 
 /* ---- the whole ---- */
@@ -317,16 +295,16 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .iterations = run->iterations,
                                         .iterate = run->workload->iterate,
                                         .state = state,
-                                        .tell = run->tell,
+                                        .progress = run->progress,
                                         .user = run->user};
-    AORTA_TRY(time_pass(run, hwq, &plan, result));
+    AORTA_TRY(measure_times(run, hwq, &plan, result));
     AORTA_TRY(agree_on_pace(run, hwq, result));
-    AORTA_TRY(stamp_pass(run, hwq, &plan, result));
-    AORTA_TRY(aorta_hwq_say_clocks(result));
-    AORTA_TRY(aorta_hwq_say_drift(result));
+    AORTA_TRY(measure_gaps(run, hwq, &plan, result));
+    AORTA_TRY(aorta_hwq_find_low_clocks(result));
+    AORTA_TRY(aorta_hwq_find_drift(result));
     if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
     if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
-    return aorta_hwq_facts(run, hwq, result);
+    return aorta_hwq_metadata_fill(run, hwq, result);
 }
 
 static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, aorta_hwq_use use, void *user) {
@@ -334,11 +312,11 @@ static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hw
     void *state = NULL;
     AORTA_TRY(open_streams(hwq, w));
     for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_ops_prepare(hwq->streams[s]));
-    AORTA_TRY(aorta_hwq_kept_create(hwq));
+    AORTA_TRY(aorta_hwq_objects_create(hwq));
     aorta_status status = w->setup(hwq, &state);
-    if (!status) status = wait_for_all(hwq);
+    if (!status) status = aorta_hwq_wait_for_streams(hwq);
     if (!status) status = use(run, hwq, state, user);
-    status = aorta_status_join(status, wait_for_all(hwq));
+    status = aorta_status_join(status, aorta_hwq_wait_for_streams(hwq));
     if (w->teardown && state) w->teardown(hwq, state);
     return status;
 }
@@ -356,7 +334,7 @@ aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use u
     aorta_status status = aorta_hwq_run_check(run);
     if (!status && run->workload->check) status = run->workload->check(&hwq);
     if (!status) status = use_streams(run, &hwq, use, user);
-    aorta_hwq_kept_destroy(&hwq);
+    aorta_hwq_objects_destroy(&hwq);
     close_streams(&hwq);
     aorta_arena_free(&arena);
     return aorta_annotate(status, "%s", run->workload->name);

@@ -320,7 +320,7 @@ aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aor
     if (status)
         aorta_sdma_free(result);
     else
-        aorta_sdma_judge(result);
+        aorta_sdma_evaluate(result);
     return status;
 }
 

@@ -73,6 +73,6 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text);
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json);
 
 /* Fills the figures from the samples; iterations, direction, sizes and samples are given. */
-void aorta_sdma_judge(struct aorta_sdma *result);
+void aorta_sdma_evaluate(struct aorta_sdma *result);
 
 #endif

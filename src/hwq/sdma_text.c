@@ -15,7 +15,7 @@ static const char *direction_words(enum aorta_sdma_direction direction) {
     return words[direction];
 }
 
-void aorta_sdma_judge(struct aorta_sdma *result) {
+void aorta_sdma_evaluate(struct aorta_sdma *result) {
     const size_t count = (size_t)result->options.iterations;
     for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++)
         result->times[mode] = aorta_summarise(result->samples_ms[mode], count);

@@ -9,10 +9,7 @@ enum { CHUNK = 4096, MOST_CHUNKS = 256 }; /* a million operations in one iterati
 
 struct chunk {
     struct aorta_hwq_stamp *device;
-    struct {
-        struct aorta_hwq_note note;
-        int64_t queued_ns;
-    } queued[CHUNK];
+    struct aorta_hwq_span queued[CHUNK]; /* without start and end */
 };
 
 struct aorta_hwq_stamps {
@@ -20,7 +17,7 @@ struct aorta_hwq_stamps {
     struct chunk *chunks[MOST_CHUNKS];
     size_t chunk_count, used;
     struct aorta_hwq_stamp *open[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_stamp *blank, *read; /* pinned, CHUNK each */
+    struct aorta_hwq_stamp *blank, *read; /* pinned, [CHUNK] */
 };
 
 /* ---- spans ---- */
@@ -42,7 +39,7 @@ void aorta_hwq_spans_free(struct aorta_hwq_spans *spans) {
     *spans = (struct aorta_hwq_spans){0};
 }
 
-/* ---- making room ---- */
+/* ---- memory ---- */
 
 aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_stamps **stamps) {
     struct aorta_hwq_stamps *made = calloc(1, sizeof *made);
@@ -98,12 +95,12 @@ static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
     return NULL;
 }
 
-aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_note note,
+aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_span span,
                                    struct aorta_hwq_stamp **stamp) {
     if (stamps->used == stamps->chunk_count * CHUNK) AORTA_TRY(add_chunk(stamps));
     struct chunk *chunk = stamps->chunks[stamps->used / CHUNK];
-    chunk->queued[stamps->used % CHUNK].note = note;
-    chunk->queued[stamps->used % CHUNK].queued_ns = aorta_clock_ns();
+    span.queued_ns = aorta_clock_ns();
+    chunk->queued[stamps->used % CHUNK] = span;
     *stamp = &chunk->device[stamps->used % CHUNK];
     stamps->used++;
     return NULL;
@@ -142,18 +139,13 @@ static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chu
     AORTA_TRY(aorta_hwq_download(stamps->hwq, stamps->read, chunk->device, count * sizeof *stamps->read));
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_stamp *stamp = &stamps->read[i];
-        const struct aorta_hwq_note *note = &chunk->queued[i].note;
         if (stamp->start == INT64_MAX || !stamp->end) {
             spans->unstamped++;
             continue;
         }
-        const struct aorta_hwq_span span = {.stream = note->stream,
-                                            .kind = note->kind,
-                                            .marked = note->marked,
-                                            .name = note->name,
-                                            .start_ns = stamp->start,
-                                            .end_ns = stamp->end,
-                                            .queued_ns = chunk->queued[i].queued_ns};
+        struct aorta_hwq_span span = chunk->queued[i];
+        span.start_ns = stamp->start;
+        span.end_ns = stamp->end;
         AORTA_TRY(aorta_hwq_spans_add(spans, &span));
     }
     return NULL;

@@ -21,7 +21,7 @@ static const struct {
     {"aorta_told", AORTA_KERNEL_CLOCK, NULL},
     {"aorta_witness", AORTA_KERNEL_WITNESS, NULL},
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
-    {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/hold.cu) */
+    {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */
     {"hwq_hold", AORTA_KERNEL_GATE, NULL},
     {"aorta_collective", AORTA_KERNEL_COLLECTIVE, NULL}, /* where no kernel has a name: kineto.c, aorta_collective_… */
     {"nccl", AORTA_KERNEL_COLLECTIVE, NULL}, /* ncclDevKernel_AllGather_RING_LL, ncclKernel_…, ncclSymkDevKernel_… */

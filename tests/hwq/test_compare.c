@@ -284,7 +284,7 @@ static const char *write_sweep(const char *name, const char *workload, double sl
 }
 
 struct sides {
-    struct aorta_hwq_readings baseline, test;
+    struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
     struct aorta_text text;
 };
@@ -293,8 +293,8 @@ static void compare(struct sides *sides, const char *baseline, const char *test)
     static const struct aorta_hwq_comparison_options options = {
         .threshold = 0.05, .between_runs = 0.005, .bootstrap = {.resamples = 1000, .confidence = 0.95}};
     sides->text = (struct aorta_text){0};
-    check_ok(aorta_hwq_readings_open(baseline, &sides->baseline));
-    check_ok(aorta_hwq_readings_open(test, &sides->test));
+    check_ok(aorta_hwq_measurements_open(baseline, &sides->baseline));
+    check_ok(aorta_hwq_measurements_open(test, &sides->test));
     check_ok(aorta_hwq_comparison_make(&sides->baseline, &sides->test, &options, &sides->comparison));
     aorta_hwq_comparison_text(&sides->comparison, &sides->text);
     check_ok(aorta_text_check(&sides->text));
@@ -302,8 +302,8 @@ static void compare(struct sides *sides, const char *baseline, const char *test)
 
 static void finish(struct sides *sides) {
     aorta_hwq_comparison_free(&sides->comparison);
-    aorta_hwq_readings_close(&sides->baseline);
-    aorta_hwq_readings_close(&sides->test);
+    aorta_hwq_measurements_close(&sides->baseline);
+    aorta_hwq_measurements_close(&sides->test);
     aorta_text_free(&sides->text);
 }
 
@@ -393,14 +393,14 @@ static void partners_that_are_missing(void **state) {
     assert_int_equal(sides.comparison.pair_count, 1);
     assert_true(says(&sides, "moe on 4 streams is only in the baseline"));
     finish(&sides);
-    struct aorta_hwq_readings a, b;
+    struct aorta_hwq_measurements a, b;
     struct aorta_hwq_comparison comparison;
     const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .bootstrap = usual};
-    check_ok(aorta_hwq_readings_open(write_run("a.json", 3, 1, 3, "H100", NULL), &a));
-    check_ok(aorta_hwq_readings_open(write_run("b.json", 8, 1, 3, "H100", NULL), &b));
+    check_ok(aorta_hwq_measurements_open(write_run("a.json", 3, 1, 3, "H100", NULL), &a));
+    check_ok(aorta_hwq_measurements_open(write_run("b.json", 8, 1, 3, "H100", NULL), &b));
     check_fails(aorta_hwq_comparison_make(&a, &b, &options, &comparison), AORTA_USAGE, "a.json has moe on 3 streams");
-    aorta_hwq_readings_close(&a);
-    aorta_hwq_readings_close(&b);
+    aorta_hwq_measurements_close(&a);
+    aorta_hwq_measurements_close(&b);
 }
 
 /* What run-priority leaves: a directory with a sweep for each workload, and a file about the machine. */
@@ -465,31 +465,31 @@ static void groups_in_one_file(void **state) {
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     check_ok(aorta_text_check(&text));
-    struct aorta_hwq_readings readings;
-    check_ok(aorta_hwq_readings_open(write_text("group.json", text.data), &readings));
-    assert_int_equal(readings.count, 1);
-    assert_string_equal(readings.items[0].workload, "grad_accum");
-    aorta_hwq_readings_close(&readings);
+    struct aorta_hwq_measurements measurements;
+    check_ok(aorta_hwq_measurements_open(write_text("group.json", text.data), &measurements));
+    assert_int_equal(measurements.count, 1);
+    assert_string_equal(measurements.items[0].workload, "grad_accum");
+    aorta_hwq_measurements_close(&measurements);
     aorta_text_free(&text);
 }
 
 /* A sweep that the original toolkit wrote. */
 static void the_originals_files(void **state) {
     (void)state;
-    struct aorta_hwq_readings readings;
-    check_ok(aorta_hwq_readings_open(TEST_DATA "/original_sweep.json", &readings));
-    assert_int_equal(readings.count, 1);
-    const struct aorta_hwq_reading *reading = &readings.items[0];
-    assert_string_equal(reading->workload, "hetero_kernels");
-    assert_int_equal(reading->streams, 8);
-    assert_int_equal(reading->count, 30);
-    assert_true(fabs(aorta_summarise(reading->times_ms, 30).p50 - 10.835567951202393) < 1e-9);
+    struct aorta_hwq_measurements measurements;
+    check_ok(aorta_hwq_measurements_open(TEST_DATA "/original_sweep.json", &measurements));
+    assert_int_equal(measurements.count, 1);
+    const struct aorta_hwq_measurement *measurement = &measurements.items[0];
+    assert_string_equal(measurement->workload, "hetero_kernels");
+    assert_int_equal(measurement->streams, 8);
+    assert_int_equal(measurement->count, 30);
+    assert_true(fabs(aorta_summarise(measurement->times_ms, 30).p50 - 10.835567951202393) < 1e-9);
     bool device = false;
-    for (size_t i = 0; i < reading->setting_count; i++)
-        device |= strcmp(reading->settings[i].key, "device_info.name") == 0 &&
-                  strcmp(reading->settings[i].value, "NVIDIA H100 80GB HBM3") == 0;
+    for (size_t i = 0; i < measurement->setting_count; i++)
+        device |= strcmp(measurement->settings[i].key, "device_info.name") == 0 &&
+                  strcmp(measurement->settings[i].value, "NVIDIA H100 80GB HBM3") == 0;
     assert_true(device);
-    aorta_hwq_readings_close(&readings);
+    aorta_hwq_measurements_close(&measurements);
     struct sides sides;
     compare(&sides, TEST_DATA "/original_sweep.json", TEST_DATA "/original_sweep.json");
     assert_int_equal(sides.comparison.changes[AORTA_HWQ_UNCHANGED], 1);
@@ -531,17 +531,19 @@ static void bad_files(void **state) {
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"throughput\": 1}",
          "moe on 4 streams: left out: it has no raw iterations"},
     };
-    struct aorta_hwq_readings readings;
+    struct aorta_hwq_measurements measurements;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = write_text("bad.json", cases[i].text);
-        check_fails(aorta_hwq_readings_open(path, &readings), AORTA_USAGE, cases[i].message);
-        check_fails(aorta_hwq_readings_open(path, &readings), AORTA_USAGE, "bad.json");
+        check_fails(aorta_hwq_measurements_open(path, &measurements), AORTA_USAGE, cases[i].message);
+        check_fails(aorta_hwq_measurements_open(path, &measurements), AORTA_USAGE, "bad.json");
     }
-    check_fails(aorta_hwq_readings_open(path_of("none.json"), &readings), AORTA_USAGE, "none.json: cannot be read");
+    check_fails(aorta_hwq_measurements_open(path_of("none.json"), &measurements), AORTA_USAGE,
+                "none.json: cannot be read");
     assert_int_equal(mkdir(path_of("empty"), 0777), 0);
-    check_fails(aorta_hwq_readings_open(path_of("empty"), &readings), AORTA_USAGE, "no .json file in this directory");
+    check_fails(aorta_hwq_measurements_open(path_of("empty"), &measurements), AORTA_USAGE,
+                "no .json file in this directory");
     write_text("empty/cut.json", "{\"a\": ");
-    check_fails(aorta_hwq_readings_open(path_of("empty"), &readings), AORTA_USAGE, "cut.json: line 1");
+    check_fails(aorta_hwq_measurements_open(path_of("empty"), &measurements), AORTA_USAGE, "cut.json: line 1");
 }
 
 int main(void) {

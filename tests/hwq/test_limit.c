@@ -142,17 +142,17 @@ static void test_drift(void **state) {
     struct aorta_hwq_result result = {.iteration_times_ms = times, .iteration_count = 40};
     (void)state;
     for (int i = 0; i < 40; i++) times[i] = i < 30 ? 10.0 : 10.4;
-    check_ok(aorta_hwq_say_drift(&result));
+    check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 0);
     for (int i = 25; i < 40; i++) times[i] = 11.5;
-    check_ok(aorta_hwq_say_drift(&result));
+    check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 1);
     assert_non_null(strstr(result.findings[0], "slower: the last quarter takes 11.5 ms, the first 10 ms (+15%)"));
     result.iteration_count = 19; /* too few to tell */
-    check_ok(aorta_hwq_say_drift(&result));
+    check_ok(aorta_hwq_find_drift(&result));
     for (int i = 0; i < 10; i++) times[i] = 20.0;
     result.iteration_count = 20;
-    check_ok(aorta_hwq_say_drift(&result));
+    check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 2);
     assert_non_null(strstr(result.findings[1], "faster"));
     aorta_hwq_result_free(&result);
@@ -188,10 +188,10 @@ static void test_drift_by_the_clock(void **state) {
             samples[count] = (struct aorta_clock_sample){&values[count], (int64_t)count, true};
         }
         check_ok(aorta_clocks_make(samples, count, &result.clocks));
-        check_ok(aorta_hwq_say_clocks(&result));
+        check_ok(aorta_hwq_find_low_clocks(&result));
         assert_int_equal(result.finding_count, rows[i].low);
         if (rows[i].low) assert_non_null(strstr(result.findings[0], "the device's clock was low, 1"));
-        check_ok(aorta_hwq_say_drift(&result));
+        check_ok(aorta_hwq_find_drift(&result));
         const char *said = result.findings[result.finding_count - 1];
         if (!strstr(said, rows[i].why)) fail_msg("\"%s\" is not in: %s", rows[i].why, said);
         aorta_hwq_result_free(&result);

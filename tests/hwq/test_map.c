@@ -49,7 +49,7 @@ static struct aorta_map survey(struct planted *planted, int count, int repeats, 
     map.streams = aorta_arena_alloc(&map.arena, (size_t)count * sizeof *map.streams);
     const struct aorta_map_survey options = {repeats, all_pairs};
     const struct aorta_map_prober prober = {planted, answer, count_doubt};
-    check_ok(aorta_map_survey_run(&options, &prober, &map));
+    check_ok(aorta_map_find_pairs(&options, &prober, &map));
     return map;
 }
 
@@ -188,7 +188,7 @@ static void copies_are_judged(void **state) {
         {{.alone_ms = {1, 0.1}, .together_ms = 1.1, .first_end_ms = 1}, AORTA_MAP_SERIAL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(aorta_map_copies_judge(&cases[i].pair), cases[i].verdict);
+        assert_int_equal(aorta_map_copies_evaluate(&cases[i].pair), cases[i].verdict);
 }
 
 /* ---- on devices ---- */

@@ -1,8 +1,8 @@
 /* Ranks of different speed run as many iterations where they wait for each other. All ranks run this at once. */
 #include "check.h"
 
-#include "hwq/proof.h"
 #include "hwq/run.h"
+#include "hwq/verify.h"
 
 #include <time.h>
 

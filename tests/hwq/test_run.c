@@ -232,7 +232,8 @@ static void check_result(const struct aorta_hwq_result *result, const struct aor
     assert_true(result->throughput > 0.0);
     const struct aorta_hwq_switch *found = &result->switch_latency;
     assert_null(found->reason);
-    assert_true(found->inter_samples > 0 && found->intra_samples > 0 && found->probe_samples > 100);
+    assert_true(found->inter_samples > 0 && found->intra_samples > 0 &&
+                aorta_hwq_probe_switches(&found->probe)->samples > 100);
     if (run->gate || run->graph) assert_int_equal(found->host.inter_samples + found->host.intra_samples, 0);
     assert_true(isfinite(found->inter_gap_ms) && isfinite(found->intra_gap_ms) && isfinite(found->overhead_ms));
     assert_true(aorta_hwq_result_find(result, "launches_per_second")->value > 0.0);
@@ -408,8 +409,8 @@ static void test_convoys_are_told_or_denied(void **state) {
     close_rig(&rig);
 }
 
-/* comms_compute_overlap has one stream of high priority: of 4 hand-overs in turn 2 cross. */
-static void test_hand_overs_are_told_by_priority(void **state) {
+/* comms_compute_overlap has one stream of high priority: of 4 switches in turn 2 are between priorities. */
+static void test_switches_by_priority(void **state) {
     const struct setting settings[] = {{"mm_dim", "16"}, {"comm_size", "1K"}, {0}};
     struct aorta_hwq_result result;
     struct rig rig;
@@ -418,16 +419,16 @@ static void test_hand_overs_are_told_by_priority(void **state) {
     rig.run.streams = 4;
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const struct aorta_hwq_switch *found = &result.switch_latency;
-    assert_true(found->same_priority.samples > 200 && found->across_priorities.samples > 200);
-    assert_true(found->overhead_ms == found->same_priority.overhead_ms);
-    assert_true(found->quickest.gap_ms <= found->slowest.gap_ms);
+    assert_true(found->probe.same_priority.samples > 200 && found->probe.across_priorities.samples > 200);
+    assert_true(found->overhead_ms == found->probe.same_priority.overhead_ms);
+    assert_true(found->probe.quickest.gap_ms <= found->probe.slowest.gap_ms);
     check_text(&rig.run, &result, "to a stream of another priority");
     aorta_hwq_result_free(&result);
     rig.run.streams = 2; /* now each one does */
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
-    assert_int_equal(found->same_priority.samples, 0);
-    assert_true(isnan(found->same_priority.gap_ms));
-    assert_true(found->overhead_ms == found->across_priorities.overhead_ms);
+    assert_int_equal(found->probe.same_priority.samples, 0);
+    assert_true(isnan(found->probe.same_priority.gap_ms));
+    assert_true(found->overhead_ms == found->probe.across_priorities.overhead_ms);
     aorta_hwq_result_free(&result);
     close_rig(&rig);
 }
@@ -437,13 +438,12 @@ static void test_streams_that_differ_are_named(void **state) {
     struct rig rig;
     (void)state;
     open_rig(&rig, "tiny_kernel_stress", NULL);
-    result.switch_latency = (struct aorta_hwq_switch){.inter_samples = 1,
-                                                      .intra_samples = 1,
-                                                      .overhead_ms = 0.02,
-                                                      .same_priority = {0.021, 0.02, 500},
-                                                      .quickest = {0, 1, 0.0015},
-                                                      .slowest = {2, 3, 0.040}};
-    check_text(&rig.run, &result, "streams differ: from 0 to 1 it takes 1.500 us, from 2 to 3 40.000 us");
+    result.switch_latency = (struct aorta_hwq_switch){
+        .inter_samples = 1,
+        .intra_samples = 1,
+        .overhead_ms = 0.02,
+        .probe = {.same_priority = {0.021, 0.02, 500}, .quickest = {0, 1, 0.0015}, .slowest = {2, 3, 0.040}}};
+    check_text(&rig.run, &result, "pairs of streams differ: from 0 to 1 the gap is 1.500 us, from 2 to 3 40.000 us");
     close_rig(&rig);
 }
 
@@ -471,29 +471,29 @@ static void test_settings_that_do_not_fit(void **state) {
 /* Numbers of gates are those of the whole run: the timing pass has closed four before. */
 static void test_stamps_are_kept_by_gate(void **state) {
     const struct setting settings[] = {{"size", "16"}, {0}};
-    struct aorta_hwq_book book = {0};
+    struct aorta_hwq_stamps_file stamps_file = {0};
     struct aorta_hwq_result result;
     struct rig rig;
     (void)state;
     open_rig(&rig, "hetero_kernels", settings);
     rig.run.streams = 2;
     rig.run.gate = true;
-    rig.run.book = &book;
+    rig.run.stamps_file = &stamps_file;
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
-    assert_int_equal(book.count, 4 + 8);
-    assert_true(book.tick_ns > 0);
-    for (size_t i = 0; i < book.count; i++) {
+    assert_int_equal(stamps_file.count, 4 + 8);
+    assert_true(stamps_file.tick_ns > 0);
+    for (size_t i = 0; i < stamps_file.count; i++) {
         static const size_t stamps[] = {11, 2 * 64}, marks[] = {1, 0};
-        const struct aorta_hwq_iteration *iteration = &book.iterations[i];
-        const int pass = i < 4 ? AORTA_HWQ_PASS_WORKLOAD : AORTA_HWQ_PASS_PROBE;
+        const struct aorta_hwq_stamped_iteration *iteration = &stamps_file.iterations[i];
+        const int pass = i < 4 ? AORTA_HWQ_STAMPS_WORKLOAD : AORTA_HWQ_STAMPS_PROBE;
         size_t marked = 0;
-        assert_int_equal(iteration->pass, pass);
+        assert_int_equal(iteration->source, pass);
         assert_int_equal(iteration->spans.gate, i + 5);
         assert_int_equal(iteration->spans.count, stamps[pass]);
         for (size_t k = 0; k < iteration->spans.count; k++) marked += iteration->spans.items[k].marked;
         assert_int_equal(marked, marks[pass]);
     }
-    aorta_hwq_book_free(&book);
+    aorta_hwq_stamps_file_free(&stamps_file);
     aorta_hwq_result_free(&result);
     close_rig(&rig);
 }
@@ -546,7 +546,7 @@ int main(void) {
         cmocka_unit_test(test_with_graphs_the_replay_is_verified),
         cmocka_unit_test(test_overlap_says_who_pays),
         cmocka_unit_test(test_convoys_are_told_or_denied),
-        cmocka_unit_test(test_hand_overs_are_told_by_priority),
+        cmocka_unit_test(test_switches_by_priority),
         cmocka_unit_test(test_streams_that_differ_are_named),
         cmocka_unit_test(test_settings_that_do_not_fit),
         cmocka_unit_test(test_stamps_are_kept_by_gate),

@@ -94,7 +94,7 @@ static void figures_follow_from_samples(void **state) {
         .samples_ms = {gemm, copy, serial, together},
         .gemm_together_ms = gemm_together,
         .copy_together_ms = copy_together};
-    aorta_sdma_judge(&result);
+    aorta_sdma_evaluate(&result);
     assert_true(fabs(result.ideal_ms - 2) < 1e-12);
     assert_true(fabs(result.saved - 0.5 / 3) < 1e-12);
     assert_true(fabs(result.share_of_ideal - 0.8) < 1e-12);

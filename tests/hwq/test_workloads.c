@@ -2,8 +2,8 @@
  * device. On the fake GPU, whose kernels do nothing (FAKE_GPU_KERNELS=ignore), nothing can be verified: there it shows
  * that everything that is queued is accepted and can be captured. */
 #include "check.h"
-#include "hwq/kept.h"
-#include "hwq/proof.h"
+#include "hwq/objects.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void bench_begin(struct bench *b, const struct small *small, const struct
             .device = b->device, .backend = "local", .ranks = b->hwq.ranks, .timeout_s = 60};
         check_ok(aorta_comm_open(&options, &b->hwq.world));
     }
-    check_ok(aorta_hwq_kept_create(&b->hwq));
+    check_ok(aorta_hwq_objects_create(&b->hwq));
 }
 
 static void bench_open(struct bench *b, const struct small *small, const struct aorta_hwq_workload *workload,
@@ -125,7 +125,7 @@ static void iterate_joined(struct bench *b, const struct aorta_hwq_workload *wor
 
 static void bench_end(struct bench *b) {
     wait_all(b);
-    aorta_hwq_kept_destroy(&b->hwq);
+    aorta_hwq_objects_destroy(&b->hwq);
     aorta_comm_close(b->hwq.world);
     for (int s = 0; s < b->hwq.stream_count; s++) {
         aorta_event_destroy(b->event[s]);
@@ -254,26 +254,26 @@ static void wrong_results(void **state) {
     enum { ROWS = 5, IN = 8, OUT = 6 };
     struct aorta_hwq_layer layer;
     struct aorta_hwq_check check = {0};
-    struct aorta_hwq_proof proof = {.hwq = &b.hwq, .check = &check};
+    struct aorta_hwq_verifier verifier = {.hwq = &b.hwq, .check = &check};
     float *x, *y, value;
     check_ok(aorta_hwq_layer_make(&b.hwq, 1, IN, OUT, false, &layer));
     check_ok(aorta_hwq_input(&b.hwq, 9, ROWS * IN, 1.0f, "x", &x));
     check_ok(aorta_hwq_input(&b.hwq, 10, ROWS * OUT, 1.0f, "y", &y));
     check_ok(aorta_hwq_linear(&b.hwq, 0, &layer, ROWS, x, y));
-    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    check_ok(aorta_hwq_verify_linear(&verifier, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     assert_int_equal(check.compared, ROWS * OUT);
     assert_true(check.worst <= 1.0);
     check_ok(aorta_hwq_download(&b.hwq, &value, y + 7, sizeof value));
     value += 1e-3f;
     check_ok(aorta_hwq_upload(&b.hwq, y + 7, &value, sizeof value));
-    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    check_ok(aorta_hwq_verify_linear(&verifier, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     assert_true(check.worst > 10.0);
     assert_string_equal(check.what, "y[1, 1]");
     check = (struct aorta_hwq_check){0};
     check_ok(aorta_fill_bytes(b.hwq.streams[0], y, 0xFF, ROWS * OUT * sizeof *y));
-    check_ok(aorta_hwq_prove_linear(&proof, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    check_ok(aorta_hwq_verify_linear(&verifier, "y", &layer, ROWS, x, y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     assert_true(isinf(check.worst));
-    aorta_hwq_proof_end(&proof);
+    aorta_hwq_verifier_end(&verifier);
     bench_end(&b);
 }
 

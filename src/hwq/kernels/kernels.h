@@ -1,15 +1,14 @@
-/* Kernels of this room, for aorta_hwq_prepare and aorta_hwq_launch; their arguments are in the headers beside it. */
+/* The harness's own kernels, for aorta_hwq_prepare and aorta_hwq_launch. A new kernel is a struct in arguments.h, a
+ * kernel in kernels.cu (the GPU's), and in kernels.c the CPU's function, the grid and the const struct aorta_kernel. */
 #ifndef AORTA_HWQ_KERNELS_KERNELS_H
 #define AORTA_HWQ_KERNELS_KERNELS_H
 
 #include "device/gpu.h"
+#include "hwq/kernels/arguments.h"
 
-extern const struct aorta_kernel aorta_hwq_kernel_multiply_add, aorta_hwq_kernel_chain; /* tiny.h */
-extern const struct aorta_kernel aorta_hwq_kernel_hold, aorta_hwq_kernel_mark;          /* hold.h */
+extern const struct aorta_gpu_source aorta_source_hwq_kernels; /* kernels.cu, embedded by cmake/embed.cmake */
 
-/* Blocks of `threads` threads, one thread for each of `count` elements. */
-static inline struct aorta_gpu_grid aorta_hwq_grid(int64_t count, uint32_t threads) {
-    return (struct aorta_gpu_grid){.blocks = {(uint32_t)((count + threads - 1) / threads)}, .threads = {threads}};
-}
+extern const struct aorta_kernel aorta_hwq_kernel_multiply_add, aorta_hwq_kernel_chain;
+extern const struct aorta_kernel aorta_hwq_kernel_hold, aorta_hwq_kernel_mark;
 
 #endif

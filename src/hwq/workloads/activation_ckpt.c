@@ -6,7 +6,7 @@
  * recomputation of a segment may fill once the gradient of the segment two behind it is done. Gradients of weights are
  * summed over the parts in their order. A block is y = down(gelu(up(x))); the loss is half the squared length of the
  * last y, whose gradient is y itself. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct part {
 struct state {
     int64_t rows, segments, part_count;
     struct block blocks[MOST_BLOCKS];
-    float *kept[MOST_BLOCKS + 1]; /* inputs of segments, and the last output: [rows, width] */
+    float *checkpoints[MOST_BLOCKS + 1]; /* inputs of segments, and the last output: [rows, width] */
     struct activations scratch, sets[2];
     struct part parts[MOST_PARTS];
     struct aorta_hwq_results results;
@@ -97,9 +97,9 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     state->rows = o->batch * o->positions;
     state->segments = o->blocks / o->every;
     state->part_count = gradient_streams(hwq) < state->rows ? gradient_streams(hwq) : state->rows;
-    AORTA_TRY(aorta_hwq_input(hwq, 1, state->rows * o->width, 1.0f, "input", &state->kept[0]));
+    AORTA_TRY(aorta_hwq_input(hwq, 1, state->rows * o->width, 1.0f, "input", &state->checkpoints[0]));
     for (int64_t i = 1; i <= state->segments; i++)
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->rows * o->width, "checkpoint", &state->kept[i]));
+        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->rows * o->width, "checkpoint", &state->checkpoints[i]));
     AORTA_TRY(setup_activations(hwq, state, &state->scratch));
     AORTA_TRY(setup_activations(hwq, state, &state->sets[0]));
     AORTA_TRY(setup_activations(hwq, state, &state->sets[1]));
@@ -120,7 +120,7 @@ static aorta_status run_segment(struct aorta_hwq *hwq, int s, const struct state
                                 int64_t segment, const struct activations *set, float *out) {
     const struct options *o = hwq->options;
     const int64_t at = part->first * o->width, inside = part->first * o->hidden;
-    const float *x = state->kept[segment] + at;
+    const float *x = state->checkpoints[segment] + at;
     for (int64_t i = 0; i < o->every; i++) {
         const struct block *b = &state->blocks[segment * o->every + i];
         const bool last = i == o->every - 1;
@@ -151,8 +151,8 @@ static aorta_status grade_block(struct aorta_hwq *hwq, struct state *state, int6
     const int s = (int)p;
     const int64_t at = part->first * o->width, inside = part->first * o->hidden, n = part->rows, i = index % o->every;
     const struct activations *set = &state->sets[index / o->every % 2];
-    const float *dy = (index + 1 < o->blocks ? state->blocks[index + 1].dx : state->kept[state->segments]) + at;
-    const float *x = (i == 0 ? state->kept[index / o->every] : set->y[i - 1]) + at;
+    const float *dy = (index + 1 < o->blocks ? state->blocks[index + 1].dx : state->checkpoints[state->segments]) + at;
+    const float *x = (i == 0 ? state->checkpoints[index / o->every] : set->y[i - 1]) + at;
     AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b->down, n, dy, b->dactive + inside, false));
     AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, o->hidden, set->inner[i] + inside, b->dactive + inside,
                                       b->dinner + inside, NULL));
@@ -175,8 +175,8 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     struct state *state = opaque;
     for (int64_t segment = 0; segment < state->segments; segment++)
         for (int64_t p = 0; p < state->part_count; p++)
-            AORTA_TRY(
-                run_segment(hwq, (int)p, state, &state->parts[p], segment, &state->scratch, state->kept[segment + 1]));
+            AORTA_TRY(run_segment(hwq, (int)p, state, &state->parts[p], segment, &state->scratch,
+                                  state->checkpoints[segment + 1]));
     for (int64_t p = 0; p < state->part_count; p++) {
         AORTA_TRY(aorta_event_record(state->parts[p].forward, hwq->streams[p]));
         AORTA_TRY(recompute(hwq, state, p, state->segments - 1));
@@ -202,11 +202,11 @@ struct row {
 };
 
 /* y = weight·x + bias for one row. */
-static aorta_status row_linear(struct aorta_hwq_proof *proof, const struct aorta_hwq_layer *layer, const double *x,
-                               double *y) {
+static aorta_status row_linear(struct aorta_hwq_verifier *verifier, const struct aorta_hwq_layer *layer,
+                               const double *x, double *y) {
     const float *weight, *bias;
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * layer->out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, layer->out, &bias));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, layer->in * layer->out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->bias, layer->out, &bias));
     for (int64_t i = 0; i < layer->out; i++) {
         y[i] = (double)bias[i];
         for (int64_t k = 0; k < layer->in; k++) y[i] += (double)weight[i * layer->in + k] * x[k];
@@ -215,77 +215,79 @@ static aorta_status row_linear(struct aorta_hwq_proof *proof, const struct aorta
 }
 
 /* One row through a whole segment, whose activations the device has forgotten. */
-static aorta_status prove_segment(struct aorta_hwq_proof *proof, const struct state *state, int64_t segment,
-                                  struct row row) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_segment(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t segment,
+                                   struct row row) {
+    const struct options *o = verifier->hwq->options;
     const int64_t at = aorta_hwq_sample((segment + 2) % state->rows, state->rows);
     const float *x, *y;
     double most = 0.0;
-    AORTA_TRY(aorta_hwq_fetch(proof, state->kept[segment] + at * o->width, o->width, &x));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->kept[segment + 1] + at * o->width, o->width, &y));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->checkpoints[segment] + at * o->width, o->width, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->checkpoints[segment + 1] + at * o->width, o->width, &y));
     for (int64_t i = 0; i < o->width; i++) row.x[i] = (double)x[i];
     for (int64_t b = segment * o->every; b < (segment + 1) * o->every; b++) {
-        AORTA_TRY(row_linear(proof, &state->blocks[b].up, row.x, row.inner));
+        AORTA_TRY(row_linear(verifier, &state->blocks[b].up, row.x, row.inner));
         for (int64_t i = 0; i < o->hidden; i++) row.inner[i] *= 0.5 * erfc(-row.inner[i] / sqrt(2.0));
-        AORTA_TRY(row_linear(proof, &state->blocks[b].down, row.inner, row.x));
+        AORTA_TRY(row_linear(verifier, &state->blocks[b].down, row.inner, row.x));
     }
     for (int64_t i = 0; i < o->width; i++) most = fmax(most, fabs(row.x[i]));
     for (int64_t i = 0; i < o->width; i++)
-        aorta_hwq_compare(proof->check, (double)y[i], row.x[i], 2e-5 * most, 0, "output of segment %lld[%lld, %lld]",
+        aorta_hwq_compare(verifier->check, (double)y[i], row.x[i], 2e-5 * most, 0, "output of segment %lld[%lld, %lld]",
                           (long long)segment, (long long)at, (long long)i);
     return NULL;
 }
 
-static aorta_status prove_segments(struct aorta_hwq_proof *proof, const struct state *state) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_segments(struct aorta_hwq_verifier *verifier, const struct state *state) {
+    const struct options *o = verifier->hwq->options;
     const struct row row = {calloc((size_t)o->width, sizeof(double)), calloc((size_t)o->hidden, sizeof(double))};
     aorta_status status = row.x && row.inner ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory to verify a row");
     for (int64_t segment = 0; segment < state->segments && !status; segment++)
-        status = prove_segment(proof, state, segment, row);
+        status = verify_segment(verifier, state, segment, row);
     free(row.x);
     free(row.inner);
     return status;
 }
 
 /* Blocks of the first two segments, whose activations are still there. */
-static aorta_status prove_recomputed(struct aorta_hwq_proof *proof, const struct state *state, int64_t index) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_recomputed(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t index) {
+    const struct options *o = verifier->hwq->options;
     const struct block *b = &state->blocks[index];
     const struct activations *set = &state->sets[index / o->every % 2];
     const int64_t i = index % o->every, n = state->rows;
-    const float *x = i == 0 ? state->kept[index / o->every] : set->y[i - 1];
-    const float *dy = index + 1 < o->blocks ? state->blocks[index + 1].dx : state->kept[state->segments];
+    const float *x = i == 0 ? state->checkpoints[index / o->every] : set->y[i - 1];
+    const float *dy = index + 1 < o->blocks ? state->blocks[index + 1].dx : state->checkpoints[state->segments];
     AORTA_TRY(
-        aorta_hwq_prove_linear(proof, "recomputed", &b->up, n, x, set->inner[i], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    AORTA_TRY(aorta_hwq_prove_gelu(proof, "recomputed GELU", n * o->hidden, set->inner[i], set->active[i]));
-    AORTA_TRY(aorta_hwq_prove_gelu_backward(proof, "gradient before GELU", n * o->hidden, set->inner[i], b->dactive,
-                                            b->dinner));
-    AORTA_TRY(aorta_hwq_prove_weight(proof, "second layer", &b->down, n, set->active[i], dy, 1.0));
-    return aorta_hwq_prove_weight(proof, "first layer", &b->up, n, x, b->dinner, 1.0);
+        aorta_hwq_verify_linear(verifier, "recomputed", &b->up, n, x, set->inner[i], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    AORTA_TRY(aorta_hwq_verify_gelu(verifier, "recomputed GELU", n * o->hidden, set->inner[i], set->active[i]));
+    AORTA_TRY(aorta_hwq_verify_gelu_backward(verifier, "gradient before GELU", n * o->hidden, set->inner[i], b->dactive,
+                                             b->dinner));
+    AORTA_TRY(aorta_hwq_verify_weight(verifier, "second layer", &b->down, n, set->active[i], dy, 1.0));
+    return aorta_hwq_verify_weight(verifier, "first layer", &b->up, n, x, b->dinner, 1.0);
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
-    AORTA_TRY(prove_segments(proof, state));
+    const struct options *o = verifier->hwq->options;
+    AORTA_TRY(verify_segments(verifier, state));
     for (int64_t i = 0; i < o->blocks; i++) {
         const struct block *b = &state->blocks[i];
-        const float *dy = i + 1 < o->blocks ? state->blocks[i + 1].dx : state->kept[state->segments];
-        AORTA_TRY(aorta_hwq_prove_input(proof, "gradient inside a block", &b->down, state->rows, dy, b->dactive, NULL));
-        AORTA_TRY(aorta_hwq_prove_input(proof, "gradient before a block", &b->up, state->rows, b->dinner, b->dx, NULL));
-        if (i < 2 * o->every) AORTA_TRY(prove_recomputed(proof, state, i));
+        const float *dy = i + 1 < o->blocks ? state->blocks[i + 1].dx : state->checkpoints[state->segments];
+        AORTA_TRY(
+            aorta_hwq_verify_input(verifier, "gradient inside a block", &b->down, state->rows, dy, b->dactive, NULL));
+        AORTA_TRY(
+            aorta_hwq_verify_input(verifier, "gradient before a block", &b->up, state->rows, b->dinner, b->dx, NULL));
+        if (i < 2 * o->every) AORTA_TRY(verify_recomputed(verifier, state, i));
     }
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits block_count = {.min = 1, .max = MOST_BLOCKS};
 static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, blocks, "8", block_count, "blocks"),
-    AORTA_HWQ_ROW(struct options, every, "2", block_count, "blocks of a segment, whose input is kept"),
+    AORTA_HWQ_ROW(struct options, every, "2", block_count, "blocks of a segment, whose input is a checkpoint"),
     AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width between blocks"),
     AORTA_HWQ_ROW(struct options, hidden, "4096", aorta_hwq_sizes, "width inside a block"),
     AORTA_HWQ_ROW(struct options, batch, "4", aorta_hwq_sizes, "sequences"),

@@ -7,7 +7,7 @@
  * on columns (aorta_image_columns), which lie in memory of the network's stream; as in PyTorch's cuDNN convolutions its
  * products may use TF32. Behind the first two the largest of 2 × 2 pixels is taken, behind the third the mean of all.
  */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -195,18 +195,18 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 /* ---- verification ---- */
 
-static aorta_status prove_prepared(struct aorta_hwq_proof *proof, const struct chunk *c) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_prepared(struct aorta_hwq_verifier *verifier, const struct chunk *c) {
+    const struct options *o = verifier->hwq->options;
     const int64_t area = o->pixels * o->pixels, count = floats_of(o, c);
     const uint8_t *flips = flips_of(o, c, c->loaded);
     const float *got;
-    AORTA_TRY(aorta_hwq_fetch(proof, c->prepared, count, &got));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->prepared, count, &got));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), colour = at % COLOURS, pixel = at / COLOURS % area;
         const int64_t n = at / COLOURS / area, w = pixel % o->pixels;
         const int64_t column = flips[n] ? o->pixels - 1 - w : w;
         const float x = c->loaded[(n * COLOURS + colour) * area + pixel - w + column];
-        aorta_hwq_compare(proof->check, (double)got[at],
+        aorta_hwq_compare(verifier->check, (double)got[at],
                           ((double)x - (double)means[colour]) / (double)deviations[colour], 1e-6, 1e-6,
                           "prepared image[%lld]", (long long)at);
     }
@@ -214,17 +214,17 @@ static aorta_status prove_prepared(struct aorta_hwq_proof *proof, const struct c
 }
 
 /* Sampled pixels by the definition of a convolution. */
-static aorta_status prove_convolution(struct aorta_hwq_proof *proof, const struct state *state, const struct chunk *c,
-                                      int l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_convolution(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                       const struct chunk *c, int l) {
+    const struct options *o = verifier->hwq->options;
     const struct aorta_hwq_layer *layer = &state->convolutions[l];
     const int64_t side = o->pixels >> l, in = channels_of(o, l - 1), out = layer->out;
     const int64_t count = c->images * side * side * out;
     const float *x, *weight, *bias, *y;
-    AORTA_TRY(aorta_hwq_fetch(proof, l == 0 ? c->prepared : c->pooled[l - 1], count / out * in, &x));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->bias, out, &bias));
-    AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[l], count, &y));
+    AORTA_TRY(aorta_hwq_fetch(verifier, l == 0 ? c->prepared : c->pooled[l - 1], count / out * in, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, layer->in * out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->bias, out, &bias));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[l], count, &y));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), pixel = at / out, channel = at % out;
         const int64_t n = pixel / (side * side), h = pixel / side % side, w = pixel % side;
@@ -237,60 +237,60 @@ static aorta_status prove_convolution(struct aorta_hwq_proof *proof, const struc
             sum += product;
             magnitude += fabs(product);
         }
-        aorta_hwq_compare(proof->check, (double)y[at], fmax(sum, 0.0),
+        aorta_hwq_compare(verifier->check, (double)y[at], fmax(sum, 0.0),
                           (o->tf32 ? AORTA_HWQ_TF32 : AORTA_HWQ_FP32) * magnitude, 0, "convolution %d[%lld]", l,
                           (long long)at);
     }
     return NULL;
 }
 
-static aorta_status prove_pool(struct aorta_hwq_proof *proof, const struct chunk *c, int l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_pool(struct aorta_hwq_verifier *verifier, const struct chunk *c, int l) {
+    const struct options *o = verifier->hwq->options;
     const int64_t side = o->pixels >> l, out = channels_of(o, l), count = c->images * side * side * out;
     const float *y, *pooled;
-    AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[l], count, &y));
-    AORTA_TRY(aorta_hwq_fetch(proof, c->pooled[l], count / 4, &pooled));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[l], count, &y));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->pooled[l], count / 4, &pooled));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count / 4); i++) {
         const int64_t at = aorta_hwq_sample(i, count / 4), pixel = at / out, half = side / 2;
         const int64_t corner = (pixel / half * 2 * side + pixel % half * 2) * out + at % out;
         const float most =
             fmaxf(fmaxf(y[corner], y[corner + out]), fmaxf(y[corner + side * out], y[corner + side * out + out]));
-        aorta_hwq_compare(proof->check, (double)pooled[at], (double)most, 1e-30, 0, "pooled %d[%lld]", l,
+        aorta_hwq_compare(verifier->check, (double)pooled[at], (double)most, 1e-30, 0, "pooled %d[%lld]", l,
                           (long long)at);
     }
     return NULL;
 }
 
-static aorta_status prove_mean(struct aorta_hwq_proof *proof, const struct chunk *c) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_mean(struct aorta_hwq_verifier *verifier, const struct chunk *c) {
+    const struct options *o = verifier->hwq->options;
     const int64_t side = o->pixels >> POOLED, area = side * side, channels = channels_of(o, LAYERS - 1);
     const float *x, *mean;
-    AORTA_TRY(aorta_hwq_fetch(proof, c->convolved[LAYERS - 1], c->images * area * channels, &x));
-    AORTA_TRY(aorta_hwq_fetch(proof, c->mean, c->images * channels, &mean));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[LAYERS - 1], c->images * area * channels, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, c->mean, c->images * channels, &mean));
     for (int64_t i = 0; i < c->images * channels; i++) {
         double sum = 0.0;
         for (int64_t p = 0; p < area; p++) sum += (double)x[(i / channels * area + p) * channels + i % channels];
-        aorta_hwq_compare(proof->check, (double)mean[i], sum / (double)area, 1e-6, 1e-5, "mean[%lld]", (long long)i);
+        aorta_hwq_compare(verifier->check, (double)mean[i], sum / (double)area, 1e-6, 1e-5, "mean[%lld]", (long long)i);
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
     for (int64_t i = 0; i < state->chunk_count; i++) {
         const struct chunk *c = &state->chunks[i];
-        AORTA_TRY(prove_prepared(proof, c));
-        for (int l = 0; l < LAYERS; l++) AORTA_TRY(prove_convolution(proof, state, c, l));
-        for (int l = 0; l < POOLED; l++) AORTA_TRY(prove_pool(proof, c, l));
-        AORTA_TRY(prove_mean(proof, c));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "logits", &state->classify, c->images, c->mean, c->logits,
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(verify_prepared(verifier, c));
+        for (int l = 0; l < LAYERS; l++) AORTA_TRY(verify_convolution(verifier, state, c, l));
+        for (int l = 0; l < POOLED; l++) AORTA_TRY(verify_pool(verifier, c, l));
+        AORTA_TRY(verify_mean(verifier, c));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "logits", &state->classify, c->images, c->mean, c->logits,
+                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     }
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits chunk_sizes = {.min = 1, .max = 1024}, channel_counts = {.min = 1, .max = 4096};

@@ -3,7 +3,7 @@
 #define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 
 #include "hwq/groups.h"
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 enum overlap_mode { OVERLAP_BOTH, OVERLAP_COMPUTE_ONLY, OVERLAP_COMMS_ONLY };
 enum { OVERLAP_INPUT = 500 }; /* id of what rank 0 sends; the other ranks' follow */

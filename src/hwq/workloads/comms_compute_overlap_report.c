@@ -1,6 +1,6 @@
 /* comms_compute_overlap: both sides alone and together, what each costs the other and what their overlap gains. */
 #include "hwq/gaps.h"
-#include "hwq/pass.h"
+#include "hwq/iterations.h"
 #include "hwq/workloads/comms_compute_overlap.h"
 
 #include <inttypes.h>
@@ -66,12 +66,12 @@ static aorta_status measure(struct aorta_hwq *hwq, struct overlap_state *state, 
                             bool comms, struct side_times *times) {
     const struct aorta_hwq_plan plan = {.iterations = iterations, .iterate = aorta_hwq_overlap_iterate, .state = state};
     struct sides sides = {.groups = state->group_count};
-    const bool kept_compute = state->compute, kept_comms = state->comms;
+    const bool with_compute = state->compute, with_comms = state->comms;
     state->compute = compute;
     state->comms = comms;
-    aorta_status status = aorta_hwq_pass_stamp(hwq, &plan, see, &sides);
-    state->compute = kept_compute;
-    state->comms = kept_comms;
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &sides);
+    state->compute = with_compute;
+    state->comms = with_comms;
     const bool communicates = comms && state->group_count;
     *times = (struct side_times){
         .compute = compute ? aorta_hwq_samples_median(&sides.compute) * 1e-6 : NAN,
@@ -148,26 +148,26 @@ static aorta_status say_meaning(const struct side_times *compute, const struct s
     const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
     const double products = both->compute / compute->compute, collective = both->comms / comms->comms;
     if (!isfinite(change) || !isfinite(products) || !isfinite(collective)) return NULL;
-    AORTA_TRY(aorta_hwq_result_say(
+    AORTA_TRY(aorta_hwq_result_finding(
         result,
         "together %.4g ms instead of %.4g ms one after the other: %.0f%% %s; no overlap saves more than %.0f%%, "
         "the shorter side",
         both->total, sum, 100 * fabs(change), change < 0 ? "lost, overlap does not pay here" : "saved",
         100 * fmin(compute->compute, comms->comms) / sum));
     if (fmax(products, collective) < 1.1)
-        return aorta_hwq_result_say(result,
-                                    "neither side holds back the other (products take %.3g times as long as "
-                                    "alone, collectives %.3g times)",
-                                    products, collective);
+        return aorta_hwq_result_finding(result,
+                                        "neither side holds back the other (products take %.3g times as long as "
+                                        "alone, collectives %.3g times)",
+                                        products, collective);
     if (collective > products)
-        return aorta_hwq_result_say(result,
-                                    "the collectives pay: they take %.3g times as long as alone, held back by "
-                                    "products, which take %.3g times as long",
-                                    collective, products);
-    return aorta_hwq_result_say(result,
-                                "the products pay: they take %.3g times as long as alone, held back by "
-                                "collectives, which take %.3g times as long",
-                                products, collective);
+        return aorta_hwq_result_finding(result,
+                                        "the collectives pay: they take %.3g times as long as alone, held back by "
+                                        "products, which take %.3g times as long",
+                                        collective, products);
+    return aorta_hwq_result_finding(result,
+                                    "the products pay: they take %.3g times as long as alone, held back by "
+                                    "collectives, which take %.3g times as long",
+                                    products, collective);
 }
 
 /* gain: what running together saves of the sum of both; hidden: the share of the shorter side that it saves. */

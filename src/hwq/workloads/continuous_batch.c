@@ -4,7 +4,7 @@
  * Streams: a quarter for prefill (at most one for each prompt), a quarter for the updates of caches, the rest for
  * decoding; prompts and sequences are dealt out to them. A layer is y = norm(x + attention(x)), the same weights for
  * both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -27,7 +27,7 @@ struct group {
     float *scores;  /* prompts: [heads, positions, positions] */
     float *context[MOST_LAYERS], *made[MOST_LAYERS], *y[MOST_LAYERS];
     float *keys, *values; /* [layers, sequences, window, E] */
-    struct aorta_hwq_norm_kept norm[MOST_LAYERS];
+    struct aorta_hwq_norm_saved norm[MOST_LAYERS];
     struct aorta_event *done;
     struct aorta_hwq_sequence before; /* verification: the last sequence in the last layer */
 };
@@ -228,20 +228,20 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 /* ---- verification ---- */
 
-static aorta_status prove_attention(struct aorta_hwq_proof *proof, const struct group *g, int64_t l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_attention(struct aorta_hwq_verifier *verifier, const struct group *g, int64_t l) {
+    const struct options *o = verifier->hwq->options;
     const bool last = l == o->layers - 1;
     if (!g->scores && last)
-        return aorta_hwq_prove_attend(proof, "decoding", &g->cache, 0, 1, g->cache.batch - 1, &g->before,
-                                      qkv_of(o, g, l), g->context[l]);
+        return aorta_hwq_verify_attend(verifier, "decoding", &g->cache, 0, 1, g->cache.batch - 1, &g->before,
+                                       qkv_of(o, g, l), g->context[l]);
     if (!g->scores || !last) return NULL; /* the weights are the last layer's */
     const struct aorta_products sum = prompt_products(o, false);
-    AORTA_TRY(aorta_hwq_prove_products(proof, "context of a prompt", &sum, g->scores, qkv_of(o, g, l) + 2 * o->width,
-                                       g->context[l]));
+    AORTA_TRY(aorta_hwq_verify_products(verifier, "context of a prompt", &sum, g->scores,
+                                        qkv_of(o, g, l) + 2 * o->width, g->context[l]));
     const float *qkv, *weights;
     const int64_t t = o->positions, dim = o->width / o->heads, count = o->heads * t * t;
-    AORTA_TRY(aorta_hwq_fetch(proof, qkv_of(o, g, l), t * 3 * o->width, &qkv));
-    AORTA_TRY(aorta_hwq_fetch(proof, g->scores, count, &weights));
+    AORTA_TRY(aorta_hwq_fetch(verifier, qkv_of(o, g, l), t * 3 * o->width, &qkv));
+    AORTA_TRY(aorta_hwq_fetch(verifier, g->scores, count, &weights));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), head = at / (t * t), row = at / t % t, key = at % t;
         const float *q = qkv + row * 3 * o->width + head * dim;
@@ -255,32 +255,33 @@ static aorta_status prove_attention(struct aorta_hwq_proof *proof, const struct 
             else
                 sum_of_all += exp(score - own);
         }
-        aorta_hwq_compare(proof->check, (double)weights[at], key <= row ? 1.0 / sum_of_all : 0.0, 1e-7, 3e-5,
+        aorta_hwq_compare(verifier->check, (double)weights[at], key <= row ? 1.0 / sum_of_all : 0.0, 1e-7, 3e-5,
                           "weight %lld of a prompt", (long long)at);
     }
     return NULL;
 }
 
-static aorta_status prove_group(struct aorta_hwq_proof *proof, const struct state *state, const struct group *g) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_group(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                 const struct group *g) {
+    const struct options *o = verifier->hwq->options;
     for (int64_t l = 0; l < o->layers; l++) {
         const struct layer *layer = &state->layers[l];
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "queries, keys, values", &layer->qkv, g->rows, l ? g->y[l - 1] : g->x,
-                                         qkv_of(o, g, l), AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(prove_attention(proof, g, l));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "attention", &layer->out, g->rows, g->context[l], g->made[l],
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_prove_norm(proof, "norm", &layer->norm, g->rows, g->norm[l].sum, g->y[l]));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "queries, keys, values", &layer->qkv, g->rows,
+                                          l ? g->y[l - 1] : g->x, qkv_of(o, g, l), AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(verify_attention(verifier, g, l));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "attention", &layer->out, g->rows, g->context[l], g->made[l],
+                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_norm(verifier, "norm", &layer->norm, g->rows, g->norm[l].sum, g->y[l]));
     }
-    return aorta_hwq_prove_append(proof, &g->cache, o->layers - 1, g->cache.batch - 1, g->cache.fresh - 1,
-                                  g->before.position + g->cache.fresh - 1, g->qkv, g->keys, g->values);
+    return aorta_hwq_verify_append(verifier, &g->cache, o->layers - 1, g->cache.batch - 1, g->cache.fresh - 1,
+                                   g->before.position + g->cache.fresh - 1, g->qkv, g->keys, g->values);
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
-    for (int64_t g = 0; g < state->decoding_count; g++) AORTA_TRY(prove_group(proof, state, &state->decoding[g]));
-    for (int64_t p = 0; p < o->prompts; p++) AORTA_TRY(prove_group(proof, state, &state->prompts[p]));
+    const struct options *o = verifier->hwq->options;
+    for (int64_t g = 0; g < state->decoding_count; g++) AORTA_TRY(verify_group(verifier, state, &state->decoding[g]));
+    for (int64_t p = 0; p < o->prompts; p++) AORTA_TRY(verify_group(verifier, state, &state->prompts[p]));
     return NULL;
 }
 
@@ -292,7 +293,7 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
         AORTA_TRY(aorta_hwq_sequence_fetch(hwq, &g->cache, o->layers - 1, g->cache.batch - 1, g->keys, g->values,
                                            g->positions, &g->before));
     }
-    return aorta_hwq_prove(hwq, result, &state->results, state, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &state->results, state, iterate, compare);
 }
 
 static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS};

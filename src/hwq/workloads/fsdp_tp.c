@@ -135,46 +135,46 @@ static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *s
 }
 
 /* Memory of what all parts leave in a block, part by part. */
-static aorta_status setup_kept(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
+static aorta_status setup_saved(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const struct fsdp_options *o = hwq->options;
     const int64_t n = o->positions, own = o->width / o->tensor, hidden = o->width * o->mlp / o->tensor;
     const int64_t weights = o->heads / o->tensor * n * n;
     const struct {
         size_t member;
         int64_t count; /* for each sequence */
-    } buffers[] = {{offsetof(struct fsdp_kept, qkv), n * 3 * own},
-                   {offsetof(struct fsdp_kept, weights), weights},
-                   {offsetof(struct fsdp_kept, context), n * own},
-                   {offsetof(struct fsdp_kept, attended), n * o->width},
-                   {offsetof(struct fsdp_kept, attended_all), n * o->width},
-                   {offsetof(struct fsdp_kept, norm1.sum), n * o->width},
-                   {offsetof(struct fsdp_kept, norm1.mean), n},
-                   {offsetof(struct fsdp_kept, norm1.rstd), n},
-                   {offsetof(struct fsdp_kept, y1), n * o->width},
-                   {offsetof(struct fsdp_kept, inner), n * hidden},
-                   {offsetof(struct fsdp_kept, active), n * hidden},
-                   {offsetof(struct fsdp_kept, mlp), n * o->width},
-                   {offsetof(struct fsdp_kept, mlp_all), n * o->width},
-                   {offsetof(struct fsdp_kept, norm2.sum), n * o->width},
-                   {offsetof(struct fsdp_kept, norm2.mean), n},
-                   {offsetof(struct fsdp_kept, norm2.rstd), n},
-                   {offsetof(struct fsdp_kept, y), n * o->width},
-                   {offsetof(struct fsdp_kept, dsum2), n * o->width},
-                   {offsetof(struct fsdp_kept, dactive), n * hidden},
-                   {offsetof(struct fsdp_kept, dinner), n * hidden},
-                   {offsetof(struct fsdp_kept, dy1), n * o->width},
-                   {offsetof(struct fsdp_kept, dy1_all), n * o->width},
-                   {offsetof(struct fsdp_kept, dsum1), n * o->width},
-                   {offsetof(struct fsdp_kept, dcontext), n * own},
-                   {offsetof(struct fsdp_kept, dqkv), n * 3 * own},
-                   {offsetof(struct fsdp_kept, dx), n * o->width},
-                   {offsetof(struct fsdp_kept, dx_all), n * o->width}};
+    } buffers[] = {{offsetof(struct fsdp_saved, qkv), n * 3 * own},
+                   {offsetof(struct fsdp_saved, weights), weights},
+                   {offsetof(struct fsdp_saved, context), n * own},
+                   {offsetof(struct fsdp_saved, attended), n * o->width},
+                   {offsetof(struct fsdp_saved, attended_all), n * o->width},
+                   {offsetof(struct fsdp_saved, norm1.sum), n * o->width},
+                   {offsetof(struct fsdp_saved, norm1.mean), n},
+                   {offsetof(struct fsdp_saved, norm1.rstd), n},
+                   {offsetof(struct fsdp_saved, y1), n * o->width},
+                   {offsetof(struct fsdp_saved, inner), n * hidden},
+                   {offsetof(struct fsdp_saved, active), n * hidden},
+                   {offsetof(struct fsdp_saved, mlp), n * o->width},
+                   {offsetof(struct fsdp_saved, mlp_all), n * o->width},
+                   {offsetof(struct fsdp_saved, norm2.sum), n * o->width},
+                   {offsetof(struct fsdp_saved, norm2.mean), n},
+                   {offsetof(struct fsdp_saved, norm2.rstd), n},
+                   {offsetof(struct fsdp_saved, y), n * o->width},
+                   {offsetof(struct fsdp_saved, dsum2), n * o->width},
+                   {offsetof(struct fsdp_saved, dactive), n * hidden},
+                   {offsetof(struct fsdp_saved, dinner), n * hidden},
+                   {offsetof(struct fsdp_saved, dy1), n * o->width},
+                   {offsetof(struct fsdp_saved, dy1_all), n * o->width},
+                   {offsetof(struct fsdp_saved, dsum1), n * o->width},
+                   {offsetof(struct fsdp_saved, dcontext), n * own},
+                   {offsetof(struct fsdp_saved, dqkv), n * 3 * own},
+                   {offsetof(struct fsdp_saved, dx), n * o->width},
+                   {offsetof(struct fsdp_saved, dx_all), n * o->width}};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         float *memory;
         AORTA_TRY(
             aorta_hwq_output(hwq, &state->results, o->batch * buffers[i].count, "activations of a block", &memory));
         for (int64_t p = 0; p < state->part_count; p++)
-            *(float **)(void *)((char *)&state->kept[l][p] + buffers[i].member) =
+            *(float **)(void *)((char *)&state->saved[l][p] + buffers[i].member) =
                 memory + state->parts[p].first * buffers[i].count;
     }
     return NULL;
@@ -187,15 +187,15 @@ static aorta_status setup_gradients(struct aorta_hwq *hwq, struct fsdp_state *st
     AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
     AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "reduced gradients", &state->reduced[l]));
     AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->part_count * count, "gradients of norms", &norms));
-    for (int64_t p = 0; p < state->part_count; p++) state->kept[l][p].norms = norms + p * count;
+    for (int64_t p = 0; p < state->part_count; p++) state->saved[l][p].norms = norms + p * count;
     return NULL;
 }
 
 static aorta_status setup_block(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     AORTA_TRY(setup_parameters(hwq, state, l));
     AORTA_TRY(setup_gradients(hwq, state, l));
-    AORTA_TRY(setup_kept(hwq, state, l));
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(aorta_hwq_event(hwq, &state->kept[l][p].done));
+    AORTA_TRY(setup_saved(hwq, state, l));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(aorta_hwq_event(hwq, &state->saved[l][p].done));
     return aorta_hwq_event(hwq, &state->gathered[l]);
 }
 
@@ -266,7 +266,7 @@ static void teardown(struct aorta_hwq *hwq, void *opaque) {
 static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t before) {
     const int s = stream_in(hwq, GATHER, l);
     for (int64_t p = 0; p < state->part_count && before >= 0; p++)
-        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->kept[before][p].done));
+        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->saved[before][p].done));
     AORTA_TRY(aorta_hwq_all_gather(hwq, s, state->groups[s], state->shard[l], state->slots[l % 2],
                                    state->padded / state->shards));
     return aorta_event_record(state->gathered[l], hwq->streams[s]);
@@ -337,12 +337,12 @@ static aorta_status attention_product(struct aorta_hwq *hwq, int s, const struct
 static struct fsdp_block block_of(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t l, int64_t p) {
     struct fsdp_block b;
     aorta_hwq_fsdp_block(hwq->options, state->slots[l % 2], state->gradients[l], &b);
-    aorta_hwq_fsdp_norms(hwq->options, state->kept[l][p].norms, &b);
+    aorta_hwq_fsdp_norms(hwq->options, state->saved[l][p].norms, &b);
     return b;
 }
 
 static const float *input_of(const struct fsdp_state *state, int64_t l, int64_t p) {
-    return l == 0 ? state->parts[p].x : state->kept[l - 1][p].y;
+    return l == 0 ? state->parts[p].x : state->saved[l - 1][p].y;
 }
 
 /* One block for one part in stages. Each is queued for all parts before the next, so that no compute stream waits until
@@ -353,13 +353,13 @@ static aorta_status forward_qkv(struct aorta_hwq *hwq, struct fsdp_state *state,
     const int s = stream_in(hwq, COMPUTE, p);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
     return aorta_hwq_linear(hwq, s, &b.qkv, state->parts[p].sequences * o->positions, input_of(state, l, p),
-                            state->kept[l][p].qkv);
+                            state->saved[l][p].qkv);
 }
 
 static aorta_status forward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
     const struct fsdp_part *part = &state->parts[p];
-    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_saved *k = &state->saved[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t dim = o->width / o->heads;
@@ -372,7 +372,7 @@ static aorta_status forward_attention(struct aorta_hwq *hwq, struct fsdp_state *
 
 static aorta_status forward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
-    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_saved *k = &state->saved[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t n = state->parts[p].sequences * o->positions;
@@ -386,7 +386,7 @@ static aorta_status forward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state,
 
 static aorta_status forward_end(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
-    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_saved *k = &state->saved[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     AORTA_TRY(await_exchange(hwq, state, p));
@@ -397,7 +397,7 @@ static aorta_status forward_end(struct aorta_hwq *hwq, struct fsdp_state *state,
 
 /* From the gradient of the context to that of qkv. */
 static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
-                                       const struct fsdp_kept *k) {
+                                       const struct fsdp_saved *k) {
     const struct fsdp_options *o = hwq->options;
     const int64_t dim = o->width / o->heads;
     const struct aorta_products dweights = aorta_hwq_fsdp_products(o, part->sequences, FSDP_DWEIGHTS);
@@ -411,7 +411,7 @@ static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struc
 /* From the gradient of a block's output to that of the MLP's input, whose sum over the ranks it starts. */
 static aorta_status backward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
-    const struct fsdp_kept *k = &state->kept[l][p], *above = l + 1 < o->blocks ? &state->kept[l + 1][p] : NULL;
+    const struct fsdp_saved *k = &state->saved[l][p], *above = l + 1 < o->blocks ? &state->saved[l + 1][p] : NULL;
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t n = state->parts[p].sequences * o->positions;
@@ -430,7 +430,7 @@ static aorta_status backward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state
 static aorta_status backward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
     const struct fsdp_part *part = &state->parts[p];
-    const struct fsdp_kept *k = &state->kept[l][p];
+    const struct fsdp_saved *k = &state->saved[l][p];
     const struct fsdp_block b = block_of(hwq, state, l, p);
     const int s = stream_in(hwq, COMPUTE, p);
     const int64_t n = part->sequences * o->positions;
@@ -458,14 +458,14 @@ static aorta_status weight(struct aorta_hwq *hwq, struct fsdp_state *state, int6
 /* Those of the MLP, which take about as long as each other, and those of attention, which do not: so the parts' streams
  * take turns from block to block. What all parts left begins where the first part's does. */
 static aorta_status weights_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_kept *k = &state->kept[l][0];
+    const struct fsdp_saved *k = &state->saved[l][0];
     const struct fsdp_block b = block_of(hwq, state, l, 0);
     AORTA_TRY(weight(hwq, state, l, &b.down, k->active, k->dsum2));
     return weight(hwq, state, l + 1, &b.up, k->y1, k->dinner);
 }
 
 static aorta_status weights_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_kept *k = &state->kept[l][0];
+    const struct fsdp_saved *k = &state->saved[l][0];
     const struct fsdp_block b = block_of(hwq, state, l, 0);
     AORTA_TRY(weight(hwq, state, l + 2, &b.out, k->context, k->dsum1));
     return weight(hwq, state, l + 3, &b.qkv, input_of(state, l, 0), k->dqkv);
@@ -477,7 +477,7 @@ static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, in
     for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward_attention(hwq, state, l, p));
     AORTA_TRY(weights_attention(hwq, state, l));
     for (int64_t p = 0; p < state->part_count; p++)
-        AORTA_TRY(aorta_event_record(state->kept[l][p].done, hwq->streams[stream_in(hwq, COMPUTE, p)]));
+        AORTA_TRY(aorta_event_record(state->saved[l][p].done, hwq->streams[stream_in(hwq, COMPUTE, p)]));
     return NULL;
 }
 
@@ -486,9 +486,9 @@ static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int6
     const int s = stream_in(hwq, REDUCE, l);
     struct fsdp_block b, unused;
     for (int64_t p = 0; p < state->part_count; p++)
-        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->kept[l][p].done));
+        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->saved[l][p].done));
     aorta_hwq_fsdp_block(hwq->options, NULL, state->gradients[l], &b);
-    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, b.norm1.dgamma, state->kept[l][0].norms, state->part_count,
+    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, b.norm1.dgamma, state->saved[l][0].norms, state->part_count,
                                    aorta_hwq_fsdp_norms(hwq->options, NULL, &unused), 1.0f));
     return add_up(hwq, state, s, "all_reduce", state->gradients[l], state->reduced[l], state->padded);
 }
@@ -531,7 +531,7 @@ struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const st
 
 static aorta_status communicate(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind) {
     const int s = stream_of(hwq, kind);
-    const struct fsdp_kept *k = &state->kept[0][0];
+    const struct fsdp_saved *k = &state->saved[0][0];
     if (kind == FSDP_GATHER) return gather(hwq, state, 0, -1);
     if (kind == FSDP_EXCHANGE) return add_up(hwq, state, s, "exchange", k->mlp, k->mlp_all, activations(hwq, state, 0));
     return add_up(hwq, state, s, "all_reduce", state->gradients[0], state->reduced[0], state->padded);
@@ -564,7 +564,8 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct fsdp_state *)opaque)->results, opaque, iterate, aorta_hwq_fsdp_proof);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct fsdp_state *)opaque)->results, opaque, iterate,
+                                      aorta_hwq_fsdp_verify);
 }
 
 static const struct aorta_range_limits block_count = {.min = 2, .max = FSDP_MOST_BLOCKS};

@@ -2,7 +2,7 @@
 #ifndef AORTA_HWQ_WORKLOADS_FSDP_TP_H
 #define AORTA_HWQ_WORKLOADS_FSDP_TP_H
 
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 enum { FSDP_MOST_BLOCKS = 32, FSDP_MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
 
@@ -22,9 +22,9 @@ int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct 
 
 /* What one part of the batch leaves in one block, forward and backward; behind each the next part's. `…_all` is summed
  * over the tensor-parallel ranks. */
-struct fsdp_kept {
+struct fsdp_saved {
     float *qkv, *weights, *context, *attended, *attended_all, *y1, *inner, *active, *mlp, *mlp_all, *y;
-    struct aorta_hwq_norm_kept norm1, norm2;
+    struct aorta_hwq_norm_saved norm1, norm2;
     float *dsum2, *dactive, *dinner, *dy1, *dy1_all, *dsum1, *dcontext, *dqkv, *dx, *dx_all;
     float *norms;             /* gradients of the norms' parameters from this part */
     struct aorta_event *done; /* the part has finished with the block: forward, later backward */
@@ -43,7 +43,7 @@ struct fsdp_state {
     float *gradients[FSDP_MOST_BLOCKS], *reduced[FSDP_MOST_BLOCKS]; /* of this rank; of all that share the block */
     struct aorta_event *gathered[FSDP_MOST_BLOCKS];
     struct fsdp_part parts[FSDP_MOST_PARTS];
-    struct fsdp_kept kept[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
+    struct fsdp_saved saved[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
     struct aorta_event *alone;                        /* behind the last that aorta_hwq_fsdp_row queued */
     struct aorta_hwq_results results;
@@ -67,6 +67,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsd
                                                enum fsdp_collective kind, int count);
 
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result);
-AORTA_MUST_USE aorta_status aorta_hwq_fsdp_proof(struct aorta_hwq_proof *proof, void *state);
+AORTA_MUST_USE aorta_status aorta_hwq_fsdp_verify(struct aorta_hwq_verifier *verifier, void *state);
 
 #endif

@@ -1,7 +1,7 @@
 /* fsdp_tp: what each kind of its collectives carries when nothing else runs. Bus bandwidth is that of nccl-tests, which
  * divides the time of calls in a row by their number: a stamp around each would add the start of a kernel to it. */
 #include "hwq/gaps.h"
-#include "hwq/pass.h"
+#include "hwq/iterations.h"
 #include "hwq/workloads/fsdp_tp.h"
 
 #include "base/collective.h"
@@ -58,7 +58,7 @@ aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct ao
     struct alone alone = {.state = state};
     const struct aorta_hwq_plan plan = {
         .iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS), .iterate = iterate, .state = &alone};
-    aorta_status status = aorta_hwq_pass_stamp(hwq, &plan, see, &alone);
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &alone);
     result->figure_group = "one collective alone";
     for (int kind = 0; kind < FSDP_COLLECTIVES && !status; kind++)
         status = say(hwq, &alone, (enum fsdp_collective)kind, result);

@@ -6,7 +6,7 @@
  * up for the first parameters is reduced while the others add to a second sum; the rest is reduced behind the last
  * micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a second copy, so
  * that every iteration starts from the same ones. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -203,38 +203,39 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 /* ---- verification ---- */
 
-static aorta_status prove_micro(struct aorta_hwq_proof *proof, const struct state *state, const struct micro *m) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_micro(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                 const struct micro *m) {
+    const struct options *o = verifier->hwq->options;
     for (int l = 0; l < LAYERS; l++)
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "activation", &state->layers[l], o->batch, l ? m->y[l - 1] : m->x,
-                                         m->y[l], l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "activation", &state->layers[l], o->batch, l ? m->y[l - 1] : m->x,
+                                          m->y[l], l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     const float *logits, *slope;
-    AORTA_TRY(aorta_hwq_fetch(proof, m->y[LAYERS - 1], o->batch * o->classes, &logits));
-    AORTA_TRY(aorta_hwq_fetch(proof, m->dy[LAYERS - 1], o->batch * o->classes, &slope));
+    AORTA_TRY(aorta_hwq_fetch(verifier, m->y[LAYERS - 1], o->batch * o->classes, &logits));
+    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[LAYERS - 1], o->batch * o->classes, &slope));
     const void *labels;
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, m->labels, (size_t)o->batch * sizeof(int64_t), &labels));
-    const double weight = 1.0 / (double)(o->micro * o->batch * aorta_comm_size(proof->hwq->world));
+    AORTA_TRY(aorta_hwq_fetch_bytes(verifier, m->labels, (size_t)o->batch * sizeof(int64_t), &labels));
+    const double weight = 1.0 / (double)(o->micro * o->batch * aorta_comm_size(verifier->hwq->world));
     for (int64_t i = 0; i < aorta_hwq_sample_count(o->batch * o->classes); i++) {
         const int64_t at = aorta_hwq_sample(i, o->batch * o->classes), row = at / o->classes;
         double sum = 0.0;
         for (int64_t c = 0; c < o->classes; c++) sum += exp((double)logits[row * o->classes + c] - (double)logits[at]);
         const bool hit = ((const int64_t *)labels)[row] == at % o->classes;
-        aorta_hwq_compare(proof->check, (double)slope[at], weight * (1.0 / sum - (hit ? 1.0 : 0.0)), 1e-6 * weight,
+        aorta_hwq_compare(verifier->check, (double)slope[at], weight * (1.0 / sum - (hit ? 1.0 : 0.0)), 1e-6 * weight,
                           1e-5, "gradient of the loss[%lld]", (long long)at);
     }
     return NULL;
 }
 
 /* dy of the layer below = relu'(y) · dy·weight. */
-static aorta_status prove_slopes(struct aorta_hwq_proof *proof, const struct state *state, const struct micro *m,
-                                 int l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_slopes(struct aorta_hwq_verifier *verifier, const struct state *state, const struct micro *m,
+                                  int l) {
+    const struct options *o = verifier->hwq->options;
     const struct aorta_hwq_layer *layer = &state->layers[l];
     const float *dy, *weight, *y, *dx;
-    AORTA_TRY(aorta_hwq_fetch(proof, m->dy[l], o->batch * layer->out, &dy));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, layer->in * layer->out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, m->y[l - 1], o->batch * layer->in, &y));
-    AORTA_TRY(aorta_hwq_fetch(proof, m->dy[l - 1], o->batch * layer->in, &dx));
+    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[l], o->batch * layer->out, &dy));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, layer->in * layer->out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(verifier, m->y[l - 1], o->batch * layer->in, &y));
+    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[l - 1], o->batch * layer->in, &dx));
     for (int64_t i = 0; i < aorta_hwq_sample_count(o->batch * layer->in); i++) {
         const int64_t at = aorta_hwq_sample(i, o->batch * layer->in), row = at / layer->in, column = at % layer->in;
         double sum = 0.0, magnitude = 0.0;
@@ -243,25 +244,25 @@ static aorta_status prove_slopes(struct aorta_hwq_proof *proof, const struct sta
             sum += product;
             magnitude += fabs(product);
         }
-        aorta_hwq_compare(proof->check, (double)dx[at], y[at] > 0.0f ? sum : 0.0, AORTA_HWQ_FP32 * magnitude + 1e-30, 0,
-                          "gradient of an activation[%lld]", (long long)at);
+        aorta_hwq_compare(verifier->check, (double)dx[at], y[at] > 0.0f ? sum : 0.0, AORTA_HWQ_FP32 * magnitude + 1e-30,
+                          0, "gradient of an activation[%lld]", (long long)at);
     }
     return NULL;
 }
 
 /* New parameters against old ones less the rate times all gradients, summed here over the micro-batches. Ranks have the
  * same inputs, so that their sum is `size` times our own. */
-static aorta_status prove_step(struct aorta_hwq_proof *proof, const struct state *state, int l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_step(struct aorta_hwq_verifier *verifier, const struct state *state, int l) {
+    const struct options *o = verifier->hwq->options;
     const struct aorta_hwq_layer *layer = &state->layers[l];
     const int64_t count = layer->in * layer->out;
     const float *old, *new, *x[MOST_MICRO], *dy[MOST_MICRO];
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->weight, count, &old));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->parameters[l], count, &new));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, count, &old));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->parameters[l], count, &new));
     for (int64_t m = 0; m < o->micro; m++) {
         const struct micro *micro = &state->micro[m];
-        AORTA_TRY(aorta_hwq_fetch(proof, l ? micro->y[l - 1] : micro->x, o->batch * layer->in, &x[m]));
-        AORTA_TRY(aorta_hwq_fetch(proof, micro->dy[l], o->batch * layer->out, &dy[m]));
+        AORTA_TRY(aorta_hwq_fetch(verifier, l ? micro->y[l - 1] : micro->x, o->batch * layer->in, &x[m]));
+        AORTA_TRY(aorta_hwq_fetch(verifier, micro->dy[l], o->batch * layer->out, &dy[m]));
     }
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), row = at / layer->in, column = at % layer->in;
@@ -269,28 +270,29 @@ static aorta_status prove_step(struct aorta_hwq_proof *proof, const struct state
         for (int64_t m = 0; m < o->micro; m++)
             for (int64_t b = 0; b < o->batch; b++)
                 sum += (double)dy[m][b * layer->out + row] * (double)x[m][b * layer->in + column];
-        sum *= (double)aorta_comm_size(proof->hwq->world);
+        sum *= (double)aorta_comm_size(verifier->hwq->world);
         /* Both are much smaller than the parameter: what is compared is the change. */
         const double change = -(double)rate * sum;
-        aorta_hwq_compare(proof->check, (double)new[at] - (double)old[at], change, 2e-7 * fabs((double)old[at]) + 1e-9,
-                          1e-4, "change of a weight[%lld, %lld]", (long long)row, (long long)column);
+        aorta_hwq_compare(verifier->check, (double)new[at] - (double)old[at], change,
+                          2e-7 * fabs((double)old[at]) + 1e-9, 1e-4, "change of a weight[%lld, %lld]", (long long)row,
+                          (long long)column);
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
+    const struct options *o = verifier->hwq->options;
     for (int64_t m = 0; m < o->micro; m++) {
-        AORTA_TRY(prove_micro(proof, state, &state->micro[m]));
-        for (int l = LAYERS - 1; l > 0; l--) AORTA_TRY(prove_slopes(proof, state, &state->micro[m], l));
+        AORTA_TRY(verify_micro(verifier, state, &state->micro[m]));
+        for (int l = LAYERS - 1; l > 0; l--) AORTA_TRY(verify_slopes(verifier, state, &state->micro[m], l));
     }
-    for (int l = 0; l < LAYERS; l++) AORTA_TRY(prove_step(proof, state, l));
+    for (int l = 0; l < LAYERS; l++) AORTA_TRY(verify_step(verifier, state, l));
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_prove(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits micro_count = {.min = 1, .max = MOST_MICRO},

@@ -1,6 +1,6 @@
 /* Independent subgraphs of small operations that could run side by side, and an operation that needs them all. Subgraph
  * g lies on stream g modulo the streams; the mean of their outputs is made on stream 0 behind all others. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 enum { LAYERS = 3, MOST_GRAPHS = 64 };
 
@@ -76,35 +76,35 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
     return NULL;
 }
 
-static aorta_status prove_mean(struct aorta_hwq_proof *proof, const struct state *state) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_mean(struct aorta_hwq_verifier *verifier, const struct state *state) {
+    const struct options *o = verifier->hwq->options;
     const int64_t count = o->batch * o->out;
     const float *outputs, *mean;
-    AORTA_TRY(aorta_hwq_fetch(proof, state->outputs, o->graphs * count, &outputs));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->mean, count, &mean));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->outputs, o->graphs * count, &outputs));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->mean, count, &mean));
     for (int64_t i = 0; i < count; i++) {
         double sum = 0.0;
         for (int64_t g = 0; g < o->graphs; g++) sum += (double)outputs[g * count + i] / (double)o->graphs;
-        aorta_hwq_compare(proof->check, (double)mean[i], sum, 1e-6, 1e-6, "mean[%lld]", (long long)i);
+        aorta_hwq_compare(verifier->check, (double)mean[i], sum, 1e-6, 1e-6, "mean[%lld]", (long long)i);
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
+    const struct options *o = verifier->hwq->options;
     for (int64_t g = 0; g < o->graphs; g++)
         for (int l = 0; l < LAYERS; l++) {
             const struct subgraph *graph = &state->graphs[g];
-            AORTA_TRY(aorta_hwq_prove_linear(proof, "output of a layer", &graph->layers[l], o->batch,
-                                             l == 0 ? graph->x : graph->y[l - 1], graph->y[l],
-                                             l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+            AORTA_TRY(aorta_hwq_verify_linear(verifier, "output of a layer", &graph->layers[l], o->batch,
+                                              l == 0 ? graph->x : graph->y[l - 1], graph->y[l],
+                                              l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
         }
-    return prove_mean(proof, state);
+    return verify_mean(verifier, state);
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_prove(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits graph_count = {.min = 1, .max = MOST_GRAPHS};

@@ -2,11 +2,10 @@
  * ones. Its latency is the time from one tiny kernel's end to the next one's end on the same stream, as the kernels
  * stamp it, alone and beside the products. */
 #include "hwq/gaps.h"
+#include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
-#include "hwq/kernels/tiny.h"
-#include "hwq/pass.h"
-#include "hwq/proof.h"
 #include "hwq/run.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -23,7 +22,7 @@ struct state {
     struct aorta_hwq_layer layers[AORTA_HWQ_MAX_STREAMS];
     float *x[AORTA_HWQ_MAX_STREAMS], *y[AORTA_HWQ_MAX_STREAMS];
     float *in[AORTA_HWQ_MAX_STREAMS], *out[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_shot *shots[AORTA_HWQ_MAX_STREAMS];
+    struct aorta_hwq_prepared *launches[AORTA_HWQ_MAX_STREAMS];
     int *order; /* streams in the order of launching */
     size_t order_count;
     bool alone; /* the products are left out */
@@ -74,7 +73,7 @@ static aorta_status setup_tiny(struct aorta_hwq *hwq, struct state *state, int s
     AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "output of a tiny kernel", &state->out[s]));
     const struct aorta_hwq_multiply_add args = {
         .x = state->in[s], .y = state->out[s], .count = count, .factor = factor, .addend = addend};
-    return aorta_hwq_prepare(hwq, s, &aorta_hwq_kernel_multiply_add, &args, sizeof args, &state->shots[s]);
+    return aorta_hwq_prepare(hwq, s, &aorta_hwq_kernel_multiply_add, &args, sizeof args, &state->launches[s]);
 }
 
 static aorta_status setup(struct aorta_hwq *hwq, void **made) {
@@ -100,7 +99,7 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     for (size_t i = 0; i < state->order_count; i++) {
         const int s = state->order[i];
         if (s >= state->products)
-            AORTA_TRY(aorta_hwq_fire(hwq, &state->shots[s], 1));
+            AORTA_TRY(aorta_hwq_launch_prepared(hwq, &state->launches[s], 1));
         else if (!state->alone)
             AORTA_TRY(aorta_hwq_linear(hwq, s, &state->layers[s], n, state->x[s], state->y[s]));
     }
@@ -142,7 +141,7 @@ static aorta_status measure(struct aorta_hwq *hwq, struct state *state, bool alo
     const struct aorta_hwq_plan plan = {
         .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = iterate, .state = state};
     state->alone = alone;
-    aorta_status status = aorta_hwq_pass_stamp(hwq, &plan, see, &convoy);
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &convoy);
     state->alone = false;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
     aorta_hwq_samples_free(&convoy.waits);
@@ -154,15 +153,15 @@ static aorta_status say_convoy(const struct aorta_summary *alone, const struct a
     const double usual = beside->p50 / alone->p50, tail = beside->p99 / alone->p99;
     if (!isfinite(usual) || !isfinite(tail)) return NULL;
     if (fmax(usual, tail) < 1.2)
-        return aorta_hwq_result_say(result,
-                                    "no convoy: tiny kernels take as long beside products as alone "
-                                    "(%.3g us, alone %.3g us)",
-                                    beside->p50 * 1e-3, alone->p50 * 1e-3);
-    return aorta_hwq_result_say(result,
-                                "convoy: beside products one tiny kernel in two takes %.3g us or more instead of %.3g "
-                                "us (%.3g times), and one in a hundred %.3g us instead of %.3g us (%.3g times)",
-                                beside->p50 * 1e-3, alone->p50 * 1e-3, usual, beside->p99 * 1e-3, alone->p99 * 1e-3,
-                                tail);
+        return aorta_hwq_result_finding(result,
+                                        "no convoy: tiny kernels take as long beside products as alone "
+                                        "(%.3g us, alone %.3g us)",
+                                        beside->p50 * 1e-3, alone->p50 * 1e-3);
+    return aorta_hwq_result_finding(
+        result,
+        "convoy: beside products one tiny kernel in two takes %.3g us or more instead of %.3g "
+        "us (%.3g times), and one in a hundred %.3g us instead of %.3g us (%.3g times)",
+        beside->p50 * 1e-3, alone->p50 * 1e-3, usual, beside->p99 * 1e-3, alone->p99 * 1e-3, tail);
 }
 
 static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
@@ -182,29 +181,29 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
 
 /* ---- verification ---- */
 
-static aorta_status prove_tiny(struct aorta_hwq_proof *proof, const struct state *state, int s) {
-    const int64_t count = ((const struct options *)proof->hwq->options)->elements;
+static aorta_status verify_tiny(struct aorta_hwq_verifier *verifier, const struct state *state, int s) {
+    const int64_t count = ((const struct options *)verifier->hwq->options)->elements;
     const float *in, *out;
-    AORTA_TRY(aorta_hwq_fetch(proof, state->in[s], count, &in));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->out[s], count, &out));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->in[s], count, &in));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->out[s], count, &out));
     for (int64_t i = 0; i < count; i++)
-        aorta_hwq_compare(proof->check, (double)out[i], (double)in[i] * (double)factor + (double)addend, 1e-6, 1e-6,
+        aorta_hwq_compare(verifier->check, (double)out[i], (double)in[i] * (double)factor + (double)addend, 1e-6, 1e-6,
                           "element %lld of stream %d", (long long)i, s);
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const int64_t n = ((const struct options *)proof->hwq->options)->size;
-    for (int s = 0; s < proof->hwq->stream_count; s++)
-        AORTA_TRY(s >= state->products ? prove_tiny(proof, state, s)
-                                       : aorta_hwq_prove_linear(proof, "product", &state->layers[s], n, state->x[s],
-                                                                state->y[s], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    const int64_t n = ((const struct options *)verifier->hwq->options)->size;
+    for (int s = 0; s < verifier->hwq->stream_count; s++)
+        AORTA_TRY(s >= state->products ? verify_tiny(verifier, state, s)
+                                       : aorta_hwq_verify_linear(verifier, "product", &state->layers[s], n, state->x[s],
+                                                                 state->y[s], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_prove(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits ratios = {.min = 1, .max = 1000};

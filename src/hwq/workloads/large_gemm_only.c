@@ -1,5 +1,5 @@
 /* One large product on each stream: what the device can do at most, and what several products at once cost. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 struct options {
     int64_t size;
@@ -40,17 +40,17 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    for (int s = 0; s < proof->hwq->stream_count; s++)
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "product", &state->layers[s],
-                                         ((const struct options *)proof->hwq->options)->size, state->x[s], state->y[s],
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    for (int s = 0; s < verifier->hwq->stream_count; s++)
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "product", &state->layers[s],
+                                          ((const struct options *)verifier->hwq->options)->size, state->x[s],
+                                          state->y[s], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_prove(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_option rows[] = {

@@ -5,7 +5,7 @@
  * Tokens keep their order within an expert. An expert takes at most `capacity` rows from each rank (as in Lepikhin et
  * al., "GShard", ICLR 2021), so that nobody has to ask the device how many there are: rows that no token came for are
  * zero, choices beyond the capacity are dropped, counted and reported. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -177,13 +177,14 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 /* ---- verification ---- */
 
 /* The plan, token by token in their order, from the logits that the device has. */
-static aorta_status prove_plan(struct aorta_hwq_proof *proof, const struct state *state, const int32_t **slots) {
+static aorta_status verify_plan(struct aorta_hwq_verifier *verifier, const struct state *state, const int32_t **slots) {
     const struct aorta_route *s = &state->shape;
     const float *logits;
     const void *fetched = NULL;
     int32_t loads[MOST_EXPERTS] = {0};
-    AORTA_TRY(aorta_hwq_fetch(proof, state->logits, s->tokens * s->experts, &logits));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, state->plan.slots, (size_t)(s->tokens * s->top) * sizeof **slots, &fetched));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->logits, s->tokens * s->experts, &logits));
+    AORTA_TRY(
+        aorta_hwq_fetch_bytes(verifier, state->plan.slots, (size_t)(s->tokens * s->top) * sizeof **slots, &fetched));
     *slots = fetched;
     for (int64_t t = 0; t < s->tokens; t++) {
         bool taken[MOST_EXPERTS] = {false};
@@ -194,7 +195,7 @@ static aorta_status prove_plan(struct aorta_hwq_proof *proof, const struct state
             taken[best] = true;
             const int32_t row = loads[best]++;
             const int64_t slot = row < s->capacity ? best * s->capacity + row : -1;
-            aorta_hwq_compare(proof->check, (double)(*slots)[t * s->top + k], (double)slot, 0.5, 0,
+            aorta_hwq_compare(verifier->check, (double)(*slots)[t * s->top + k], (double)slot, 0.5, 0,
                               "row of choice %lld of token %lld", (long long)k, (long long)t);
         }
     }
@@ -202,18 +203,19 @@ static aorta_status prove_plan(struct aorta_hwq_proof *proof, const struct state
 }
 
 /* Tokens that went out, and their weighted sums that came back. */
-static aorta_status prove_tokens(struct aorta_hwq_proof *proof, const struct state *state, const int32_t *slots) {
+static aorta_status verify_tokens(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                  const int32_t *slots) {
     const struct aorta_route *s = &state->shape;
     const int64_t exchanged = s->experts * s->capacity * s->width, count = s->tokens * s->width;
     const float *logits, *x, *sent, *given, *y;
-    AORTA_TRY(aorta_hwq_fetch(proof, state->logits, s->tokens * s->experts, &logits));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->x, count, &x));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->sent, exchanged, &sent));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->given, exchanged, &given));
-    AORTA_TRY(aorta_hwq_fetch(proof, state->y, count, &y));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->logits, s->tokens * s->experts, &logits));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->x, count, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->sent, exchanged, &sent));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->given, exchanged, &given));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->y, count, &y));
     const void *choices = NULL;
     AORTA_TRY(
-        aorta_hwq_fetch_bytes(proof, state->plan.choices, (size_t)(s->tokens * s->top) * sizeof(int32_t), &choices));
+        aorta_hwq_fetch_bytes(verifier, state->plan.choices, (size_t)(s->tokens * s->top) * sizeof(int32_t), &choices));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), token = at / s->width, column = at % s->width;
         double sum = 0.0, all = 0.0, magnitude = 0.0;
@@ -222,63 +224,64 @@ static aorta_status prove_tokens(struct aorta_hwq_proof *proof, const struct sta
             const double weight = exp((double)logits[token * s->experts + ((const int32_t *)choices)[choice]]);
             all += weight;
             if (slot < 0) continue;
-            aorta_hwq_compare(proof->check, (double)sent[slot * s->width + column], (double)x[at], 0, 1e-30,
+            aorta_hwq_compare(verifier->check, (double)sent[slot * s->width + column], (double)x[at], 0, 1e-30,
                               "token %lld as sent, column %lld", (long long)token, (long long)column);
             sum += weight * (double)given[slot * s->width + column];
             magnitude += weight * fabs((double)given[slot * s->width + column]);
         }
-        aorta_hwq_compare(proof->check, (double)y[at], sum / all, 1e-5 * magnitude / all + 1e-30, 0,
+        aorta_hwq_compare(verifier->check, (double)y[at], sum / all, 1e-5 * magnitude / all + 1e-30, 0,
                           "output of token %lld, column %lld", (long long)token, (long long)column);
     }
     return NULL;
 }
 
 /* What this rank sent to itself must have arrived, out and back; with one rank that is everything. */
-static aorta_status prove_exchange(struct aorta_hwq_proof *proof, const struct state *state, const float *from,
-                                   const float *to) {
+static aorta_status verify_exchange(struct aorta_hwq_verifier *verifier, const struct state *state, const float *from,
+                                    const float *to) {
     const int64_t block = state->own * state->shape.capacity * state->shape.width;
-    const int64_t first = aorta_comm_rank(proof->hwq->world) * block;
+    const int64_t first = aorta_comm_rank(verifier->hwq->world) * block;
     const float *before, *after;
-    AORTA_TRY(aorta_hwq_fetch(proof, from + first, block, &before));
-    AORTA_TRY(aorta_hwq_fetch(proof, to + first, block, &after));
+    AORTA_TRY(aorta_hwq_fetch(verifier, from + first, block, &before));
+    AORTA_TRY(aorta_hwq_fetch(verifier, to + first, block, &after));
     for (int64_t i = 0; i < aorta_hwq_sample_count(block); i++) {
         const int64_t at = aorta_hwq_sample(i, block);
-        aorta_hwq_compare(proof->check, (double)after[at], (double)before[at], 1e-30, 0, "exchanged element %lld",
+        aorta_hwq_compare(verifier->check, (double)after[at], (double)before[at], 1e-30, 0, "exchanged element %lld",
                           (long long)at);
     }
     return NULL;
 }
 
-static aorta_status prove_expert(struct aorta_hwq_proof *proof, const struct state *state, int64_t e) {
+static aorta_status verify_expert(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t e) {
     const struct expert *expert = &state->experts[e];
     const int64_t capacity = state->shape.capacity, width = state->shape.width;
     for (int64_t rank = 0; rank < state->ranks; rank++) {
         const int64_t row = (rank * state->own + e) * capacity, at = rank * capacity * expert->up.out;
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "inside an expert", &expert->up, capacity, state->taken + row * width,
-                                         expert->inner + at, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_prove_gelu(proof, "GELU of an expert", capacity * expert->up.out, expert->inner + at,
-                                       expert->active + at));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "output of an expert", &expert->down, capacity, expert->active + at,
-                                         state->made + row * width, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "inside an expert", &expert->up, capacity,
+                                          state->taken + row * width, expert->inner + at, AORTA_HWQ_PLAIN,
+                                          AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_gelu(verifier, "GELU of an expert", capacity * expert->up.out, expert->inner + at,
+                                        expert->active + at));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "output of an expert", &expert->down, capacity, expert->active + at,
+                                          state->made + row * width, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
     const int32_t *slots;
-    AORTA_TRY(aorta_hwq_prove_linear(proof, "logits of the gate", &state->gate, state->shape.tokens, state->x,
-                                     state->logits, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    AORTA_TRY(prove_plan(proof, state, &slots));
-    AORTA_TRY(prove_tokens(proof, state, slots));
-    AORTA_TRY(prove_exchange(proof, state, state->sent, state->taken));
-    AORTA_TRY(prove_exchange(proof, state, state->made, state->given));
-    for (int64_t e = 0; e < state->own; e++) AORTA_TRY(prove_expert(proof, state, e));
+    AORTA_TRY(aorta_hwq_verify_linear(verifier, "logits of the gate", &state->gate, state->shape.tokens, state->x,
+                                      state->logits, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    AORTA_TRY(verify_plan(verifier, state, &slots));
+    AORTA_TRY(verify_tokens(verifier, state, slots));
+    AORTA_TRY(verify_exchange(verifier, state, state->sent, state->taken));
+    AORTA_TRY(verify_exchange(verifier, state, state->made, state->given));
+    for (int64_t e = 0; e < state->own; e++) AORTA_TRY(verify_expert(verifier, state, e));
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 /* ---- what it found ---- */

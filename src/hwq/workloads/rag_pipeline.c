@@ -3,7 +3,7 @@
  *
  * Streams: number s modulo 4 says what it does: 0 embeds, 1 searches, 2 reranks, 3 generates. Queries are dealt out to
  * as many groups as there are streams of the first kind; a group goes from stream to stream, and others follow it. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -22,7 +22,7 @@ struct layer {
 struct thoughts {
     float *qkv, *context, *out, *y1, *inner, *active, *mlp,
         *y; /* qkv three times, inner and active four times as wide */
-    struct aorta_hwq_norm_kept norm1, norm2;
+    struct aorta_hwq_norm_saved norm1, norm2;
 };
 
 struct group {
@@ -280,12 +280,12 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 /* ---- verification ---- */
 
 /* places [rows, count] are those of the largest of x [rows, width], largest first. */
-static aorta_status prove_top(struct aorta_hwq_proof *proof, const char *what, int64_t rows, int64_t width,
-                              int64_t count, const float *x, const int64_t *places) {
+static aorta_status verify_top(struct aorta_hwq_verifier *verifier, const char *what, int64_t rows, int64_t width,
+                               int64_t count, const float *x, const int64_t *places) {
     const float *in;
     const void *got = NULL;
-    AORTA_TRY(aorta_hwq_fetch(proof, x, rows * width, &in));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, places, (size_t)(rows * count) * sizeof *places, &got));
+    AORTA_TRY(aorta_hwq_fetch(verifier, x, rows * width, &in));
+    AORTA_TRY(aorta_hwq_fetch_bytes(verifier, places, (size_t)(rows * count) * sizeof *places, &got));
     for (int64_t row = 0; row < rows; row++)
         for (int64_t k = 0; k < count; k++) {
             const int64_t place = ((const int64_t *)got)[row * count + k];
@@ -296,20 +296,21 @@ static aorta_status prove_top(struct aorta_hwq_proof *proof, const char *what, i
                 const float other = in[row * width + i], own = in[row * width + place];
                 before += other > own || (other == own && i < place);
             }
-            aorta_hwq_compare(proof->check, (double)before, (double)k, 0.5, 0, "rank of %s %lld of query %lld", what,
+            aorta_hwq_compare(verifier->check, (double)before, (double)k, 0.5, 0, "rank of %s %lld of query %lld", what,
                               (long long)k, (long long)row);
         }
     return NULL;
 }
 
 /* The embedding is the linear layer's output brought to length one. */
-static aorta_status prove_embedding(struct aorta_hwq_proof *proof, const struct state *state, const struct group *g) {
+static aorta_status verify_embedding(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                     const struct group *g) {
     const struct aorta_hwq_layer *e = &state->embed;
     const float *x, *weight, *bias, *got;
-    AORTA_TRY(aorta_hwq_fetch(proof, g->x, g->queries * e->in, &x));
-    AORTA_TRY(aorta_hwq_fetch(proof, e->weight, e->in * e->out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, e->bias, e->out, &bias));
-    AORTA_TRY(aorta_hwq_fetch(proof, g->embedded, g->queries * e->out, &got));
+    AORTA_TRY(aorta_hwq_fetch(verifier, g->x, g->queries * e->in, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, e->weight, e->in * e->out, &weight));
+    AORTA_TRY(aorta_hwq_fetch(verifier, e->bias, e->out, &bias));
+    AORTA_TRY(aorta_hwq_fetch(verifier, g->embedded, g->queries * e->out, &got));
     double length = 1.0;
     for (int64_t q = 0; q < g->queries; q++)
         for (int pass = 0; pass < 2; pass++) { /* its length, then its elements */
@@ -319,7 +320,7 @@ static aorta_status prove_embedding(struct aorta_hwq_proof *proof, const struct 
                 for (int64_t k = 0; k < e->in; k++) sum += (double)weight[i * e->in + k] * (double)x[q * e->in + k];
                 square += sum * sum;
                 if (pass)
-                    aorta_hwq_compare(proof->check, (double)got[q * e->out + i], sum / length, 1e-5, 0,
+                    aorta_hwq_compare(verifier->check, (double)got[q * e->out + i], sum / length, 1e-5, 0,
                                       "embedding of query %lld, %lld", (long long)q, (long long)i);
             }
             length = sqrt(square);
@@ -327,9 +328,9 @@ static aorta_status prove_embedding(struct aorta_hwq_proof *proof, const struct 
     return NULL;
 }
 
-static aorta_status prove_layer(struct aorta_hwq_proof *proof, const struct state *state, const struct group *g,
-                                int64_t l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_layer(struct aorta_hwq_verifier *verifier, const struct state *state, const struct group *g,
+                                 int64_t l) {
+    const struct options *o = verifier->hwq->options;
     const struct layer *layer = &state->layers[l];
     const struct thoughts *t = &g->thoughts[l];
     const struct aorta_cache cache = sequence_of(o);
@@ -344,57 +345,59 @@ static aorta_status prove_layer(struct aorta_hwq_proof *proof, const struct stat
                    {"inside the MLP", &layer->up, t->y1, t->inner},
                    {"MLP", &layer->down, t->active, t->mlp}};
     for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
-        AORTA_TRY(aorta_hwq_prove_linear(proof, linears[i].what, linears[i].layer, n, linears[i].x, linears[i].y,
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    AORTA_TRY(
-        aorta_hwq_prove_attend(proof, "generator", &cache, 0, fresh, 0, &empty, t->qkv + 3 * last, t->context + last));
-    AORTA_TRY(aorta_hwq_prove_norm(proof, "first norm", &layer->norm1, n, t->norm1.sum, t->y1));
-    AORTA_TRY(aorta_hwq_prove_gelu(proof, "GELU", n * 4 * o->width, t->inner, t->active));
-    return aorta_hwq_prove_norm(proof, "second norm", &layer->norm2, n, t->norm2.sum, t->y);
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, linears[i].what, linears[i].layer, n, linears[i].x, linears[i].y,
+                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+    AORTA_TRY(aorta_hwq_verify_attend(verifier, "generator", &cache, 0, fresh, 0, &empty, t->qkv + 3 * last,
+                                      t->context + last));
+    AORTA_TRY(aorta_hwq_verify_norm(verifier, "first norm", &layer->norm1, n, t->norm1.sum, t->y1));
+    AORTA_TRY(aorta_hwq_verify_gelu(verifier, "GELU", n * 4 * o->width, t->inner, t->active));
+    return aorta_hwq_verify_norm(verifier, "second norm", &layer->norm2, n, t->norm2.sum, t->y);
 }
 
 /* Rows that the generator reads: the chosen documents' texts. */
-static aorta_status prove_rows(struct aorta_hwq_proof *proof, const struct state *state, const struct group *g) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_rows(struct aorta_hwq_verifier *verifier, const struct state *state, const struct group *g) {
+    const struct options *o = verifier->hwq->options;
     const int64_t width = o->width, last = g->queries - 1;
     const float *texts, *rows;
     const void *places = NULL, *best = NULL;
-    AORTA_TRY(aorta_hwq_fetch(proof, state->texts, o->documents * width, &texts));
-    AORTA_TRY(aorta_hwq_fetch(proof, g->rows + last * (o->kept + 1) * width, o->kept * width, &rows));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, g->places + last * o->found, (size_t)o->found * sizeof(int64_t), &places));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, g->best + last * o->kept, (size_t)o->kept * sizeof(int64_t), &best));
+    AORTA_TRY(aorta_hwq_fetch(verifier, state->texts, o->documents * width, &texts));
+    AORTA_TRY(aorta_hwq_fetch(verifier, g->rows + last * (o->kept + 1) * width, o->kept * width, &rows));
+    AORTA_TRY(
+        aorta_hwq_fetch_bytes(verifier, g->places + last * o->found, (size_t)o->found * sizeof(int64_t), &places));
+    AORTA_TRY(aorta_hwq_fetch_bytes(verifier, g->best + last * o->kept, (size_t)o->kept * sizeof(int64_t), &best));
     for (int64_t i = 0; i < o->kept * width; i++) {
         const int64_t document = ((const int64_t *)places)[((const int64_t *)best)[i / width]];
-        aorta_hwq_compare(proof->check, (double)rows[i], (double)texts[document * width + i % width], 1e-30, 0,
+        aorta_hwq_compare(verifier->check, (double)rows[i], (double)texts[document * width + i % width], 1e-30, 0,
                           "text %lld, element %lld", (long long)(i / width), (long long)(i % width));
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
+    const struct options *o = verifier->hwq->options;
     for (int64_t i = 0; i < state->group_count; i++) {
         const struct group *g = &state->groups[i];
         const struct aorta_products scores = relevance(o, g->queries), logits = last_rows(o, g->queries);
-        AORTA_TRY(prove_embedding(proof, state, g));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "similarity", &state->documents, g->queries, g->embedded, g->similar,
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(prove_top(proof, "document", g->queries, o->documents, o->found, g->similar, g->places));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, "question", &state->ask, g->queries, g->x, g->asked, AORTA_HWQ_PLAIN,
-                                         AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_prove_products(proof, "relevance", &scores, g->asked, g->candidates, g->scores));
-        AORTA_TRY(prove_top(proof, "choice", g->queries, o->found, o->kept, g->scores, g->best));
-        AORTA_TRY(prove_rows(proof, state, g));
-        for (int64_t l = 0; l < o->layers; l++) AORTA_TRY(prove_layer(proof, state, g, l));
-        AORTA_TRY(aorta_hwq_prove_products(proof, "logits", &logits, g->thoughts[o->layers - 1].y + o->kept * o->width,
-                                           state->head.weight, g->logits));
+        AORTA_TRY(verify_embedding(verifier, state, g));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "similarity", &state->documents, g->queries, g->embedded,
+                                          g->similar, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(verify_top(verifier, "document", g->queries, o->documents, o->found, g->similar, g->places));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "question", &state->ask, g->queries, g->x, g->asked,
+                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_products(verifier, "relevance", &scores, g->asked, g->candidates, g->scores));
+        AORTA_TRY(verify_top(verifier, "choice", g->queries, o->found, o->kept, g->scores, g->best));
+        AORTA_TRY(verify_rows(verifier, state, g));
+        for (int64_t l = 0; l < o->layers; l++) AORTA_TRY(verify_layer(verifier, state, g, l));
+        AORTA_TRY(aorta_hwq_verify_products(verifier, "logits", &logits,
+                                            g->thoughts[o->layers - 1].y + o->kept * o->width, state->head.weight,
+                                            g->logits));
     }
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS},

@@ -6,7 +6,7 @@
  * There is a request for each drafting stream, or as many as --requests says. The draft model's last pass, which only
  * makes the keys of the last proposal, runs beside the main model. Caches are rings over the last `context` positions.
  */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -39,7 +39,7 @@ struct thoughts {
     float *x, *qkv, *keys, *values; /* qkv [layers, fresh, 3E]; caches [layers, context, E] */
     float *context[MOST_LAYERS], *out[MOST_LAYERS], *y1[MOST_LAYERS], *inner[MOST_LAYERS], *active[MOST_LAYERS];
     float *mlp[MOST_LAYERS], *y[MOST_LAYERS];
-    struct aorta_hwq_norm_kept norm1[MOST_LAYERS], norm2[MOST_LAYERS];
+    struct aorta_hwq_norm_saved norm1[MOST_LAYERS], norm2[MOST_LAYERS];
     float *logits, *logsums;          /* [rows, vocab], [rows] */
     struct aorta_hwq_sequence before; /* verification: the last layer's cache */
 };
@@ -189,20 +189,20 @@ static aorta_status think(struct aorta_hwq *hwq, int s, const struct model *m, c
         const float *x = (l == 0 ? t->x : t->y[l - 1]) + at;
         float *qkv = t->qkv + l * fresh * 3 * width;
         const int64_t cached = l * o->context * width;
-        const struct aorta_hwq_norm_kept kept1 = {t->norm1[l].sum + at, t->norm1[l].mean + first,
-                                                  t->norm1[l].rstd + first};
-        const struct aorta_hwq_norm_kept kept2 = {t->norm2[l].sum + at, t->norm2[l].mean + first,
-                                                  t->norm2[l].rstd + first};
+        const struct aorta_hwq_norm_saved saved1 = {t->norm1[l].sum + at, t->norm1[l].mean + first,
+                                                    t->norm1[l].rstd + first};
+        const struct aorta_hwq_norm_saved saved2 = {t->norm2[l].sum + at, t->norm2[l].mean + first,
+                                                    t->norm2[l].rstd + first};
         AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->qkv, rows, x, qkv + 3 * at));
         AORTA_TRY(aorta_hwq_attend(hwq, s, &t->cache, first, rows, qkv, t->keys + cached, t->values + cached,
                                    r->positions, t->context[l] + at));
         AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->out, rows, t->context[l] + at, t->out[l] + at));
-        AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &layer->norm1, rows, t->out[l] + at, x, &kept1, t->y1[l] + at));
+        AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &layer->norm1, rows, t->out[l] + at, x, &saved1, t->y1[l] + at));
         AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->up, rows, t->y1[l] + at, t->inner[l] + 4 * at));
         AORTA_TRY(aorta_hwq_gelu(hwq, s, rows * 4 * width, t->inner[l] + 4 * at, t->active[l] + 4 * at));
         AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->down, rows, t->active[l] + 4 * at, t->mlp[l] + at));
         AORTA_TRY(
-            aorta_hwq_norm_forward(hwq, s, &layer->norm2, rows, t->mlp[l] + at, t->y1[l] + at, &kept2, t->y[l] + at));
+            aorta_hwq_norm_forward(hwq, s, &layer->norm2, rows, t->mlp[l] + at, t->y1[l] + at, &saved2, t->y[l] + at));
     }
     return NULL;
 }
@@ -300,8 +300,8 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
 
 /* ---- verification ---- */
 
-static aorta_status prove_model(struct aorta_hwq_proof *proof, const struct state *state, const struct model *m,
-                                const struct thoughts *t, int64_t drawn) {
+static aorta_status verify_model(struct aorta_hwq_verifier *verifier, const struct state *state, const struct model *m,
+                                 const struct thoughts *t, int64_t drawn) {
     const int64_t n = state->fresh, last = m->layer_count - 1;
     for (int64_t l = 0; l <= last; l++) {
         const struct layer *layer = &m->layers[l];
@@ -314,27 +314,27 @@ static aorta_status prove_model(struct aorta_hwq_proof *proof, const struct stat
                        {"inside the MLP", &layer->up, t->y1[l], t->inner[l]},
                        {"MLP", &layer->down, t->active[l], t->mlp[l]}};
         for (size_t i = 0; i < sizeof linears / sizeof *linears; i++)
-            AORTA_TRY(aorta_hwq_prove_linear(proof, linears[i].what, linears[i].layer, n, linears[i].x, linears[i].y,
-                                             AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_prove_norm(proof, "first norm", &layer->norm1, n, t->norm1[l].sum, t->y1[l]));
-        AORTA_TRY(aorta_hwq_prove_gelu(proof, "GELU", n * 4 * m->width, t->inner[l], t->active[l]));
-        AORTA_TRY(aorta_hwq_prove_norm(proof, "second norm", &layer->norm2, n, t->norm2[l].sum, t->y[l]));
+            AORTA_TRY(aorta_hwq_verify_linear(verifier, linears[i].what, linears[i].layer, n, linears[i].x,
+                                              linears[i].y, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_norm(verifier, "first norm", &layer->norm1, n, t->norm1[l].sum, t->y1[l]));
+        AORTA_TRY(aorta_hwq_verify_gelu(verifier, "GELU", n * 4 * m->width, t->inner[l], t->active[l]));
+        AORTA_TRY(aorta_hwq_verify_norm(verifier, "second norm", &layer->norm2, n, t->norm2[l].sum, t->y[l]));
     }
-    AORTA_TRY(aorta_hwq_prove_attend(proof, "attention of the last layer", &t->cache, 0, n, 0, &t->before,
-                                     t->qkv + last * n * 3 * m->width, t->context[last]));
-    return aorta_hwq_prove_linear(proof, "logits", &m->head, drawn, t->y[last], t->logits, AORTA_HWQ_PLAIN,
-                                  AORTA_HWQ_FP32);
+    AORTA_TRY(aorta_hwq_verify_attend(verifier, "attention of the last layer", &t->cache, 0, n, 0, &t->before,
+                                      t->qkv + last * n * 3 * m->width, t->context[last]));
+    return aorta_hwq_verify_linear(verifier, "logits", &m->head, drawn, t->y[last], t->logits, AORTA_HWQ_PLAIN,
+                                   AORTA_HWQ_FP32);
 }
 
 /* What a model was given are the rows of its table that the proposed tokens name. */
-static aorta_status prove_input(struct aorta_hwq_proof *proof, const struct model *m, const struct thoughts *t,
-                                const int64_t *tokens, int64_t fresh) {
+static aorta_status verify_input(struct aorta_hwq_verifier *verifier, const struct model *m, const struct thoughts *t,
+                                 const int64_t *tokens, int64_t fresh) {
     const float *x, *row;
-    AORTA_TRY(aorta_hwq_fetch(proof, t->x, fresh * m->width, &x));
+    AORTA_TRY(aorta_hwq_fetch(verifier, t->x, fresh * m->width, &x));
     for (int64_t j = 1; j < fresh; j++) { /* the first has been replaced by the token drawn last */
-        AORTA_TRY(aorta_hwq_fetch(proof, m->table + tokens[j] * m->width, m->width, &row));
+        AORTA_TRY(aorta_hwq_fetch(verifier, m->table + tokens[j] * m->width, m->width, &row));
         for (int64_t i = 0; i < m->width; i++)
-            aorta_hwq_compare(proof->check, (double)x[j * m->width + i], (double)row[i], 1e-30, 0,
+            aorta_hwq_compare(verifier->check, (double)x[j * m->width + i], (double)row[i], 1e-30, 0,
                               "vector of token %lld, element %lld", (long long)j, (long long)i);
     }
     return NULL;
@@ -352,28 +352,30 @@ static double logsum_of(const float *x, int64_t count) {
 }
 
 /* The last row that was kept, and the first. */
-static aorta_status prove_cache(struct aorta_hwq_proof *proof, const struct thoughts *t, int64_t accepted) {
+static aorta_status verify_cache(struct aorta_hwq_verifier *verifier, const struct thoughts *t, int64_t accepted) {
     const int64_t layer = t->cache.layers - 1;
-    AORTA_TRY(aorta_hwq_prove_append(proof, &t->cache, layer, 0, 0, t->before.position, t->qkv, t->keys, t->values));
-    return aorta_hwq_prove_append(proof, &t->cache, layer, 0, accepted, t->before.position + accepted, t->qkv, t->keys,
-                                  t->values);
+    AORTA_TRY(
+        aorta_hwq_verify_append(verifier, &t->cache, layer, 0, 0, t->before.position, t->qkv, t->keys, t->values));
+    return aorta_hwq_verify_append(verifier, &t->cache, layer, 0, accepted, t->before.position + accepted, t->qkv,
+                                   t->keys, t->values);
 }
 
 /* That each proposed token has the best score, and that as many were accepted as the random numbers allow. */
-static aorta_status prove_tokens(struct aorta_hwq_proof *proof, const struct state *state, const struct request *r) {
+static aorta_status verify_tokens(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                  const struct request *r) {
     enum { ACCEPT_SITE = 0xACCE }; /* see ops/sample.c */
-    const struct options *o = proof->hwq->options;
-    const uint64_t seed = proof->hwq->seed;
+    const struct options *o = verifier->hwq->options;
+    const uint64_t seed = verifier->hwq->seed;
     const float *q, *p;
     const void *fetched = NULL;
     int64_t step;
     int32_t accepted, counts;
-    AORTA_TRY(aorta_hwq_fetch(proof, r->draft.logits, o->drafted * o->vocab, &q));
-    AORTA_TRY(aorta_hwq_fetch(proof, r->main.logits, state->fresh * o->vocab, &p));
-    AORTA_TRY(aorta_hwq_fetch_bytes(proof, r->tokens, (size_t)state->fresh * sizeof(int64_t), &fetched));
-    AORTA_TRY(aorta_hwq_download(proof->hwq, &step, r->step, sizeof step));
-    AORTA_TRY(aorta_hwq_download(proof->hwq, &accepted, r->accepted, sizeof accepted));
-    AORTA_TRY(aorta_hwq_download(proof->hwq, &counts, r->counts, sizeof counts));
+    AORTA_TRY(aorta_hwq_fetch(verifier, r->draft.logits, o->drafted * o->vocab, &q));
+    AORTA_TRY(aorta_hwq_fetch(verifier, r->main.logits, state->fresh * o->vocab, &p));
+    AORTA_TRY(aorta_hwq_fetch_bytes(verifier, r->tokens, (size_t)state->fresh * sizeof(int64_t), &fetched));
+    AORTA_TRY(aorta_hwq_download(verifier->hwq, &step, r->step, sizeof step));
+    AORTA_TRY(aorta_hwq_download(verifier->hwq, &accepted, r->accepted, sizeof accepted));
+    AORTA_TRY(aorta_hwq_download(verifier->hwq, &counts, r->counts, sizeof counts));
     const int64_t *tokens = fetched;
     bool decided = false;
     step--; /* as it was */
@@ -389,29 +391,29 @@ static aorta_status prove_tokens(struct aorta_hwq_proof *proof, const struct sta
             best = fmax(best, score);
             if (i == token) own = score;
         }
-        aorta_hwq_compare(proof->check, own, best, 1e-4, 0, "score of proposal %lld", (long long)j);
+        aorta_hwq_compare(verifier->check, own, best, 1e-4, 0, "score of proposal %lld", (long long)j);
         const double ratio = exp((double)p[j * o->vocab + token] - logsum_of(p + j * o->vocab, o->vocab) -
                                  (double)x[token] + logsum_of(x, o->vocab));
         const double number = (double)aorta_draw_uniform(word_of(seed, j, ACCEPT_SITE, step));
         if (decided || fabs(number - ratio) < 1e-4) continue; /* a draw may fall either way */
         decided = number >= ratio;
-        aorta_hwq_compare(proof->check, accepted > j, !decided, 0.5, 0, "acceptance of proposal %lld", (long long)j);
+        aorta_hwq_compare(verifier->check, accepted > j, !decided, 0.5, 0, "acceptance of proposal %lld", (long long)j);
     }
-    aorta_hwq_compare(proof->check, (double)counts, (double)accepted + 1.0, 0.5, 0, "tokens to keep");
-    AORTA_TRY(prove_input(proof, &state->draft, &r->draft, tokens, state->fresh));
-    AORTA_TRY(prove_input(proof, &state->main, &r->main, tokens, state->fresh));
-    AORTA_TRY(prove_cache(proof, &r->draft, accepted));
-    return prove_cache(proof, &r->main, accepted);
+    aorta_hwq_compare(verifier->check, (double)counts, (double)accepted + 1.0, 0.5, 0, "tokens to keep");
+    AORTA_TRY(verify_input(verifier, &state->draft, &r->draft, tokens, state->fresh));
+    AORTA_TRY(verify_input(verifier, &state->main, &r->main, tokens, state->fresh));
+    AORTA_TRY(verify_cache(verifier, &r->draft, accepted));
+    return verify_cache(verifier, &r->main, accepted);
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
+    const struct options *o = verifier->hwq->options;
     for (int64_t i = 0; i < state->request_count; i++) {
         const struct request *r = &state->requests[i];
-        AORTA_TRY(prove_model(proof, state, &state->draft, &r->draft, o->drafted));
-        AORTA_TRY(prove_model(proof, state, &state->main, &r->main, state->fresh));
-        AORTA_TRY(prove_tokens(proof, state, r));
+        AORTA_TRY(verify_model(verifier, state, &state->draft, &r->draft, o->drafted));
+        AORTA_TRY(verify_model(verifier, state, &state->main, &r->main, state->fresh));
+        AORTA_TRY(verify_tokens(verifier, state, r));
     }
     return NULL;
 }
@@ -426,7 +428,7 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
         AORTA_TRY(aorta_hwq_sequence_fetch(hwq, &r->main.cache, o->main_layers - 1, 0, r->main.keys, r->main.values,
                                            r->positions, &r->main.before));
     }
-    return aorta_hwq_prove(hwq, result, &state->results, state, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &state->results, state, iterate, compare);
 }
 
 static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS};

@@ -1,9 +1,8 @@
 /* Chains of kernels that are over before the next can be launched: nothing but the cost of launching is left. Each link
  * is a launch of its own. */
 #include "hwq/kernels/kernels.h"
-#include "hwq/kernels/tiny.h"
-#include "hwq/proof.h"
 #include "hwq/run.h"
+#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -15,8 +14,8 @@ struct options {
 
 struct state {
     float *values[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_shot **shots; /* in the order of launching: chain by chain, streams in turn, link by link */
-    size_t shot_count;
+    struct aorta_hwq_prepared **launches; /* in the order of launching: chain by chain, streams in turn, link by link */
+    size_t launch_count;
 };
 
 static const struct {
@@ -27,12 +26,13 @@ static const struct {
                   {AORTA_HWQ_ABS, 0.0f, 0.0f},
                   {AORTA_HWQ_CLAMP, 0.0625f, 2.0f}};
 
-static aorta_status prepare_stream(struct aorta_hwq *hwq, int stream, float *values, struct aorta_hwq_shot **shots) {
+static aorta_status prepare_stream(struct aorta_hwq *hwq, int stream, float *values,
+                                   struct aorta_hwq_prepared **launches) {
     const struct options *o = hwq->options;
     for (int l = 0; l < LINKS; l++) {
         const struct aorta_hwq_chain args = {
             .x = values, .count = o->elements, .link = (int32_t)links[l].link, .a = links[l].a, .b = links[l].b};
-        AORTA_TRY(aorta_hwq_prepare(hwq, stream, &aorta_hwq_kernel_chain, &args, sizeof args, &shots[l]));
+        AORTA_TRY(aorta_hwq_prepare(hwq, stream, &aorta_hwq_kernel_chain, &args, sizeof args, &launches[l]));
     }
     return NULL;
 }
@@ -43,13 +43,13 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     const size_t round = (size_t)hwq->stream_count * LINKS;
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
     struct state *state = *made;
-    state->shot_count = (size_t)o->chains * round;
-    AORTA_TRY(aorta_hwq_state(hwq, state->shot_count * sizeof *state->shots, (void **)&state->shots));
+    state->launch_count = (size_t)o->chains * round;
+    AORTA_TRY(aorta_hwq_state(hwq, state->launch_count * sizeof *state->launches, (void **)&state->launches));
     for (int s = 0; s < hwq->stream_count; s++) {
         AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)o->elements * sizeof(float), "values", (void **)&state->values[s]));
-        AORTA_TRY(prepare_stream(hwq, s, state->values[s], &state->shots[s * LINKS]));
+        AORTA_TRY(prepare_stream(hwq, s, state->values[s], &state->launches[s * LINKS]));
     }
-    for (size_t i = round; i < state->shot_count; i++) state->shots[i] = state->shots[i - round];
+    for (size_t i = round; i < state->launch_count; i++) state->launches[i] = state->launches[i - round];
     return NULL;
 }
 
@@ -63,7 +63,7 @@ static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
 
 static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     const struct state *state = opaque;
-    return aorta_hwq_fire(hwq, state->shots, state->shot_count);
+    return aorta_hwq_launch_prepared(hwq, state->launches, state->launch_count);
 }
 
 /* One operation for each element and link. */

@@ -4,7 +4,7 @@
  * Streams: number s modulo 4 says which region it runs; the rows of the batch are cut into a part for each stream of
  * the first kind. A region is y = down(gelu(up(x))); the merging one takes the sum of what B and C made. Inside a
  * capture of the whole iteration (--graph) a graph cannot be launched: there the regions' operations are queued. */
-#include "hwq/proof.h"
+#include "hwq/verify.h"
 
 enum { A, B, C, MERGE, REGIONS, MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
 
@@ -156,37 +156,38 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 /* ---- verification ---- */
 
-static aorta_status prove_part(struct aorta_hwq_proof *proof, const struct state *state, const struct part *part) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_part(struct aorta_hwq_verifier *verifier, const struct state *state,
+                                const struct part *part) {
+    const struct options *o = verifier->hwq->options;
     const int64_t n = part->rows, count = n * o->width;
     const float *both, *sum;
-    AORTA_TRY(aorta_hwq_fetch(proof, part->both, 2 * count, &both));
-    AORTA_TRY(aorta_hwq_fetch(proof, part->sum, count, &sum));
+    AORTA_TRY(aorta_hwq_fetch(verifier, part->both, 2 * count, &both));
+    AORTA_TRY(aorta_hwq_fetch(verifier, part->sum, count, &sum));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count);
-        aorta_hwq_compare(proof->check, (double)sum[at], (double)both[at] + (double)both[count + at], 1e-7, 1e-6,
+        aorta_hwq_compare(verifier->check, (double)sum[at], (double)both[at] + (double)both[count + at], 1e-7, 1e-6,
                           "sum of B and C, %lld", (long long)at);
     }
     for (int region = 0; region < REGIONS; region++) {
         const float *x = region == A ? part->x : region == MERGE ? part->sum : part->y[A];
-        AORTA_TRY(aorta_hwq_prove_linear(proof, names[region], &state->up[region], n, x, part->inner[region],
-                                         AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_prove_gelu(proof, names[region], n * o->width * o->mlp, part->inner[region],
-                                       part->active[region]));
-        AORTA_TRY(aorta_hwq_prove_linear(proof, names[region], &state->down[region], n, part->active[region],
-                                         part->y[region], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, names[region], &state->up[region], n, x, part->inner[region],
+                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
+        AORTA_TRY(aorta_hwq_verify_gelu(verifier, names[region], n * o->width * o->mlp, part->inner[region],
+                                        part->active[region]));
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, names[region], &state->down[region], n, part->active[region],
+                                          part->y[region], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
     }
     return NULL;
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(prove_part(proof, state, &state->parts[p]));
+    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(verify_part(verifier, state, &state->parts[p]));
     return NULL;
 }
 
 static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_prove(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
 static const struct aorta_option rows[] = {

@@ -6,8 +6,8 @@
  * the host, 3 runs the optimizer by calls on the host. Layers are dealt out to the streams of a kind. Parameters and
  * gradients on the device have two slots each, taken by turns. A layer is y = second(relu(first(x))); the loss is half
  * the squared length of the last y, whose gradient is y itself. */
-#include "hwq/crew.h"
-#include "hwq/proof.h"
+#include "hwq/thread_pool.h"
+#include "hwq/verify.h"
 #include "ops/cpu/cpu.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ struct held {
     float *parameters, *gradients, *m, *v;
     int64_t count;
     struct aorta_step_state step;
-    struct aorta_hwq_crew *crew;
+    struct aorta_hwq_thread_pool *pool;
 };
 
 struct layer {
@@ -43,8 +43,8 @@ struct state {
     int64_t count; /* floats of a layer */
     float *x, *slots[2], *gradients[2];
     struct layer layers[MOST_LAYERS];
-    struct aorta_hwq_crew *crew;
-    int64_t spent_ns, updates;                        /* of the crew and of a layer, when the pass began */
+    struct aorta_hwq_thread_pool *pool;
+    int64_t spent_ns, updates;                        /* of the pool and of a layer, when the pass began */
     float *old;                                       /* verification: parameters before the update, of all layers */
     float moments[MOST_LAYERS][AORTA_HWQ_SAMPLES][2]; /* and samples of m and v */
     struct aorta_hwq_results results;
@@ -77,11 +77,11 @@ static struct pair views(int64_t width, float *weights, float *gradients) {
 
 /* ---- setup ---- */
 
-static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, struct aorta_hwq_crew *crew, int64_t count,
-                               uint64_t id) {
+static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, struct aorta_hwq_thread_pool *pool,
+                               int64_t count, uint64_t id) {
     const int64_t width = ((const struct options *)hwq->options)->width;
     float **const buffers[] = {&held->parameters, &held->gradients, &held->m, &held->v};
-    *held = (struct held){.count = count, .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f}, .crew = crew};
+    *held = (struct held){.count = count, .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f}, .pool = pool};
     for (int i = 0; i < 4; i++) {
         void *memory;
         AORTA_TRY(aorta_hwq_pinned(hwq, (size_t)count * sizeof(float), "parameters and optimizer", &memory));
@@ -94,7 +94,7 @@ static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, struct 
 static aorta_status setup_layer(struct aorta_hwq *hwq, struct state *state, int64_t index) {
     const struct options *o = hwq->options;
     struct layer *layer = &state->layers[index];
-    AORTA_TRY(setup_held(hwq, &layer->held, state->crew, state->count, 10 * (uint64_t)(index + 1)));
+    AORTA_TRY(setup_held(hwq, &layer->held, state->pool, state->count, 10 * (uint64_t)(index + 1)));
     float **const buffers[] = {&layer->hidden, &layer->y, &layer->dhidden, &layer->dx};
     for (int i = 0; i < 4; i++)
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch * o->width, "activations", buffers[i]));
@@ -105,7 +105,7 @@ static aorta_status setup_layer(struct aorta_hwq *hwq, struct state *state, int6
 
 static void teardown(struct aorta_hwq *hwq, void *opaque) {
     (void)hwq;
-    aorta_hwq_crew_destroy(((struct state *)opaque)->crew);
+    aorta_hwq_thread_pool_destroy(((struct state *)opaque)->pool);
 }
 
 static aorta_status setup(struct aorta_hwq *hwq, void **made) {
@@ -113,7 +113,8 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
     AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
     struct state *state = *made;
     state->count = 2 * (o->width * o->width + o->width);
-    AORTA_TRY(aorta_hwq_crew_create(o->threads ? (int)o->threads : aorta_hwq_crew_size(), &state->crew));
+    AORTA_TRY(
+        aorta_hwq_thread_pool_create(o->threads ? (int)o->threads : aorta_hwq_thread_pool_default(), &state->pool));
     AORTA_TRY(aorta_hwq_input(hwq, 1, o->batch * o->width, 1.0f, "input", &state->x));
     for (int i = 0; i < 2; i++) {
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->count, "parameters of a layer", &state->slots[i]));
@@ -143,7 +144,7 @@ static aorta_status optimize(void *user) {
     const double t = (double)++h->step.updates;
     h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
     h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
-    return aorta_hwq_crew_run(h->crew, optimize_piece, h, h->count);
+    return aorta_hwq_thread_pool_run(h->pool, optimize_piece, h, h->count);
 }
 
 /* ---- one iteration ---- */
@@ -241,7 +242,7 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
     struct state *state = opaque;
     (void)hwq;
-    state->spent_ns = aorta_hwq_crew_spent_ns(state->crew);
+    state->spent_ns = aorta_hwq_thread_pool_busy_ns(state->pool);
     state->updates = state->layers[0].held.step.updates;
     return NULL;
 }
@@ -251,7 +252,7 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
     const struct state *state = opaque;
     const struct options *o = hwq->options;
     const double iterations = (double)(state->layers[0].held.step.updates - state->updates);
-    const double ms = (double)(aorta_hwq_crew_spent_ns(state->crew) - state->spent_ns) * 1e-6 / iterations;
+    const double ms = (double)(aorta_hwq_thread_pool_busy_ns(state->pool) - state->spent_ns) * 1e-6 / iterations;
     const double gigabytes = 7.0 * sizeof(float) * (double)(o->layers * state->count) * 1e-9;
     const char *const reason = "no iteration was measured";
     AORTA_TRY(aorta_hwq_result_figure(result, "optimizer", "ms", ms, reason));
@@ -261,7 +262,7 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
 /* ---- verification ---- */
 
 /* One step of AdamW from what was there before, in double precision. */
-static void prove_update(struct aorta_hwq_proof *proof, const struct state *state, int64_t l) {
+static void verify_update(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t l) {
     const struct held *h = &state->layers[l].held;
     const float *old = state->old + l * state->count;
     const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)h->step.updates;
@@ -274,26 +275,26 @@ static void prove_update(struct aorta_hwq_proof *proof, const struct state *stat
         const double p =
             before - lr * (double)decay * before - lr * (m / correction1) / (sqrt(v / correction2) + (double)epsilon);
         /* m can be the small difference of large terms. */
-        aorta_hwq_compare(proof->check, (double)h->m[at], m, 1e-6 * (fabs(old_m) + fabs(g)) + 1e-30, 0,
+        aorta_hwq_compare(verifier->check, (double)h->m[at], m, 1e-6 * (fabs(old_m) + fabs(g)) + 1e-30, 0,
                           "m %lld of layer %lld", (long long)at, (long long)l);
-        aorta_hwq_compare(proof->check, (double)h->v[at], v, 1e-30, 1e-5, "v %lld of layer %lld", (long long)at,
+        aorta_hwq_compare(verifier->check, (double)h->v[at], v, 1e-30, 1e-5, "v %lld of layer %lld", (long long)at,
                           (long long)l);
         /* A step is smaller than its parameter by so much that what is compared is the change. */
-        aorta_hwq_compare(proof->check, (double)h->parameters[at] - before, p - before,
+        aorta_hwq_compare(verifier->check, (double)h->parameters[at] - before, p - before,
                           1.2e-7 * fabs(before) + 1e-3 * lr, 0, "change of parameter %lld of layer %lld", (long long)at,
                           (long long)l);
     }
 }
 
 /* The slope before the first linear layer of a pair: relu'(hidden) · dy · weight. */
-static aorta_status prove_slope(struct aorta_hwq_proof *proof, const struct layer *layer,
-                                const struct aorta_hwq_layer *second, const float *slope, int64_t rows) {
+static aorta_status verify_slope(struct aorta_hwq_verifier *verifier, const struct layer *layer,
+                                 const struct aorta_hwq_layer *second, const float *slope, int64_t rows) {
     const int64_t width = second->in, count = rows * width;
     const float *dy, *weight, *hidden, *dhidden;
-    AORTA_TRY(aorta_hwq_fetch(proof, slope, count, &dy));
-    AORTA_TRY(aorta_hwq_fetch(proof, second->weight, width * width, &weight));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->hidden, count, &hidden));
-    AORTA_TRY(aorta_hwq_fetch(proof, layer->dhidden, count, &dhidden));
+    AORTA_TRY(aorta_hwq_fetch(verifier, slope, count, &dy));
+    AORTA_TRY(aorta_hwq_fetch(verifier, second->weight, width * width, &weight));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->hidden, count, &hidden));
+    AORTA_TRY(aorta_hwq_fetch(verifier, layer->dhidden, count, &dhidden));
     for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
         const int64_t at = aorta_hwq_sample(i, count), row = at / width, column = at % width;
         double sum = 0.0, magnitude = 0.0;
@@ -302,7 +303,7 @@ static aorta_status prove_slope(struct aorta_hwq_proof *proof, const struct laye
             sum += product;
             magnitude += fabs(product);
         }
-        aorta_hwq_compare(proof->check, (double)dhidden[at], hidden[at] > 0.0f ? sum : 0.0,
+        aorta_hwq_compare(verifier->check, (double)dhidden[at], hidden[at] > 0.0f ? sum : 0.0,
                           AORTA_HWQ_FP32 * magnitude + 1e-30, 0, "gradient between the layers of a pair[%lld, %lld]",
                           (long long)row, (long long)column);
     }
@@ -310,27 +311,28 @@ static aorta_status prove_slope(struct aorta_hwq_proof *proof, const struct laye
 }
 
 /* Against the parameters that the host had before the iteration, so that the copies are checked as well. */
-static aorta_status prove_layer(struct aorta_hwq_proof *proof, const struct state *state, int64_t l) {
-    const struct options *o = proof->hwq->options;
+static aorta_status verify_layer(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t l) {
+    const struct options *o = verifier->hwq->options;
     const struct layer *layer = &state->layers[l];
     const struct pair p = views(o->width, state->old + l * state->count, layer->held.gradients);
     const float *x = input_of(state, l), *dy = slope_of(state, o, l);
     const int64_t n = o->batch;
-    AORTA_TRY(aorta_hwq_prove_linear(proof, "first", &p.first, n, x, layer->hidden, AORTA_HWQ_RELU, AORTA_HWQ_FP32));
-    AORTA_TRY(aorta_hwq_prove_linear(proof, "second", &p.second, n, layer->hidden, layer->y, AORTA_HWQ_PLAIN,
-                                     AORTA_HWQ_FP32));
-    AORTA_TRY(prove_slope(proof, layer, &p.second, dy, n));
-    AORTA_TRY(aorta_hwq_prove_input(proof, "gradient before a pair", &p.first, n, layer->dhidden, layer->dx, NULL));
-    AORTA_TRY(aorta_hwq_prove_weight(proof, "first, on the host", &p.first, n, x, layer->dhidden, 1.0));
-    return aorta_hwq_prove_weight(proof, "second, on the host", &p.second, n, layer->hidden, dy, 1.0);
+    AORTA_TRY(
+        aorta_hwq_verify_linear(verifier, "first", &p.first, n, x, layer->hidden, AORTA_HWQ_RELU, AORTA_HWQ_FP32));
+    AORTA_TRY(aorta_hwq_verify_linear(verifier, "second", &p.second, n, layer->hidden, layer->y, AORTA_HWQ_PLAIN,
+                                      AORTA_HWQ_FP32));
+    AORTA_TRY(verify_slope(verifier, layer, &p.second, dy, n));
+    AORTA_TRY(aorta_hwq_verify_input(verifier, "gradient before a pair", &p.first, n, layer->dhidden, layer->dx, NULL));
+    AORTA_TRY(aorta_hwq_verify_weight(verifier, "first, on the host", &p.first, n, x, layer->dhidden, 1.0));
+    return aorta_hwq_verify_weight(verifier, "second, on the host", &p.second, n, layer->hidden, dy, 1.0);
 }
 
-static aorta_status compare(struct aorta_hwq_proof *proof, void *opaque) {
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     const struct state *state = opaque;
-    const struct options *o = proof->hwq->options;
+    const struct options *o = verifier->hwq->options;
     for (int64_t l = 0; l < o->layers; l++) {
-        AORTA_TRY(prove_layer(proof, state, l));
-        prove_update(proof, state, l);
+        AORTA_TRY(verify_layer(verifier, state, l));
+        verify_update(verifier, state, l);
     }
     return NULL;
 }
@@ -353,7 +355,7 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
     state->old = malloc((size_t)(o->layers * state->count) * sizeof(float));
     if (!state->old) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a copy of the parameters to verify");
     for (int64_t l = 0; l < o->layers; l++) remember(state, l);
-    aorta_status status = aorta_hwq_prove(hwq, result, &state->results, state, iterate, compare);
+    aorta_status status = aorta_hwq_verify_iteration(hwq, result, &state->results, state, iterate, compare);
     free(state->old);
     state->old = NULL;
     return status;

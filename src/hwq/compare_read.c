@@ -1,0 +1,424 @@
+/* Result files, ours and the original toolkit's, as far as a comparison needs them. */
+#include "base/files.h"
+#include "hwq/compare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_DEPTH = 12, MOST_VALUE = 160 };
+
+struct reader {
+    struct aorta_hwq_measurements *measurements;
+    const char *file; /* being read */
+    size_t item_capacity, note_capacity;
+    size_t found; /* results in this file */
+};
+
+static aorta_status no_memory(const char *path) {
+    return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its results", path);
+}
+
+/* Room for one more element of `bytes` in an array of the arena. */
+static void *with_room(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
+    if (count < *capacity) return items;
+    size_t grown = *capacity ? 2 * *capacity : 16;
+    void *copy = aorta_arena_alloc(arena, grown * bytes);
+    if (!copy) return NULL;
+    if (count) memcpy(copy, items, count * bytes);
+    *capacity = grown;
+    return copy;
+}
+
+static aorta_status add_note(struct reader *reader, const char *what, const char *why) {
+    struct aorta_hwq_measurements *measurements = reader->measurements;
+    const char **notes = with_room(&measurements->arena, measurements->notes, measurements->note_count,
+                                   &reader->note_capacity, sizeof *measurements->notes);
+    if (!notes) return no_memory(measurements->path);
+    measurements->notes = notes;
+    notes[measurements->note_count] = aorta_arena_printf(&measurements->arena, "%s: %s: %s", reader->file, what, why);
+    return notes[measurements->note_count++] ? NULL : no_memory(measurements->path);
+}
+
+/* ---- settings: every scalar of the metadata, with its path ---- */
+
+/* These differ between any two runs and mean nothing, or are compared elsewhere. */
+static bool is_ignored(const char *key) {
+    static const char *const ignored[] = {"timestamp",
+                                          "measurement_iterations",
+                                          "warmup_iterations",
+                                          "iterations",
+                                          "warmup",
+                                          "stream_count",
+                                          "streams",
+                                          "output",
+                                          "profile_dir",
+                                          "hostname",
+                                          "pid",
+                                          "memory_gb",
+                                          "total_memory_gb"};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
+        if (strcmp(key, ignored[i]) == 0) return true;
+    }
+    return false;
+}
+
+struct settings {
+    struct aorta_arena *arena;
+    struct aorta_hwq_setting *items;
+    size_t count, capacity;
+    bool failed;
+};
+
+static void add_setting(struct settings *settings, const char *key, const json_t *value) {
+    char *text = json_is_string(value) ? strdup(json_string_value(value))
+                                       : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+    struct aorta_hwq_setting *items =
+        with_room(settings->arena, settings->items, settings->count, &settings->capacity, sizeof *settings->items);
+    if (items) settings->items = items;
+    const char *key_copy = aorta_arena_strdup(settings->arena, key);
+    const char *value_copy = text ? aorta_arena_printf(settings->arena, "%.*s", MOST_VALUE, text) : NULL;
+    free(text);
+    if (!items || !key_copy || !value_copy)
+        settings->failed = true;
+    else
+        items[settings->count++] = (struct aorta_hwq_setting){key_copy, value_copy};
+}
+
+static void collect(struct settings *settings, const char *prefix, json_t *object, int depth) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        if (is_ignored(key)) continue;
+        char path[256];
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
+        if (json_is_object(value) && depth < MOST_DEPTH)
+            collect(settings, path, value, depth + 1);
+        else
+            add_setting(settings, path, value);
+    }
+}
+
+static const char *setting_of(const struct aorta_hwq_measurement *measurement, const char *key) {
+    for (size_t i = 0; i < measurement->setting_count; i++) {
+        if (strcmp(measurement->settings[i].key, key) == 0) return measurement->settings[i].value;
+    }
+    return NULL;
+}
+
+/* A variable that was not written down was not set; other keys are only compared where both files have them, as ours
+ * and the original's do not have the same. */
+static bool is_variable(const char *key) {
+    return strncmp(key, "environment.", 12) == 0;
+}
+
+static bool differs(const char *key, const char *left, const char *right) {
+    if (left && right) return strcmp(left, right) != 0;
+    return is_variable(key) && strcmp(left ? left : right, "null") != 0;
+}
+
+aorta_status aorta_hwq_differences(const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
+                                   aorta_status (*visit)(void *user, const char *key, const char *left_value,
+                                                         const char *right_value),
+                                   void *user) {
+    for (size_t i = 0; i < left->setting_count; i++) {
+        const char *key = left->settings[i].key, *own = left->settings[i].value, *other = setting_of(right, key);
+        if (differs(key, own, other)) AORTA_TRY(visit(user, key, own, other ? other : "null"));
+    }
+    for (size_t i = 0; i < right->setting_count; i++) {
+        const char *key = right->settings[i].key, *own = right->settings[i].value;
+        if (!setting_of(left, key) && differs(key, NULL, own)) AORTA_TRY(visit(user, key, "null", own));
+    }
+    return NULL;
+}
+
+/* ---- one result ---- */
+
+static aorta_status wrong(const struct reader *reader, const char *what, const char *problem) {
+    return AORTA_ERROR(AORTA_USAGE, "%s: %s: %s; expected a file that aorta hwq run, sweep or run-priority wrote",
+                       reader->file, what, problem);
+}
+
+static aorta_status read_times(struct reader *reader, const char *what, const json_t *array, double *times) {
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *value = json_array_get(array, i);
+        times[i] = json_is_number(value) ? json_number_value(value) : NAN;
+        if (times[i] > 0 && times[i] < 1e12) continue;
+        char problem[96];
+        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is no time above 0", i);
+        return wrong(reader, what, problem);
+    }
+    return NULL;
+}
+
+static struct aorta_hwq_measurement *find_measurement(struct aorta_hwq_measurements *measurements, const char *workload,
+                                                      int64_t streams) {
+    for (size_t i = 0; i < measurements->count; i++) {
+        struct aorta_hwq_measurement *measurement = &measurements->items[i];
+        if (measurement->streams == streams && strcmp(measurement->workload, workload) == 0) return measurement;
+    }
+    return NULL;
+}
+
+/* ---- runs of the same ---- */
+
+struct noting {
+    struct reader *reader;
+    const struct aorta_hwq_measurement *first;
+};
+
+static aorta_status note_setting(void *user, const char *key, const char *first, const char *found) {
+    const struct noting *noting = user;
+    struct reader *reader = noting->reader;
+    struct aorta_arena *arena = &reader->measurements->arena;
+    const char *what = aorta_arena_printf(arena, "%s differs", key);
+    const char *why =
+        aorta_arena_printf(arena, "%s, but %s in %s, which is taken for the same", found, first, noting->first->file);
+    return what && why ? add_note(reader, what, why) : no_memory(reader->measurements->path);
+}
+
+/* What is pooled is compared as one: who mixed GPUs in a directory is to hear of it. */
+static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
+                                  const struct aorta_hwq_measurement *found) {
+    struct noting noting = {reader, measurement};
+    AORTA_TRY(aorta_hwq_differences(measurement, found, note_setting, &noting));
+    if (measurement->simulated == found->simulated) return NULL;
+    return note_setting(&noting, "simulated", measurement->simulated ? "true" : "false",
+                        found->simulated ? "true" : "false");
+}
+
+/* The times of another run of the same behind those that are there. */
+static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *measurement,
+                           const struct aorta_hwq_measurement *found) {
+    AORTA_TRY(note_settings(reader, measurement, found));
+    double *all = aorta_arena_alloc(&reader->measurements->arena, (measurement->count + found->count) * sizeof *all);
+    if (!all) return no_memory(reader->measurements->path);
+    memcpy(all, measurement->times_ms, measurement->count * sizeof *all);
+    memcpy(all + measurement->count, found->times_ms, found->count * sizeof *all);
+    measurement->times_ms = all;
+    measurement->count += found->count;
+    measurement->clock_mhz += (found->clock_mhz - measurement->clock_mhz) / ++measurement->runs;
+    return NULL;
+}
+
+static aorta_status add_measurement(struct reader *reader, const struct aorta_hwq_measurement *found) {
+    struct aorta_hwq_measurements *measurements = reader->measurements;
+    struct aorta_hwq_measurement *same = find_measurement(measurements, found->workload, found->streams);
+    if (same) return append(reader, same, found);
+    struct aorta_hwq_measurement *items = with_room(&measurements->arena, measurements->items, measurements->count,
+                                                    &reader->item_capacity, sizeof *measurements->items);
+    if (!items) return no_memory(measurements->path);
+    measurements->items = items;
+    items[measurements->count++] = *found;
+    return NULL;
+}
+
+static double read_clock(const json_t *object) {
+    const json_t *clocks = json_object_get(object, "clocks");
+    const json_t *median = json_object_get(json_object_get(clocks, "sm_clock_mhz"), "p50");
+    return json_is_number(median) && json_number_value(median) > 0 ? json_number_value(median) : NAN;
+}
+
+static aorta_status read_result(struct reader *reader, const json_t *object, const char *workload,
+                                json_t *environment) {
+    struct aorta_arena *arena = &reader->measurements->arena;
+    const char *name = json_string_value(json_object_get(object, "workload_name"));
+    const json_t *streams = json_object_get(object, "stream_count"),
+                 *times = json_object_get(object, "iteration_times_ms");
+    if (!name) name = workload;
+    if (!name) return wrong(reader, "a result", "it has no workload_name");
+    if (!json_is_integer(streams) || json_integer_value(streams) < 1)
+        return wrong(reader, name, "stream_count is missing or no number of streams");
+    char what[160];
+    snprintf(what, sizeof what, "%.100s on %lld streams", name, (long long)json_integer_value(streams));
+    reader->found++;
+    if (!json_is_array(times) || !json_array_size(times))
+        return add_note(reader, what, "left out: it has no raw iterations (iteration_times_ms)");
+    struct aorta_hwq_measurement measurement = {.workload = aorta_arena_strdup(arena, name),
+                                                .streams = json_integer_value(streams),
+                                                .file = reader->file,
+                                                .count = json_array_size(times),
+                                                .runs = 1,
+                                                .simulated = json_is_true(json_object_get(object, "simulated")),
+                                                .clock_mhz = read_clock(object)};
+    measurement.times_ms = aorta_arena_alloc(arena, measurement.count * sizeof *measurement.times_ms);
+    if (!measurement.workload || !measurement.times_ms) return no_memory(reader->measurements->path);
+    AORTA_TRY(read_times(reader, what, times, measurement.times_ms));
+    struct settings settings = {.arena = arena};
+    collect(&settings, "", json_object_get(object, "metadata"), 0);
+    collect(&settings, "file_environment", environment, 0);
+    if (settings.failed) return no_memory(reader->measurements->path);
+    measurement.settings = settings.items;
+    measurement.setting_count = settings.count;
+    return add_measurement(reader, &measurement);
+}
+
+/* ---- where results are in a file ---- */
+
+/* A result is an object with stream_count and throughput or times; a sweep holds them in "results" and names the
+ * workload once; what else there is (a group of sweeps, by name or in a list) is searched. */
+static bool is_result(const json_t *value) {
+    return json_object_get(value, "iteration_times_ms") ||
+           (json_object_get(value, "stream_count") && json_object_get(value, "throughput"));
+}
+
+static aorta_status search(struct reader *reader, json_t *value, const char *workload, json_t *environment, int depth) {
+    if (depth > MOST_DEPTH) return NULL;
+    if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value); i++)
+            AORTA_TRY(search(reader, json_array_get(value, i), workload, environment, depth + 1));
+        return NULL;
+    }
+    if (!json_is_object(value)) return NULL;
+    const char *named = json_string_value(json_object_get(value, "workload"));
+    if (named) workload = named;
+    if (is_result(value)) return read_result(reader, value, workload, environment);
+    json_t *own = json_object_get(value, "environment");
+    if (json_is_object(own)) environment = own;
+    const char *key;
+    json_t *member;
+    json_object_foreach(value, key, member) {
+        AORTA_TRY(search(reader, member, workload, environment, depth + 1));
+    }
+    return NULL;
+}
+
+/* ---- files ---- */
+
+/* What the bytes look like when they are not JSON. */
+static const char *guess(const char *bytes, size_t length) {
+    if (length == 0) return "the file is empty";
+    if (length > 1 && (unsigned char)bytes[0] == 0x1f && (unsigned char)bytes[1] == 0x8b)
+        return "the file is compressed; unpack it with gunzip first";
+    if (length > 6 && memcmp(bytes, "SQLite", 6) == 0)
+        return "the file is a database; aorta trace analyze reads traces";
+    return NULL;
+}
+
+static aorta_status parse(const char *path, const char *bytes, size_t length, json_t **root) {
+    json_error_t error;
+    *root = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
+    if (*root) return NULL;
+    const char *looks = guess(bytes, length);
+    if (looks) return AORTA_ERROR(AORTA_USAGE, "%s: %s", path, looks);
+    bool cut = (size_t)error.position >= length || json_error_code(&error) == json_error_premature_end_of_input;
+    return AORTA_ERROR(AORTA_USAGE, "%s: line %d, column %d (byte %d): %s; %s", path, error.line, error.column,
+                       error.position, error.text,
+                       cut ? "the file is cut off: was its run still writing, or the disk full?" : "it is not JSON");
+}
+
+static aorta_status nothing_found(const char *path, const json_t *root) {
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    const char *looks = kind                                   ? kind
+                        : json_object_get(root, "traceEvents") ? "a trace; aorta trace analyze reads it"
+                        : json_object_get(root, "comparison")  ? "a report's summary"
+                        : json_object_get(root, "profile")     ? "a training run's metrics; aorta report reads them"
+                                                               : NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s: no result of a workload in it (an object with stream_count and iteration_times_ms)%s%s; "
+                       "expected a file that aorta hwq run, sweep or run-priority wrote",
+                       path, looks ? "; it looks like " : "", looks ? looks : "");
+}
+
+static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
+    char *bytes;
+    size_t length;
+    aorta_status status = aorta_file_read(path, &bytes, &length);
+    if (status) {
+        aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
+        aorta_status_free(status);
+        return error;
+    }
+    json_t *root = NULL;
+    reader->file = aorta_arena_strdup(&reader->measurements->arena, path);
+    reader->found = 0;
+    status = reader->file ? parse(path, bytes, length, &root) : no_memory(path);
+    free(bytes);
+    if (!status) status = search(reader, root, NULL, NULL, 0);
+    if (!status && !reader->found)
+        status =
+            among_others ? add_note(reader, "left out", "no result of a workload in it") : nothing_found(path, root);
+    json_decref(root);
+    return status;
+}
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static bool is_json(const char *name) {
+    size_t length = strlen(name);
+    return length > 5 && name[0] != '.' && strcmp(name + length - 5, ".json") == 0;
+}
+
+static aorta_status list_directory(struct reader *reader, const char *path, char ***paths, size_t *count) {
+    DIR *directory = opendir(path);
+    if (!directory) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    size_t capacity = 0;
+    *paths = NULL;
+    *count = 0;
+    aorta_status status = NULL;
+    for (const struct dirent *entry; !status && (entry = readdir(directory));) {
+        if (!is_json(entry->d_name)) continue;
+        char **grown = with_room(&reader->measurements->arena, *paths, *count, &capacity, sizeof **paths);
+        char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entry->d_name);
+        if (!grown || !file) {
+            status = no_memory(path);
+            continue;
+        }
+        *paths = grown;
+        grown[(*count)++] = file;
+    }
+    closedir(directory);
+    if (!status && *count) qsort(*paths, *count, sizeof **paths, by_name);
+    return status;
+}
+
+static aorta_status read_directory(struct reader *reader, const char *path) {
+    char **paths;
+    size_t count;
+    AORTA_TRY(list_directory(reader, path, &paths, &count));
+    if (!count) return AORTA_ERROR(AORTA_USAGE, "%s: no .json file in this directory", path);
+    for (size_t i = 0; i < count; i++) AORTA_TRY(read_file(reader, paths[i], true));
+    return NULL;
+}
+
+static int by_workload(const void *left, const void *right) {
+    const struct aorta_hwq_measurement *a = left, *b = right;
+    int names = strcmp(a->workload, b->workload);
+    return names ? names : (a->streams > b->streams) - (a->streams < b->streams);
+}
+
+static aorta_status read_all(struct reader *reader, const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0) return AORTA_ERROR(AORTA_USAGE, "%s: cannot be read: %s", path, strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        AORTA_TRY(read_directory(reader, path));
+    else
+        AORTA_TRY(read_file(reader, path, false));
+    if (!reader->measurements->count)
+        return AORTA_ERROR(AORTA_USAGE, "%s: %s", path,
+                           reader->measurements->note_count ? reader->measurements->notes[0] : "no results in it");
+    return NULL;
+}
+
+aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements) {
+    *measurements = (struct aorta_hwq_measurements){0};
+    struct reader reader = {.measurements = measurements};
+    measurements->path = aorta_arena_strdup(&measurements->arena, path);
+    aorta_status status = measurements->path ? read_all(&reader, path) : no_memory(path);
+    if (status)
+        aorta_hwq_measurements_close(measurements);
+    else
+        qsort(measurements->items, measurements->count, sizeof *measurements->items, by_workload);
+    return status;
+}
+
+void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements) {
+    aorta_arena_free(&measurements->arena);
+    *measurements = (struct aorta_hwq_measurements){0};
+}

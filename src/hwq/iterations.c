@@ -1,0 +1,328 @@
+#include "hwq/iterations.h"
+#include "base/clock.h"
+#include "device/gpu.h"
+#include "hwq/kernels/kernels.h"
+
+#include <stdlib.h>
+
+#define GATE_LIMIT_S 2.0
+
+/* ---- the gate ----
+ * A kernel on a stream of its own polls a flag in pinned memory; every stream of the workload waits for the event after
+ * it. Streams that share a hardware queue with the gate's are blocked by that as well. The kernel ends after
+ * GATE_LIMIT_S, so that a host that is blocked in a launch (the device's queues are full) continues. */
+
+struct aorta_hwq_gate {
+    struct aorta_hwq *hwq;
+    struct aorta_stream *stream;
+    struct aorta_event *opened;
+    struct aorta_hwq_gate_flags *flags; /* pinned */
+    int64_t limit_ticks;
+};
+
+static void open_gate(struct aorta_hwq_gate *gate) {
+    __atomic_store_n(&gate->flags->open, 1, __ATOMIC_RELEASE);
+}
+
+static void destroy_gate(struct aorta_hwq_gate *gate) {
+    if (!gate) return;
+    if (gate->flags) open_gate(gate); /* after a failure it may be closed */
+    aorta_stream_destroy(gate->stream);
+    aorta_event_destroy(gate->opened);
+    aorta_pinned_free(gate->hwq->device, gate->flags);
+    free(gate);
+}
+
+static aorta_status create_gate(struct aorta_hwq *hwq, struct aorta_hwq_gate **gate) {
+    struct aorta_hwq_gate *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the gate");
+    const double ns_per_tick = aorta_device_is_gpu(hwq->device) ? aorta_gpu_ns_per_tick(hwq->device) : 1.0;
+    made->hwq = hwq;
+    made->limit_ticks = (int64_t)(GATE_LIMIT_S * 1e9 / ns_per_tick);
+    aorta_status status = aorta_stream_create(hwq->device, "gate", AORTA_PRIORITY_HIGH, &made->stream);
+    if (!status) status = aorta_event_create_untimed(hwq->device, &made->opened);
+    if (!status) status = aorta_pinned_alloc(hwq->device, sizeof *made->flags, "the gate", (void **)&made->flags);
+    if (status) {
+        destroy_gate(made);
+        return status;
+    }
+    *gate = made;
+    return NULL;
+}
+
+/* Streams idle: all streams of the workload wait from now on. */
+static aorta_status close_gate(struct aorta_hwq_gate *gate) {
+    __atomic_store_n(&gate->flags->gave_up, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&gate->flags->open, 0, __ATOMIC_RELEASE);
+    const struct aorta_hwq_hold args = {.gate = gate->flags, .limit_ticks = gate->limit_ticks};
+    AORTA_TRY(aorta_launch(gate->stream, &aorta_hwq_kernel_hold, &args, sizeof args));
+    gate->hwq->gates++;
+    AORTA_TRY(aorta_event_record(gate->opened, gate->stream));
+    for (int s = 0; s < gate->hwq->stream_count; s++) AORTA_TRY(aorta_stream_wait(gate->hwq->streams[s], gate->opened));
+    return NULL;
+}
+
+/* Streams idle again. */
+static aorta_status check_gate(const struct aorta_hwq_gate *gate) {
+    if (!__atomic_load_n(&gate->flags->gave_up, __ATOMIC_ACQUIRE)) return NULL;
+    return AORTA_ERROR(AORTA_DEVICE,
+                       "--gate: the device could not be held until an iteration was queued: the host needs more than "
+                       "%g s to queue it, or the device's queues are full before; --graph queues it with one launch",
+                       GATE_LIMIT_S);
+}
+
+/* ---- the runner ---- */
+
+/* Times of iteration i are slots[2·(i+1)] (start) and the one after it (end); the first pair is the warm-up's. Streams
+ * that are not joined have a row each instead: slots[(i+1)·streams + s] is the end of iteration i on stream s, and row
+ * 0 the start. */
+static size_t slot_count(const struct aorta_hwq_runner *runner) {
+    const size_t rows = (size_t)runner->plan->iterations + 1;
+    return rows * (runner->joined ? 2 : (size_t)runner->hwq->stream_count);
+}
+
+aorta_status aorta_hwq_runner_open(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                                   struct aorta_hwq_runner *runner) {
+    *runner = (struct aorta_hwq_runner){.hwq = hwq, .plan = plan};
+    runner->joined = plan->sync != AORTA_HWQ_NONE || plan->graph || !plan->independent;
+    aorta_status status = aorta_event_create_untimed(hwq->device, &runner->fork);
+    for (int s = 1; s < hwq->stream_count && !status; s++)
+        status = aorta_event_create_untimed(hwq->device, &runner->joins[s]);
+    if (!status && plan->gate) status = create_gate(hwq, &runner->gate);
+    if (!status)
+        status = aorta_pinned_alloc(hwq->device, slot_count(runner) * sizeof *runner->slots, "times of iterations",
+                                    (void **)&runner->slots);
+    if (status) aorta_hwq_runner_close(runner);
+    return status;
+}
+
+void aorta_hwq_runner_close(struct aorta_hwq_runner *runner) {
+    destroy_gate(runner->gate);
+    aorta_status_free(aorta_hwq_wait_for_streams(runner->hwq)); /* nothing may write to what is freed now */
+    aorta_graph_destroy(runner->graph);
+    aorta_event_destroy(runner->fork);
+    for (int s = 1; s < runner->hwq->stream_count; s++) aorta_event_destroy(runner->joins[s]);
+    aorta_pinned_free(runner->hwq->device, runner->slots);
+}
+
+aorta_status aorta_hwq_wait_for_streams(const struct aorta_hwq *hwq) {
+    aorta_status status = NULL;
+    for (int s = 0; s < hwq->stream_count; s++)
+        status = aorta_status_join(status, aorta_stream_synchronize(hwq->streams[s]));
+    return status;
+}
+
+/* All streams begin after what is queued on the first. */
+static aorta_status fork_streams(struct aorta_hwq_runner *runner) {
+    struct aorta_hwq *hwq = runner->hwq;
+    if (hwq->stream_count == 1) return NULL;
+    AORTA_TRY(aorta_event_record(runner->fork, hwq->streams[0]));
+    for (int s = 1; s < hwq->stream_count; s++) AORTA_TRY(aorta_stream_wait(hwq->streams[s], runner->fork));
+    return NULL;
+}
+
+static aorta_status join_streams(struct aorta_hwq_runner *runner) {
+    struct aorta_hwq *hwq = runner->hwq;
+    for (int s = 1; s < hwq->stream_count; s++) {
+        AORTA_TRY(aorta_event_record(runner->joins[s], hwq->streams[s]));
+        AORTA_TRY(aorta_stream_wait(hwq->streams[0], runner->joins[s]));
+    }
+    return NULL;
+}
+
+static aorta_status iterate_joined(struct aorta_hwq_runner *runner) {
+    AORTA_TRY(fork_streams(runner));
+    AORTA_TRY(runner->plan->iterate(runner->hwq, runner->plan->state));
+    return join_streams(runner);
+}
+
+aorta_status aorta_hwq_runner_capture(struct aorta_hwq_runner *runner) {
+    AORTA_TRY(aorta_capture_begin(runner->hwq->streams[0]));
+    aorta_status inside = iterate_joined(runner);
+    aorta_status status = aorta_capture_end(runner->hwq->streams[0], &runner->graph);
+    if (inside && !status) aorta_graph_destroy(runner->graph);
+    if (inside || status) runner->graph = NULL;
+    return aorta_annotate(aorta_status_join(inside, status), "the iteration cannot be captured (--graph)");
+}
+
+static aorta_status queue_joined(struct aorta_hwq_runner *runner, int64_t *slots) {
+    struct aorta_stream *first = runner->hwq->streams[0];
+    if (runner->gate) AORTA_TRY(close_gate(runner->gate));
+    AORTA_TRY(aorta_timestamp(first, &slots[0]));
+    if (runner->graph)
+        AORTA_TRY(aorta_graph_launch(runner->graph, first));
+    else
+        AORTA_TRY(iterate_joined(runner));
+    return aorta_timestamp(first, &slots[1]);
+}
+
+static aorta_status stamp_streams(struct aorta_hwq_runner *runner, int64_t row) {
+    const int count = runner->hwq->stream_count;
+    for (int s = 0; s < count; s++)
+        AORTA_TRY(aorta_timestamp(runner->hwq->streams[s], &runner->slots[row * count + s]));
+    return NULL;
+}
+
+static aorta_status queue_unjoined(struct aorta_hwq_runner *runner, int64_t index) {
+    if (index == 0) AORTA_TRY(stamp_streams(runner, 0));
+    AORTA_TRY(runner->plan->iterate(runner->hwq, runner->plan->state));
+    return index < 0 ? NULL : stamp_streams(runner, index + 1);
+}
+
+aorta_status aorta_hwq_runner_run(struct aorta_hwq_runner *runner, int64_t index, int64_t *host_ns) {
+    const int64_t start_ns = aorta_clock_ns();
+    const int64_t row = index < 0 ? 0 : index + 1;
+    aorta_status status =
+        runner->joined ? queue_joined(runner, &runner->slots[2 * row]) : queue_unjoined(runner, index);
+    *host_ns = aorta_clock_ns() - start_ns;
+    if (runner->gate) open_gate(runner->gate);
+    if (status) return status;
+    if (runner->plan->sync != AORTA_HWQ_PER_ITERATION) return NULL;
+    AORTA_TRY(aorta_stream_synchronize(runner->hwq->streams[0]));
+    return runner->gate ? check_gate(runner->gate) : NULL;
+}
+
+/* ---- timed ---- */
+
+void aorta_hwq_times_free(struct aorta_hwq_times *times) {
+    free(times->iteration_ms);
+    free(times->host_ms);
+    *times = (struct aorta_hwq_times){0};
+}
+
+static int64_t latest(const int64_t *slots, int count) {
+    int64_t last = slots[0];
+    for (int i = 1; i < count; i++)
+        if (slots[i] > last) last = slots[i];
+    return last;
+}
+
+static int64_t earliest(const int64_t *slots, int count) {
+    int64_t first = slots[0];
+    for (int i = 1; i < count; i++)
+        if (slots[i] < first) first = slots[i];
+    return first;
+}
+
+/* Streams that are not joined: an iteration lasts from the end of the one before on the last stream to its own end
+ * there. */
+static void read_unjoined_times(const struct aorta_hwq_runner *runner, double *iteration_ms) {
+    const int count = runner->hwq->stream_count;
+    int64_t before = earliest(runner->slots, count);
+    for (int64_t i = 0; i < runner->plan->iterations; i++) {
+        const int64_t end = latest(&runner->slots[(i + 1) * count], count);
+        iteration_ms[i] = (double)(end - before) * 1e-6;
+        before = end;
+    }
+}
+
+static void read_times(const struct aorta_hwq_runner *runner, double *iteration_ms) {
+    if (!runner->joined) {
+        read_unjoined_times(runner, iteration_ms);
+        return;
+    }
+    for (int64_t i = 0; i < runner->plan->iterations; i++) {
+        const int64_t *slots = &runner->slots[2 * (i + 1)];
+        iteration_ms[i] = (double)(slots[1] - slots[0]) * 1e-6;
+    }
+}
+
+/* An iteration runs once before it is captured: libraries, kernels and scratch memory are loaded and allocated then. */
+static aorta_status warm_up(struct aorta_hwq_runner *runner, int64_t iterations) {
+    int64_t host_ns;
+    if (runner->plan->graph && iterations < 1) iterations = 1;
+    for (int64_t i = 0; i < iterations; i++) AORTA_TRY(aorta_hwq_runner_run(runner, -1, &host_ns));
+    AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
+    if (!runner->plan->graph) return NULL;
+    AORTA_TRY(aorta_hwq_runner_capture(runner));
+    AORTA_TRY(aorta_hwq_runner_run(runner, -1, &host_ns)); /* a graph's first launch uploads it to the device */
+    return aorta_hwq_wait_for_streams(runner->hwq);
+}
+
+static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_times *times) {
+    const struct aorta_hwq_plan *plan = runner->plan;
+    const int64_t queued = runner->hwq->queued;
+    AORTA_TRY(warm_up(runner, plan->warmup));
+    const int64_t before = runner->hwq->queued, start_ns = aorta_clock_ns();
+    for (int64_t i = 0; i < plan->iterations; i++) {
+        int64_t host_ns;
+        AORTA_TRY(aorta_hwq_runner_run(runner, i, &host_ns));
+        times->host_ms[i] = (double)host_ns * 1e-6;
+        if (plan->progress) plan->progress(plan->user, i + 1);
+    }
+    AORTA_TRY(aorta_hwq_wait_for_streams(runner->hwq));
+    times->wall_ms = (double)(aorta_clock_ns() - start_ns) * 1e-6;
+    read_times(runner, times->iteration_ms);
+    /* A replay queues what its capture did. */
+    const int64_t warmups = plan->warmup < 1 ? 1 : plan->warmup;
+    times->queued = plan->graph ? (before - queued) / (warmups + 1) : (runner->hwq->queued - before) / plan->iterations;
+    return NULL;
+}
+
+aorta_status aorta_hwq_time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                                       struct aorta_hwq_times *times) {
+    struct aorta_hwq_runner runner;
+    const size_t count = (size_t)plan->iterations;
+    *times = (struct aorta_hwq_times){.iteration_ms = calloc(count, sizeof(double)),
+                                      .host_ms = calloc(count, sizeof(double))};
+    aorta_status status = NULL;
+    if (!times->iteration_ms || !times->host_ms)
+        status = AORTA_ERROR(AORTA_MEMORY, "no host memory for the times of %zu iterations", count);
+    if (!status) status = aorta_hwq_runner_open(hwq, plan, &runner);
+    if (!status) {
+        status = run_timed(&runner, times);
+        aorta_hwq_runner_close(&runner);
+    }
+    if (status) aorta_hwq_times_free(times);
+    return status;
+}
+
+/* ---- stamped ---- */
+
+/* Iterations one by one: stamps are cleared before each, and read after it. */
+static aorta_status run_stamped(struct aorta_hwq_runner *runner, struct aorta_hwq_spans *spans,
+                                aorta_hwq_spans_visitor visit, void *user) {
+    const struct aorta_hwq_plan *plan = runner->plan;
+    struct aorta_hwq_stamps *stamps = runner->hwq->stamps;
+    struct aorta_hwq_gate *gate = runner->gate;
+    int64_t host_ns;
+    runner->gate = NULL; /* this iteration allocates memory for stamps, which waits for the device */
+    AORTA_TRY(aorta_hwq_stamps_clear(stamps, false));
+    aorta_status first = aorta_hwq_runner_run(runner, -1, &host_ns);
+    runner->gate = gate;
+    if (first) return first;
+    if (plan->graph) {
+        AORTA_TRY(aorta_hwq_stamps_clear(stamps, false));
+        AORTA_TRY(aorta_hwq_runner_capture(runner));
+    }
+    for (int64_t i = 0; i < plan->iterations; i++) {
+        AORTA_TRY(aorta_hwq_stamps_clear(stamps, plan->graph));
+        spans->host_start_ns = aorta_clock_ns();
+        AORTA_TRY(aorta_hwq_runner_run(runner, i, &host_ns));
+        spans->host_end_ns = aorta_clock_ns();
+        spans->replayed = plan->graph;
+        spans->gate = runner->gate ? runner->hwq->gates : 0;
+        AORTA_TRY(aorta_hwq_stamps_collect(stamps, spans));
+        AORTA_TRY(visit(user, spans));
+        if (plan->progress) plan->progress(plan->user, i + 1);
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_stamp_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *given,
+                                        aorta_hwq_spans_visitor visit, void *user) {
+    struct aorta_hwq_plan plan = *given;
+    struct aorta_hwq_runner runner;
+    struct aorta_hwq_spans spans = {0};
+    plan.sync = AORTA_HWQ_PER_ITERATION;
+    AORTA_TRY(aorta_hwq_stamps_create(hwq, &hwq->stamps));
+    aorta_status status = aorta_hwq_runner_open(hwq, &plan, &runner);
+    if (!status) {
+        status = run_stamped(&runner, &spans, visit, user);
+        aorta_hwq_runner_close(&runner);
+    }
+    aorta_hwq_spans_free(&spans);
+    aorta_hwq_stamps_destroy(hwq->stamps);
+    hwq->stamps = NULL;
+    return status;
+}

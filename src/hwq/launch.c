@@ -1,0 +1,79 @@
+/* The functions that iterate calls to queue work, with stamps or without. */
+#include "hwq/kernels/kernels.h"
+#include "hwq/objects.h"
+#include "hwq/stamps.h"
+
+#include <string.h>
+
+enum { BATCH = 512 };
+
+/* The arguments with the address of a stamp in their first member. */
+static aorta_status launch_stamped(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
+                                   const void *args, size_t bytes) {
+    _Alignas(16) unsigned char stamped[AORTA_HWQ_ARGUMENT_BYTES];
+    struct aorta_hwq_stamp *stamp;
+    if (bytes > sizeof stamped)
+        return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %zu can be stamped", kernel->name, bytes,
+                           sizeof stamped);
+    const struct aorta_hwq_span span = {.stream = stream, .kind = AORTA_HWQ_KERNEL, .name = kernel->name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
+    memcpy(stamped, args, bytes);
+    memcpy(stamped, &stamp, sizeof stamp);
+    return aorta_launch(hwq->streams[stream], kernel, stamped, bytes);
+}
+
+aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches,
+                                       size_t count) {
+    hwq->queued += (int64_t)count;
+    if (hwq->stamps) {
+        for (size_t i = 0; i < count; i++)
+            AORTA_TRY(
+                launch_stamped(hwq, launches[i]->stream, launches[i]->kernel, launches[i]->args, launches[i]->bytes));
+        return NULL;
+    }
+    struct aorta_prepared *items[BATCH];
+    for (size_t done = 0; done < count;) {
+        const size_t piece = count - done < BATCH ? count - done : BATCH;
+        for (size_t i = 0; i < piece; i++) items[i] = launches[done + i]->prepared;
+        AORTA_TRY(aorta_launch_prepared(items, piece));
+        done += piece;
+    }
+    return NULL;
+}
+
+aorta_status aorta_hwq_launch(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel, const void *args,
+                              size_t bytes) {
+    hwq->queued++;
+    if (hwq->stamps) return launch_stamped(hwq, stream, kernel, args, bytes);
+    return aorta_launch(hwq->streams[stream], kernel, args, bytes);
+}
+
+static aorta_status mark(struct aorta_hwq *hwq, int stream, int64_t *slot) {
+    const struct aorta_hwq_mark args = {slot};
+    return aorta_launch(hwq->streams[stream], &aorta_hwq_kernel_mark, &args, sizeof args);
+}
+
+aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_hwq_work kind, const char *name) {
+    hwq->queued++;
+    if (!hwq->stamps) return NULL;
+    struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
+    if (*open) return AORTA_ERROR(AORTA_INTERNAL, "%s begins on stream %d before another one has ended", name, stream);
+    const struct aorta_hwq_span span = {.stream = stream, .kind = kind, .marked = true, .name = name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, open));
+    return mark(hwq, stream, &(*open)->start);
+}
+
+aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream) {
+    if (!hwq->stamps) return NULL;
+    struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
+    if (!*open) return AORTA_ERROR(AORTA_INTERNAL, "an operation ends on stream %d where none has begun", stream);
+    struct aorta_hwq_stamp *stamp = *open;
+    *open = NULL;
+    return mark(hwq, stream, &stamp->end);
+}
+
+aorta_status aorta_hwq_after(struct aorta_hwq *hwq, int stream, struct aorta_event *event, int before) {
+    if (stream == before) return NULL;
+    AORTA_TRY(aorta_event_record(event, hwq->streams[before]));
+    return aorta_stream_wait(hwq->streams[stream], event);
+}

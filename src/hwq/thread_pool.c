@@ -1,0 +1,134 @@
+#include "hwq/thread_pool.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements of a piece: enough that the atomic counter costs nothing, few enough that threads end together. */
+enum { PIECE = 1 << 16, MOST_THREADS = 16 };
+
+struct aorta_hwq_thread_pool {
+    pthread_mutex_t loop; /* locked by the loop that runs; protects `busy_ns` */
+    int64_t busy_ns;
+    pthread_mutex_t lock; /* protects everything below but `next` */
+    pthread_cond_t begun, ended;
+    aorta_hwq_loop_body body;
+    void *user;
+    int64_t total;
+    _Atomic int64_t next; /* first element of the next piece */
+    uint64_t loops;       /* that have begun */
+    int busy;             /* workers that have not ended the loop */
+    aorta_status failure; /* of workers */
+    bool ending;
+    int worker_count;
+    pthread_t workers[];
+};
+
+int aorta_hwq_thread_pool_default(void) {
+    cpu_set_t allowed;
+    const int count = sched_getaffinity(0, sizeof allowed, &allowed) ? 1 : CPU_COUNT(&allowed);
+    return count < MOST_THREADS ? count : MOST_THREADS;
+}
+
+static aorta_status run_pieces(struct aorta_hwq_thread_pool *pool) {
+    for (;;) {
+        const int64_t first = atomic_fetch_add(&pool->next, PIECE);
+        if (first >= pool->total) return NULL;
+        const int64_t count = pool->total - first < PIECE ? pool->total - first : PIECE;
+        aorta_status status = pool->body(pool->user, first, count);
+        if (!status) continue;
+        atomic_store(&pool->next, pool->total);
+        return status;
+    }
+}
+
+static void *work(void *user) {
+    struct aorta_hwq_thread_pool *pool = user;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->ending && pool->loops == seen) pthread_cond_wait(&pool->begun, &pool->lock);
+        if (pool->ending) break;
+        seen = pool->loops;
+        pthread_mutex_unlock(&pool->lock);
+        aorta_status status = run_pieces(pool);
+        pthread_mutex_lock(&pool->lock);
+        pool->failure = aorta_status_join(pool->failure, status);
+        if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+aorta_status aorta_hwq_thread_pool_create(int threads, struct aorta_hwq_thread_pool **made) {
+    *made = NULL;
+    struct aorta_hwq_thread_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof *pool->workers);
+    if (!pool) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %d threads", threads);
+    pthread_mutex_init(&pool->loop, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->begun, NULL);
+    pthread_cond_init(&pool->ended, NULL);
+    int error = 0;
+    for (; pool->worker_count < threads - 1; pool->worker_count++) {
+        error = aorta_thread_start(&pool->workers[pool->worker_count], work, pool);
+        if (error) break;
+    }
+    if (!error) {
+        *made = pool;
+        return NULL;
+    }
+    aorta_status status = AORTA_ERROR(AORTA_MEMORY, "thread %d of %d could not be started: %s; choose fewer",
+                                      pool->worker_count + 2, threads, strerror(error));
+    aorta_hwq_thread_pool_destroy(pool);
+    return status;
+}
+
+aorta_status aorta_hwq_thread_pool_run(struct aorta_hwq_thread_pool *pool, aorta_hwq_loop_body body, void *user,
+                                       int64_t total) {
+    pthread_mutex_lock(&pool->loop);
+    const int64_t begun = aorta_clock_ns();
+    pthread_mutex_lock(&pool->lock);
+    pool->body = body;
+    pool->user = user;
+    pool->total = total;
+    atomic_store(&pool->next, 0);
+    pool->busy = pool->worker_count;
+    pool->loops++;
+    pthread_cond_broadcast(&pool->begun);
+    pthread_mutex_unlock(&pool->lock);
+    aorta_status status = run_pieces(pool);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
+    status = aorta_status_join(status, pool->failure);
+    pool->failure = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    pool->busy_ns += aorta_clock_ns() - begun;
+    pthread_mutex_unlock(&pool->loop);
+    return status;
+}
+
+int64_t aorta_hwq_thread_pool_busy_ns(struct aorta_hwq_thread_pool *pool) {
+    pthread_mutex_lock(&pool->loop);
+    const int64_t busy_ns = pool->busy_ns;
+    pthread_mutex_unlock(&pool->loop);
+    return busy_ns;
+}
+
+void aorta_hwq_thread_pool_destroy(struct aorta_hwq_thread_pool *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->ending = true;
+    pthread_cond_broadcast(&pool->begun);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i], NULL);
+    pthread_cond_destroy(&pool->ended);
+    pthread_cond_destroy(&pool->begun);
+    pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->loop);
+    free(pool);
+}
