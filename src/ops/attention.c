@@ -1,17 +1,199 @@
+/* Attention: softmax(q·kᵀ/√d)·v of each head. On a GPU in tiles, or a whole head at a time (kernels/attention.cu). */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 
-static aorta_status forward(const void *args) {
-    return aorta_cpu_ops()->attention_forward(args);
+static int64_t rows_of(const struct aorta_attention *shape) {
+    return shape->batch * shape->heads * shape->positions;
 }
 
-static aorta_status backward(const void *args) {
-    return aorta_cpu_ops()->attention_backward(args);
+static int64_t units_of(const struct aorta_attention *shape) {
+    return (shape->positions + 15) / 16;
 }
 
-static const struct aorta_kernel forward_kernel = {"attention_forward", forward, aorta_ops_gpu_attention_forward};
-static const struct aorta_kernel backward_kernel = {"attention_backward", backward, aorta_ops_gpu_attention_backward};
+static size_t logsum_bytes(const struct aorta_attention *shape) {
+    return ((size_t)rows_of(shape) * sizeof(float) + 255) / 256 * 256;
+}
+
+/* One number for each row and, with dropout, one bit for each weight. */
+static size_t attention_saved_bytes_gpu(const struct aorta_attention *shape) {
+    const size_t units = (size_t)units_of(shape);
+    const size_t kept = (size_t)(shape->batch * shape->heads) * units * 16 * units * sizeof(uint16_t);
+    return logsum_bytes(shape) + (shape->dropout > 0.0f ? kept : 0);
+}
+
+static size_t attention_scratch_bytes_gpu(const struct aorta_attention *shape) {
+    return (size_t)rows_of(shape) * sizeof(float);
+}
+
+/* Kernels for heads up to this width. */
+struct variant {
+    int64_t dim;
+    enum aorta_ops_entry forward, queries, keys;
+    bool has_whole;                                     /* kernels that hold a whole head in shared memory */
+    enum aorta_ops_entry whole_forward, whole_backward; /* for fp16; the one for bf16 follows */
+};
+#define WHOLE(dim)                                                                                                     \
+    true, AORTA_ENTRY_attention_whole_forward_##dim##_fp16, AORTA_ENTRY_attention_whole_backward_##dim##_fp16
+static const struct variant variants[] = {
+    {32, AORTA_ENTRY_attention_forward_32, AORTA_ENTRY_attention_queries_32, AORTA_ENTRY_attention_keys_32, WHOLE(32)},
+    {64, AORTA_ENTRY_attention_forward_64, AORTA_ENTRY_attention_queries_64, AORTA_ENTRY_attention_keys_64, WHOLE(64)},
+    {128, AORTA_ENTRY_attention_forward_128, AORTA_ENTRY_attention_queries_128, AORTA_ENTRY_attention_keys_128, false,
+     AORTA_ENTRY_COUNT, AORTA_ENTRY_COUNT}};
+
+enum { VARIANTS = sizeof variants / sizeof *variants };
+
+static const struct variant *find_variant(int64_t head_dim) {
+    for (int i = 0; i < VARIANTS; i++)
+        if (head_dim <= variants[i].dim) return &variants[i];
+    return NULL;
+}
+
+int64_t aorta_ops_gpu_most_head_dim(void) {
+    return variants[VARIANTS - 1].dim;
+}
+
+static aorta_status choose(const struct aorta_attention *shape, const struct variant **variant) {
+    *variant = find_variant(shape->head_dim);
+    if (*variant) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "attention: heads of %lld; on a GPU they have at most %lld elements",
+                       (long long)shape->head_dim, (long long)aorta_ops_gpu_most_head_dim());
+}
+
+const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim) {
+    const struct variant *variant = find_variant(head_dim);
+    return variant ? aorta_ops_entries[(int)variant->forward + (int)dtype].source : NULL;
+}
+
+static struct aorta_gpu_grid tiled_grid(const struct variant *variant, const struct aorta_attention *shape) {
+    const uint32_t tile = AORTA_ATTENTION_TILE(variant->dim, aorta_dtype_size(shape->dtype));
+    const int64_t tiles = (shape->positions + tile - 1) / tile;
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)(shape->batch * shape->heads * tiles)}, .threads = {2 * tile}};
+}
+
+static struct aorta_gpu_grid whole_grid(const struct aorta_attention *shape, int64_t blocks, size_t shared_bytes) {
+    return (struct aorta_gpu_grid){.blocks = {(uint32_t)blocks},
+                                   .threads = {(uint32_t)units_of(shape) * 32},
+                                   .shared_bytes = (uint32_t)shared_bytes};
+}
+
+static size_t whole_forward_bytes(const struct variant *variant, const struct aorta_attention *shape) {
+    return (size_t)AORTA_WHOLE_FORWARD_BYTES(units_of(shape), variant->dim);
+}
+
+static size_t whole_backward_bytes(const struct variant *variant, const struct aorta_attention *shape,
+                                   int64_t buffers) {
+    return (size_t)AORTA_WHOLE_BACKWARD_BYTES(units_of(shape), variant->dim, buffers);
+}
+
+static bool all_aligned(const void *const *pointers) {
+    for (; *pointers; pointers++)
+        if ((uintptr_t)*pointers % 16 != 0) return false;
+    return true;
+}
+
+/* Whether the kernels for whole heads can be taken; they are written for NVIDIA's tensor cores. */
+static bool can_hold(struct aorta_stream *stream, const struct variant *variant, const struct aorta_attention *shape,
+                     size_t shared_bytes, const void *const *pointers) {
+    const struct aorta_device *device = aorta_stream_device(stream);
+    return variant->has_whole && shape->dtype != AORTA_F32 && units_of(shape) <= AORTA_WHOLE_UNITS &&
+           shape->positions % 8 == 0 && shape->head_dim % 8 == 0 &&
+           aorta_device_get_info(device)->kind != AORTA_DEVICE_HIP &&
+           shared_bytes <= aorta_gpu_get_properties(device)->shared_bytes_per_block && all_aligned(pointers);
+}
+
+static aorta_status run_whole(struct aorta_stream *stream, enum aorta_ops_entry entry, enum aorta_dtype dtype,
+                              struct aorta_gpu_grid grid, const struct aorta_gpu_attention_args *args) {
+    const int place = (int)dtype - (int)AORTA_F16;
+    return aorta_ops_gpu_run(stream, (enum aorta_ops_entry)((int)entry + place), grid, args, sizeof *args);
+}
+
+static struct aorta_gpu_attention_args arguments(const struct aorta_attention_args *a, const void *saved) {
+    char *logsum = (char *)saved;
+    struct aorta_attention_args op = *a;
+    op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
+    return (struct aorta_gpu_attention_args){.op = op,
+                                             .logsum = (float *)(void *)logsum,
+                                             .kept = (uint16_t *)(void *)(logsum + logsum_bytes(&a->shape)),
+                                             .units = units_of(&a->shape),
+                                             .along = a->scratch};
+}
+
+static aorta_status attention_forward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_attention_args *a = args;
+    const struct variant *variant;
+    AORTA_TRY(choose(&a->shape, &variant));
+    const struct aorta_gpu_attention_args gpu = arguments(a, a->saved);
+    const size_t bytes = whole_forward_bytes(variant, &a->shape);
+    if (can_hold(stream, variant, &a->shape, bytes, (const void *const[]){a->qkv, a->out, a->saved, NULL}))
+        return run_whole(stream, variant->whole_forward, a->shape.dtype,
+                         whole_grid(&a->shape, a->shape.batch * a->shape.heads, bytes), &gpu);
+    return aorta_ops_gpu_run_typed(stream, variant->forward, a->shape.dtype, tiled_grid(variant, &a->shape), &gpu,
+                                   sizeof gpu);
+}
+
+static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *variant,
+                             const struct aorta_attention_args *a, const struct aorta_gpu_attention_args *gpu) {
+    const struct aorta_gpu_grid grid = tiled_grid(variant, &a->shape);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->queries, a->shape.dtype, grid, gpu, sizeof *gpu));
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, gpu, sizeof *gpu));
+    if (!a->dbias) return NULL;
+    const int64_t width = a->shape.heads * a->shape.head_dim;
+    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, a->shape.batch * a->shape.positions, 3 * width,
+                                     a->dbias, width, 2 * width, a->accumulate);
+}
+
+/* With more heads than run at once, as many blocks as do, which fetch the next head ahead; where shared memory has no
+ * room for two heads, or there are few, a block for each. */
+static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const struct variant *variant,
+                                           const struct aorta_attention *shape, int64_t *buffers) {
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    enum { RESERVED = 1024 }; /* bytes of each block that the processor takes itself */
+    const int64_t heads = shape->batch * shape->heads;
+    const int64_t room = (int64_t)gpu->shared_bytes_per_block + RESERVED;
+    const int64_t two = (int64_t)whole_backward_bytes(variant, shape, 2);
+    int64_t resident = room / (two + RESERVED);
+    if (resident > AORTA_WHOLE_UNITS / units_of(shape)) resident = AORTA_WHOLE_UNITS / units_of(shape); /* registers */
+    *buffers = resident > 0 && heads > resident * gpu->multiprocessors ? 2 : 1;
+    return whole_grid(shape, *buffers == 2 ? resident * gpu->multiprocessors : heads,
+                      whole_backward_bytes(variant, shape, *buffers));
+}
+
+/* The kernel sums up dq and dv of each sequence by the way. */
+static aorta_status whole(struct aorta_stream *stream, const struct variant *variant,
+                          const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu) {
+    const int64_t width = a->shape.heads * a->shape.head_dim;
+    if (a->dbias)
+        AORTA_TRY(aorta_ops_gpu_partial(stream, (size_t)(a->shape.batch * 3 * width) * sizeof(float), &gpu.partial));
+    const struct aorta_gpu_grid grid = backward_grid(stream, variant, &a->shape, &gpu.buffers);
+    AORTA_TRY(run_whole(stream, variant->whole_backward, a->shape.dtype, grid, &gpu));
+    if (!a->dbias) return NULL;
+    const struct aorta_gpu_column_sums finish = {.partial = gpu.partial,
+                                                 .rows = a->shape.batch,
+                                                 .columns = 3 * width,
+                                                 .split = 3 * width,
+                                                 .sums = {a->dbias},
+                                                 .zero_from = width,
+                                                 .zero_to = 2 * width,
+                                                 .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_finish(stream, &finish);
+}
+
+static aorta_status attention_backward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_attention_args *a = args;
+    const struct variant *variant;
+    AORTA_TRY(choose(&a->shape, &variant));
+    const struct aorta_gpu_attention_args gpu = arguments(a, a->saved_in);
+    const size_t bytes = whole_backward_bytes(variant, &a->shape, 1);
+    const void *const tensors[] = {a->qkv, a->out_in, a->dout, a->dqkv, a->saved_in, NULL};
+    if (can_hold(stream, variant, &a->shape, bytes, tensors)) return whole(stream, variant, a, gpu);
+    return in_tiles(stream, variant, a, &gpu);
+}
+
+static const struct aorta_kernel forward_kernel = {"attention_forward", aorta_cpu_attention_forward,
+                                                   attention_forward_gpu};
+static const struct aorta_kernel backward_kernel = {"attention_backward", aorta_cpu_attention_backward,
+                                                    attention_backward_gpu};
 
 static aorta_status check_attention(const char *operation, const struct aorta_attention *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -24,14 +206,14 @@ static aorta_status check_attention(const char *operation, const struct aorta_at
 
 /* On the CPU the probabilities of all heads, before dropout. */
 size_t aorta_attention_saved_bytes(const struct aorta_device *device, struct aorta_attention shape) {
-    if (aorta_device_is_gpu(device)) return aorta_ops_gpu_attention_saved_bytes(&shape);
+    if (aorta_device_is_gpu(device)) return attention_saved_bytes_gpu(&shape);
     return (size_t)(shape.batch * shape.heads * shape.positions * shape.positions) * aorta_dtype_size(shape.dtype);
 }
 
 /* On the CPU, for one head: three tiles of weights, and fp32 copies of the seven pieces that backward reads and writes.
  */
 size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct aorta_attention shape) {
-    if (aorta_device_is_gpu(device)) return aorta_ops_gpu_attention_scratch_bytes(&shape);
+    if (aorta_device_is_gpu(device)) return attention_scratch_bytes_gpu(&shape);
     size_t weights = (size_t)(shape.positions * shape.positions);
     size_t piece = shape.dtype == AORTA_F32 ? 0 : (size_t)(shape.positions * shape.head_dim);
     return (3 * weights + 7 * piece) * sizeof(float);
@@ -41,9 +223,8 @@ aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_a
                                      void *out, void *saved, void *scratch) {
     AORTA_TRY(check_attention(forward_kernel.name, &shape));
     if (shape.batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        forward_kernel.name,
-        (const struct aorta_named_pointer[]){{"qkv", qkv}, {"out", out}, {"saved", saved}, {"scratch", scratch}, {0}}));
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name,
+                                   AORTA_POINTERS({"qkv", qkv}, {"out", out}, {"saved", saved}, {"scratch", scratch})));
     const struct aorta_attention_args args = {
         .shape = shape, .qkv = qkv, .out = out, .saved = saved, .scratch = scratch};
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
@@ -58,10 +239,9 @@ aorta_status aorta_attention_backward(struct aorta_stream *stream, struct aorta_
         if (!dbias || accumulate) return NULL;
         return aorta_fill_bytes(stream, dbias, 0, (size_t)(3 * shape.heads * shape.head_dim) * sizeof *dbias);
     }
-    AORTA_TRY(aorta_check_pointers(
-        backward_kernel.name,
-        (const struct aorta_named_pointer[]){
-            {"qkv", qkv}, {"out", out}, {"saved", saved}, {"dout", dout}, {"dqkv", dqkv}, {"scratch", scratch}, {0}}));
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
+                                   AORTA_POINTERS({"qkv", qkv}, {"out", out}, {"saved", saved}, {"dout", dout},
+                                                  {"dqkv", dqkv}, {"scratch", scratch})));
     const struct aorta_attention_args args = {.shape = shape,
                                               .qkv = qkv,
                                               .saved_in = saved,

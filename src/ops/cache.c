@@ -1,6 +1,7 @@
 /* Attention of a few new positions against what a cache holds of the ones before, and the cache's upkeep. */
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,8 +74,52 @@ static aorta_status advance(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel attend_kernel = {"cache_attend", attend, aorta_ops_gpu_cache_attend};
-static const struct aorta_kernel append_kernel = {"cache_append", append, aorta_ops_gpu_cache_append};
+/* Enough blocks to keep the device reading, none with fewer keys than are worth the joining. */
+static int64_t splits_of(const struct aorta_gpu_properties *gpu, const struct aorta_cache_attend_args *a,
+                         int64_t most_keys) {
+    enum { LEAST_KEYS = 64, BLOCKS_EACH = 8 };
+    const int64_t pairs = a->shape.heads * a->shape.batch * a->queries;
+    const int64_t wanted = (BLOCKS_EACH * gpu->multiprocessors + pairs - 1) / pairs, most = most_keys / LEAST_KEYS;
+    const int64_t splits = wanted < most ? wanted : most;
+    return splits > 1 ? splits : 1;
+}
+
+static aorta_status cache_attend_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_cache_attend_args *a = args;
+    const int64_t heads = a->shape.heads, rows = a->shape.batch * a->queries;
+    const int64_t most_keys = a->shape.window + a->first + a->queries;
+    const int64_t splits = splits_of(aorta_gpu_get_properties(aorta_stream_device(stream)), a, most_keys);
+    struct aorta_gpu_cache_args gpu = {.op = *a, .splits = splits, .per_split = (most_keys + splits - 1) / splits};
+    if (splits > 1) {
+        struct aorta_ops_workspace workspace;
+        AORTA_TRY(aorta_ops_workspace(stream, (size_t)(rows * heads * splits * (AORTA_CACHE_DIM + 2)) * sizeof(float),
+                                      &workspace));
+        gpu.partial = workspace.memory;
+    }
+    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)splits, (uint32_t)heads, (uint32_t)rows},
+                                        .threads = {AORTA_CACHE_THREADS}};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_attend, grid, &gpu, sizeof gpu));
+    if (splits == 1) return NULL;
+    const struct aorta_gpu_grid joining = {.blocks = {(uint32_t)heads, (uint32_t)rows},
+                                           .threads = {AORTA_CACHE_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_join, joining, &gpu, sizeof gpu);
+}
+
+static aorta_status cache_append_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_cache_append_args *a = args;
+    const struct aorta_gpu_grid grid = {
+        .blocks = {(uint32_t)a->shape.fresh, (uint32_t)a->shape.batch, (uint32_t)a->shape.layers},
+        .threads = {AORTA_CACHE_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_append, grid, a, sizeof *a);
+}
+
+aorta_status aorta_ops_gpu_cache_advance(struct aorta_stream *stream, const void *args) {
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cache_advance, aorta_ops_grid(1, AORTA_CACHE_THREADS), args,
+                             sizeof(struct aorta_cache_advance_args));
+}
+
+static const struct aorta_kernel attend_kernel = {"cache_attend", attend, cache_attend_gpu};
+static const struct aorta_kernel append_kernel = {"cache_append", append, cache_append_gpu};
 static const struct aorta_kernel advance_kernel = {"cache_advance", advance, aorta_ops_gpu_cache_advance};
 
 static aorta_status check_cache(const char *operation, const struct aorta_cache *cache) {
@@ -98,9 +143,8 @@ aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_
     AORTA_TRY(aorta_check_size(name, "queries", queries, 1));
     AORTA_TRY(aorta_check_size(name, "fresh", cache->fresh, first + queries));
     if (cache->batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        name, (const struct aorta_named_pointer[]){
-                  {"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions}, {"out", out}, {0}}));
+    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"qkv", qkv}, {"keys", keys}, {"values", values},
+                                                        {"positions", positions}, {"out", out})));
     const struct aorta_cache_attend_args args = {.shape = *cache,
                                                  .first = first,
                                                  .queries = queries,
@@ -119,8 +163,7 @@ aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_
     AORTA_TRY(aorta_check_size(name, "window", cache->window, cache->fresh));
     if (cache->batch == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(
-        name, (const struct aorta_named_pointer[]){
-                  {"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions}, {0}}));
+        name, AORTA_POINTERS({"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions})));
     const struct aorta_cache_append_args args = {
         .shape = *cache, .qkv = qkv, .keys = keys, .values = values, .positions = positions, .counts = counts};
     return aorta_launch(stream, &append_kernel, &args, sizeof args);

@@ -1,3 +1,4 @@
+/* Which instruction set's loops run. */
 #include "ops/cpu/cpu.h"
 
 #include <stddef.h>
@@ -37,3 +38,9 @@ const struct aorta_cpu_ops *aorta_cpu_ops(void) {
     int count;
     return aorta_cpu_ops_list(&count)[0];
 }
+
+#define LOOP(name)                                                                                                     \
+    aorta_status aorta_cpu_##name(const void *args) {                                                                  \
+        return aorta_cpu_ops()->name(args);                                                                            \
+    }
+#include "ops/kernels.def"

@@ -1,14 +1,8 @@
+/* Embedding. On a GPU the backward pass sorts the places of the ids by id and adds up runs of one id. */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
-
-static aorta_status forward(const void *args) {
-    return aorta_cpu_ops()->embedding_forward(args);
-}
-
-static aorta_status backward(const void *args) {
-    return aorta_cpu_ops()->embedding_backward(args);
-}
+#include "ops/gpu/workspace.h"
 
 /* Rows are added in their own order. */
 static aorta_status keep_order(const void *args) {
@@ -16,9 +10,164 @@ static aorta_status keep_order(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel forward_kernel = {"embedding_forward", forward, aorta_ops_gpu_embedding_forward};
-static const struct aorta_kernel backward_kernel = {"embedding_backward", backward, aorta_ops_gpu_embedding_backward};
-static const struct aorta_kernel order_kernel = {"embedding_order", keep_order, aorta_ops_gpu_embedding_order};
+static aorta_status check_fault(void *user) {
+    struct aorta_gpu_fault *fault = user;
+    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return NULL;
+    const struct aorta_gpu_fault met = *fault;
+    fault->found = 0;
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    return AORTA_ERROR(AORTA_DEVICE, "embedding: id %lld of row %lld, feature %lld is outside [0, %lld)",
+                       (long long)met.id, (long long)met.row, (long long)met.feature, (long long)met.vocab);
+}
+
+static struct aorta_gpu_grid gather_grid(int64_t rows, int64_t dim) {
+    return (struct aorta_gpu_grid){
+        .blocks = {aorta_ops_blocks(rows, AORTA_GATHER_ROWS), aorta_ops_blocks(dim, (int64_t)AORTA_GATHER_LANES * 8)},
+        .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
+}
+
+static aorta_status embedding_forward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    const struct aorta_gpu_embedding_args gpu = {.op = *a, .fault = workspace.fault};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_embedding_forward, a->shape.dtype,
+                                      gather_grid(a->shape.rows, a->shape.dim), &gpu, sizeof gpu));
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
+}
+
+/* Where things lie in the workspace; the sorted pairs in the memory of `order`, if there is any. */
+struct plan {
+    int64_t count, blocks, range, ranges;
+    int passes; /* as many as the greatest key has bytes */
+    uint32_t *keys[2], *values[2], *histogram, *totals;
+    uint32_t *sorted_keys, *sorted_values; /* those of the last pass */
+    float *head, *tail;
+};
+
+static void *take(char *memory, size_t *used, size_t bytes) {
+    void *taken = memory ? memory + *used : NULL;
+    *used += (bytes + 255) / 256 * 256;
+    return taken;
+}
+
+static int passes_of(int64_t vocab) {
+    int passes = 1;
+    while (vocab >> (8 * passes) > 0) passes++;
+    return passes;
+}
+
+/* Few ids are summed in short ranges, so that there are enough of them for all multiprocessors. */
+static int64_t range_of(int64_t count) {
+    if (count < 64 * 1024) return 8;
+    return count < 512 * 1024 ? 32 : 128;
+}
+
+/* `memory` NULL: only how much is needed. */
+static size_t plan_make(struct plan *plan, const struct aorta_embedding *shape, uint32_t *order, void *memory) {
+    size_t used = 0;
+    plan->count = shape->rows * shape->features;
+    plan->blocks = (plan->count + AORTA_SORT_THREADS * AORTA_SORT_ITEMS - 1) / (AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
+    plan->range = range_of(plan->count);
+    plan->ranges = (plan->count + plan->range - 1) / plan->range;
+    plan->passes = passes_of(shape->vocab);
+    const int last = (plan->passes - 1) % 2;
+    for (int i = 0; i < 2; i++) {
+        plan->keys[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
+        plan->values[i] = take(memory, &used, (size_t)plan->count * sizeof(uint32_t));
+    }
+    if (order) {
+        plan->keys[last] = order;
+        plan->values[last] = order + plan->count;
+    }
+    plan->sorted_keys = plan->keys[last];
+    plan->sorted_values = plan->values[last];
+    plan->histogram = take(memory, &used, (size_t)(plan->blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t));
+    plan->totals = take(memory, &used, AORTA_SORT_DIGITS * sizeof(uint32_t));
+    plan->head = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
+    plan->tail = take(memory, &used, (size_t)(plan->ranges * shape->dim) * sizeof(float));
+    return used;
+}
+
+static size_t embedding_order_bytes_gpu(const struct aorta_embedding *shape) {
+    return (size_t)(2 * shape->rows * shape->features) * sizeof(uint32_t);
+}
+
+static aorta_status sort_pass(struct aorta_stream *stream, const struct plan *plan,
+                              const struct aorta_gpu_sort_args *args) {
+    const struct aorta_gpu_grid grid = {.blocks = {(uint32_t)plan->blocks}, .threads = {AORTA_SORT_THREADS}};
+    const struct aorta_gpu_grid digits = {.blocks = {AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS},
+                                          .threads = {AORTA_SORT_THREADS}};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan, digits, args, sizeof *args));
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
+}
+
+static aorta_status sort(struct aorta_stream *stream, const struct aorta_embedding_args *a, const struct plan *plan,
+                         struct aorta_gpu_fault *fault) {
+    struct aorta_gpu_sort_args args = {.histogram = plan->histogram,
+                                       .totals = plan->totals,
+                                       .count = plan->count,
+                                       .blocks = plan->blocks,
+                                       .ids = a->ids,
+                                       .vocab = a->shape.vocab,
+                                       .features = a->shape.features,
+                                       .fault = fault};
+    for (int pass = 0; pass < plan->passes; pass++) {
+        args.shift = pass * 8;
+        args.keys_out = plan->keys[pass % 2];
+        args.values_out = plan->values[pass % 2];
+        AORTA_TRY(sort_pass(stream, plan, &args));
+        args.keys = args.keys_out;
+        args.values = args.values_out;
+    }
+    return NULL;
+}
+
+/* Checks, and finds room for all of it. */
+static aorta_status plan_in_workspace(struct aorta_stream *stream, const struct aorta_embedding_args *a,
+                                      struct plan *plan, struct aorta_ops_workspace *workspace) {
+    if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "embedding: %lld ids of %lld; on a GPU both must be below 2^31",
+                           (long long)(a->shape.rows * a->shape.features), (long long)a->shape.vocab);
+    AORTA_TRY(aorta_ops_workspace(stream, plan_make(plan, &a->shape, a->order, NULL), workspace));
+    plan_make(plan, &a->shape, a->order, workspace->memory);
+    return NULL;
+}
+
+static aorta_status embedding_order_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    struct plan plan;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(plan_in_workspace(stream, a, &plan, &workspace));
+    AORTA_TRY(sort(stream, a, &plan, workspace.fault));
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
+}
+
+static aorta_status embedding_backward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_embedding_args *a = args;
+    struct plan plan;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(plan_in_workspace(stream, a, &plan, &workspace));
+    if (!a->order) AORTA_TRY(sort(stream, a, &plan, workspace.fault));
+    const struct aorta_gpu_gather_args gather = {.op = *a,
+                                                 .keys = plan.sorted_keys,
+                                                 .values = plan.sorted_values,
+                                                 .count = plan.count,
+                                                 .range = plan.range,
+                                                 .head = plan.head,
+                                                 .tail = plan.tail};
+    const struct aorta_gpu_grid grid = gather_grid(plan.ranges, a->shape.dim);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gather_ranges, a->shape.dtype, grid, &gather, sizeof gather));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_gather_runs, grid, &gather, sizeof gather));
+    return a->order ? NULL : aorta_gpu_note(stream, check_fault, workspace.fault);
+}
+
+static const struct aorta_kernel forward_kernel = {"embedding_forward", aorta_cpu_embedding_forward,
+                                                   embedding_forward_gpu};
+static const struct aorta_kernel backward_kernel = {"embedding_backward", aorta_cpu_embedding_backward,
+                                                    embedding_backward_gpu};
+static const struct aorta_kernel order_kernel = {"embedding_order", keep_order, embedding_order_gpu};
 
 static aorta_status check_embedding(const char *operation, const struct aorta_embedding *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -32,22 +181,20 @@ aorta_status aorta_embedding_forward(struct aorta_stream *stream, struct aorta_e
                                      const void *table, void *y) {
     AORTA_TRY(check_embedding(forward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        forward_kernel.name, (const struct aorta_named_pointer[]){{"ids", ids}, {"table", table}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"ids", ids}, {"table", table}, {"y", y})));
     const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .table = table, .y = y};
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
 }
 
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape) {
-    return aorta_device_is_gpu(device) ? aorta_ops_gpu_embedding_order_bytes(&shape) : 0;
+    return aorta_device_is_gpu(device) ? embedding_order_bytes_gpu(&shape) : 0;
 }
 
 aorta_status aorta_embedding_order(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
                                    void *order) {
     AORTA_TRY(check_embedding(order_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(order_kernel.name,
-                                   (const struct aorta_named_pointer[]){{"ids", ids}, {"order", order}, {0}}));
+    AORTA_TRY(aorta_check_pointers(order_kernel.name, AORTA_POINTERS({"ids", ids}, {"order", order})));
     const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .order = order};
     return aorta_launch(stream, &order_kernel, &args, sizeof args);
 }
@@ -56,8 +203,7 @@ aorta_status aorta_embedding_backward(struct aorta_stream *stream, struct aorta_
                                       const void *order, const void *dy, float *dtable, bool zeros) {
     AORTA_TRY(check_embedding(backward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        backward_kernel.name, (const struct aorta_named_pointer[]){{"ids", ids}, {"dy", dy}, {"dtable", dtable}, {0}}));
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"ids", ids}, {"dy", dy}, {"dtable", dtable})));
     const struct aorta_embedding_args args = {
         .shape = shape, .ids = ids, .dy = dy, .dtable = dtable, .order = (void *)order, .zeros = zeros};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);

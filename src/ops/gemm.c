@@ -1,5 +1,5 @@
+#include "ops/gemm.h"
 #include "ops/cpu/cpu.h"
-#include "ops/gemm_backend.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Matrix products by oneDNN, through its C API; versions 2 and 3 differ only in how a product is described. */
-#include "ops/gemm_backend.h"
+#include "ops/gemm.h"
 
 #include <dnnl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Matrix products by OpenBLAS, where oneDNN is not to be had. */
-#include "ops/gemm_backend.h"
+#include "ops/gemm.h"
 
 #include <cblas.h>
 #include <pthread.h>

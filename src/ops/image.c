@@ -62,10 +62,46 @@ static aorta_status mean(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel prepare_kernel = {"image_prepare", prepare, aorta_ops_gpu_image_prepare};
-static const struct aorta_kernel columns_kernel = {"image_columns", columns, aorta_ops_gpu_image_columns};
-static const struct aorta_kernel pool_kernel = {"image_pool", pool, aorta_ops_gpu_image_pool};
-static const struct aorta_kernel mean_kernel = {"image_mean", mean, aorta_ops_gpu_image_mean};
+static int64_t pixels(const struct aorta_image *shape) {
+    return shape->images * shape->height * shape->width;
+}
+
+/* A thread for each of `count` elements. */
+static aorta_status run_image(struct aorta_stream *stream, enum aorta_ops_entry entry,
+                              const struct aorta_image_args *args, int64_t count) {
+    return aorta_ops_gpu_run(stream, entry,
+                             aorta_ops_grid(aorta_ops_blocks(count, AORTA_IMAGE_THREADS), AORTA_IMAGE_THREADS), args,
+                             sizeof *args);
+}
+
+static aorta_status image_prepare_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    return run_image(stream, AORTA_ENTRY_image_prepare, a, pixels(&a->shape));
+}
+
+/* Four channels for a thread where the kernel can take them so. */
+static aorta_status image_columns_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    const bool fours = a->shape.channels % 4 == 0 && ((uintptr_t)a->x | (uintptr_t)a->y) % 16 == 0;
+    return run_image(stream, AORTA_ENTRY_image_columns, a, pixels(&a->shape) * 9 * a->shape.channels / (fours ? 4 : 1));
+}
+
+static aorta_status image_pool_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    return run_image(stream, AORTA_ENTRY_image_pool, a, pixels(&a->shape) / 4 * a->shape.channels);
+}
+
+static aorta_status image_mean_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_image_args *a = args;
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.channels, 32), (uint32_t)a->shape.images},
+                                        .threads = {AORTA_IMAGE_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_image_mean, grid, a, sizeof *a);
+}
+
+static const struct aorta_kernel prepare_kernel = {"image_prepare", prepare, image_prepare_gpu};
+static const struct aorta_kernel columns_kernel = {"image_columns", columns, image_columns_gpu};
+static const struct aorta_kernel pool_kernel = {"image_pool", pool, image_pool_gpu};
+static const struct aorta_kernel mean_kernel = {"image_mean", mean, image_mean_gpu};
 
 static aorta_status check_image(const char *operation, const struct aorta_image *shape) {
     AORTA_TRY(aorta_check_size(operation, "images", shape->images, 0));
@@ -78,7 +114,7 @@ static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *
                         const float *x, float *y) {
     AORTA_TRY(check_image(kernel->name, &shape));
     if (shape.images == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(kernel->name, (const struct aorta_named_pointer[]){{"x", x}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", x}, {"y", y})));
     const struct aorta_image_args args = {.shape = shape, .x = x, .y = y};
     return aorta_launch(stream, kernel, &args, sizeof args);
 }
@@ -90,10 +126,8 @@ aorta_status aorta_image_prepare(struct aorta_stream *stream, struct aorta_image
         return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)shape.channels,
                            MOST_COLOURS);
     if (shape.images == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        prepare_kernel.name,
-        (const struct aorta_named_pointer[]){
-            {"x", x}, {"flips", flips}, {"mean", means}, {"deviation", deviation}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(prepare_kernel.name, AORTA_POINTERS({"x", x}, {"flips", flips}, {"mean", means},
+                                                                       {"deviation", deviation}, {"y", y})));
     struct aorta_image_args args = {.shape = shape, .x = x, .flips = flips, .y = y};
     memcpy(args.mean, means, (size_t)shape.channels * sizeof *means);
     memcpy(args.deviation, deviation, (size_t)shape.channels * sizeof *deviation);

@@ -1,7 +1,12 @@
+/* Linear layers and batched matrix products. Matrices lie row by row here and column by column for a GPU's library:
+ * what is y [rows, out] to us is its transpose to the library, and the operands change places. */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gemm.h"
+#include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
+
+/* ---- on the CPU ---- */
 
 static aorta_status check_linear(const char *operation, const struct aorta_linear *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -57,19 +62,176 @@ static aorta_status backward_weight(const void *args) {
     return aorta_gemm_typed(&gemm, shape->dtype, a->dy, a->x, AORTA_F32, a->dweight);
 }
 
-static const struct aorta_kernel forward_kernel = {"linear_forward", forward, aorta_ops_gpu_linear_forward};
-static const struct aorta_kernel relu_kernel = {"linear_relu_forward", forward, aorta_ops_gpu_linear_forward};
-static const struct aorta_kernel input_kernel = {"linear_backward_input", backward_input,
-                                                 aorta_ops_gpu_linear_backward_input};
+static aorta_status products(const void *args) {
+    const struct aorta_products_args *a = args;
+    const struct aorta_products *s = &a->shape;
+    const struct aorta_gemm gemm = {.m = s->m,
+                                    .n = s->n,
+                                    .k = s->k,
+                                    .transpose_a = s->transpose_a,
+                                    .transpose_b = s->transpose_b,
+                                    .lda = s->lda,
+                                    .ldb = s->ldb,
+                                    .ldc = s->ldc,
+                                    .accumulate = s->accumulate};
+    for (int64_t i = 0; i < s->batch; i++)
+        AORTA_TRY(aorta_gemm_f32(&gemm, a->a + i * s->a_batch, a->b + i * s->b_batch, a->c + i * s->c_batch));
+    return NULL;
+}
+
+/* ---- on a GPU ---- */
+
+/* The same product by a kernel of our own: nothing changes places or is transposed, rows and columns have strides. */
+static aorta_status multiply_plainly(struct aorta_stream *stream, const struct aorta_blas_product *p,
+                                     const struct aorta_blas_operands *operands) {
+    const struct aorta_gpu_gemm_args args = {.a = operands->b,
+                                             .b = operands->a,
+                                             .bias = operands->bias,
+                                             .c = operands->c,
+                                             .m = p->n,
+                                             .n = p->m,
+                                             .k = p->k,
+                                             .a_row = p->transpose_b ? 1 : p->b_stride,
+                                             .a_column = p->transpose_b ? p->b_stride : 1,
+                                             .b_row = p->transpose_a ? 1 : p->a_stride,
+                                             .b_column = p->transpose_a ? p->a_stride : 1,
+                                             .c_row = p->c_stride,
+                                             .accumulate = p->accumulate,
+                                             .c_is_fp32 = p->c_dtype == AORTA_F32,
+                                             .relu = p->epilogue == AORTA_BLAS_BIAS_RELU,
+                                             .batch = p->batch,
+                                             .a_batch = p->b_batch,
+                                             .b_batch = p->a_batch,
+                                             .c_batch = p->c_batch};
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.m, AORTA_GEMM_TILE),
+                                                   aorta_ops_blocks(args.n, AORTA_GEMM_TILE), (uint32_t)args.batch},
+                                        .threads = {AORTA_GEMM_THREADS}};
+    return aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gemm, p->dtype, grid, &args, sizeof args);
+}
+
+/* c by the library where it offers that, else by our kernel. */
+static aorta_status multiply(struct aorta_stream *stream, const struct aorta_ops_settings *settings,
+                             const struct aorta_blas_product *product, const struct aorta_blas_operands *operands) {
+    bool done = false;
+    if (!settings->own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
+    return done ? NULL : multiply_plainly(stream, product, operands);
+}
+
+static aorta_status linear_forward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = s->dtype,
+                                               .epilogue = a->relu   ? AORTA_BLAS_BIAS_RELU
+                                                           : a->bias ? AORTA_BLAS_BIAS
+                                                                     : AORTA_BLAS_PLAIN,
+                                               .m = s->out,
+                                               .n = s->rows,
+                                               .k = s->in,
+                                               .a_stride = s->in,
+                                               .b_stride = s->in,
+                                               .c_stride = s->out,
+                                               .transpose_a = true,
+                                               .tf32 = a->tf32};
+    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->x, .c = a->y, .bias = a->bias};
+    return multiply(stream, &settings, &product, &operands);
+}
+
+static aorta_status linear_backward_input_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = s->dtype,
+                                               .m = s->in,
+                                               .n = s->rows,
+                                               .k = s->out,
+                                               .a_stride = s->in,
+                                               .b_stride = s->out,
+                                               .c_stride = s->in,
+                                               .accumulate = a->accumulate};
+    const struct aorta_blas_operands operands = {.a = a->weight, .b = a->dy, .c = a->dx};
+    return multiply(stream, &settings, &product, &operands);
+}
+
+/* dbias as a by-product of dweight, where the library can: then dy is read once. */
+static aorta_status try_with_bias(struct aorta_stream *stream, const struct aorta_linear_args *a,
+                                  struct aorta_blas_product product, bool *done) {
+    product.epilogue = AORTA_BLAS_BIAS_GRADIENT_B;
+    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight, .bias = a->dbias};
+    return aorta_blas_multiply(stream, &product, &operands, done);
+}
+
+static aorta_status linear_backward_weight_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_linear_args *a = args;
+    const struct aorta_linear *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = s->dtype,
+                                               .c_dtype = AORTA_F32,
+                                               .m = s->in,
+                                               .n = s->out,
+                                               .k = s->rows,
+                                               .a_stride = s->in,
+                                               .b_stride = s->out,
+                                               .c_stride = s->in,
+                                               .transpose_b = true,
+                                               .accumulate = a->accumulate};
+    if (s->rows > 0 && a->dbias && !a->accumulate && settings.fuse_bias_gradient && !settings.own_products) {
+        bool done;
+        AORTA_TRY(try_with_bias(stream, a, product, &done));
+        if (done) return NULL;
+    }
+    if (a->dbias)
+        AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, s->rows, s->out, a->dbias, 0, 0, a->accumulate));
+    if (s->rows == 0) /* a product over nothing is zero */
+        return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
+    const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};
+    return multiply(stream, &settings, &product, &operands);
+}
+
+/* Ours row by row, the library's column by column: its a is our b. */
+static aorta_status products_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_products_args *a = args;
+    const struct aorta_products *s = &a->shape;
+    struct aorta_ops_settings settings;
+    AORTA_TRY(aorta_blas_settings(aorta_stream_device(stream), &settings));
+    const struct aorta_blas_product product = {.dtype = AORTA_F32,
+                                               .c_dtype = AORTA_F32,
+                                               .m = s->n,
+                                               .n = s->m,
+                                               .k = s->k,
+                                               .a_stride = s->ldb,
+                                               .b_stride = s->lda,
+                                               .c_stride = s->ldc,
+                                               .transpose_a = s->transpose_b,
+                                               .transpose_b = s->transpose_a,
+                                               .accumulate = s->accumulate,
+                                               .batch = (int32_t)s->batch,
+                                               .a_batch = s->b_batch,
+                                               .b_batch = s->a_batch,
+                                               .c_batch = s->c_batch};
+    const struct aorta_blas_operands operands = {.a = a->b, .b = a->a, .c = a->c};
+    return multiply(stream, &settings, &product, &operands);
+}
+
+/* ---- both ---- */
+
+static const struct aorta_kernel forward_kernel = {"linear_forward", forward, linear_forward_gpu};
+static const struct aorta_kernel relu_kernel = {"linear_relu_forward", forward, linear_forward_gpu};
+static const struct aorta_kernel input_kernel = {"linear_backward_input", backward_input, linear_backward_input_gpu};
 static const struct aorta_kernel weight_kernel = {"linear_backward_weight", backward_weight,
-                                                  aorta_ops_gpu_linear_backward_weight};
+                                                  linear_backward_weight_gpu};
+static const struct aorta_kernel products_kernel = {"products", products, products_gpu};
 
 aorta_status aorta_linear_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
                                   const void *weight, const void *bias, void *y) {
     AORTA_TRY(check_linear(forward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name,
-                                   (const struct aorta_named_pointer[]){{"x", x}, {"weight", weight}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"weight", weight}, {"y", y})));
     const struct aorta_linear_args args = {.shape = shape, .x = x, .weight = weight, .bias = bias, .y = y};
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
 }
@@ -78,8 +240,8 @@ aorta_status aorta_linear_relu_forward(struct aorta_stream *stream, struct aorta
                                        const void *weight, const void *bias, void *y, bool tf32) {
     AORTA_TRY(check_linear(relu_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(relu_kernel.name, (const struct aorta_named_pointer[]){
-                                                         {"x", x}, {"weight", weight}, {"bias", bias}, {"y", y}, {0}}));
+    AORTA_TRY(
+        aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"x", x}, {"weight", weight}, {"bias", bias}, {"y", y})));
     const struct aorta_linear_args args = {
         .shape = shape, .x = x, .weight = weight, .bias = bias, .y = y, .relu = true, .tf32 = tf32};
     return aorta_launch(stream, &relu_kernel, &args, sizeof args);
@@ -89,8 +251,7 @@ aorta_status aorta_linear_backward_input(struct aorta_stream *stream, struct aor
                                          const void *weight, void *dx, bool accumulate) {
     AORTA_TRY(check_linear(input_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        input_kernel.name, (const struct aorta_named_pointer[]){{"dy", dy}, {"weight", weight}, {"dx", dx}, {0}}));
+    AORTA_TRY(aorta_check_pointers(input_kernel.name, AORTA_POINTERS({"dy", dy}, {"weight", weight}, {"dx", dx})));
     const struct aorta_linear_args args = {
         .shape = shape, .dy = dy, .weight = weight, .dx = dx, .accumulate = accumulate};
     return aorta_launch(stream, &input_kernel, &args, sizeof args);
@@ -100,10 +261,24 @@ aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, struct ao
                                           const void *dy, float *dweight, float *dbias, bool accumulate) {
     AORTA_TRY(check_linear(weight_kernel.name, &shape));
     AORTA_TRY(aorta_check_pointer(weight_kernel.name, "dweight", dweight));
-    if (shape.rows > 0)
-        AORTA_TRY(
-            aorta_check_pointers(weight_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"dy", dy}, {0}}));
+    if (shape.rows > 0) AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS({"x", x}, {"dy", dy})));
     const struct aorta_linear_args args = {
         .shape = shape, .x = x, .dy = dy, .dweight = dweight, .dbias = dbias, .accumulate = accumulate};
     return aorta_launch(stream, &weight_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products *products, const float *a,
+                                const float *b, float *c) {
+    const char *name = products_kernel.name;
+    AORTA_TRY(aorta_check_size(name, "batch", products->batch, 0));
+    AORTA_TRY(aorta_check_size(name, "m", products->m, 1));
+    AORTA_TRY(aorta_check_size(name, "n", products->n, 1));
+    AORTA_TRY(aorta_check_size(name, "k", products->k, 1));
+    AORTA_TRY(aorta_check_size(name, "lda", products->lda, products->transpose_a ? products->m : products->k));
+    AORTA_TRY(aorta_check_size(name, "ldb", products->ldb, products->transpose_b ? products->k : products->n));
+    AORTA_TRY(aorta_check_size(name, "ldc", products->ldc, products->n));
+    if (products->batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"a", a}, {"b", b}, {"c", c})));
+    const struct aorta_products_args args = {.shape = *products, .a = a, .b = b, .c = c};
+    return aorta_launch(stream, &products_kernel, &args, sizeof args);
 }

@@ -1,17 +1,76 @@
+/* Residual, dropout and LayerNorm in one pass over memory. */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 
-static aorta_status forward(const void *args) {
-    return aorta_cpu_ops()->norm_forward(args);
+/* How rows are held: by threads[0] side by side, threads[1] rows in a block. */
+struct holding {
+    bool wide;
+    uint32_t threads[2];
+    uint32_t resident; /* blocks on a multiprocessor, as many as the registers of the backward kernel allow */
+};
+
+int64_t aorta_ops_gpu_most_norm_row(void) {
+    return (int64_t)AORTA_NORM_CHUNKS * 8 * AORTA_NORM_THREADS;
 }
 
-static aorta_status backward(const void *args) {
-    return aorta_cpu_ops()->norm_backward(args);
+static aorta_status hold(int64_t width, enum aorta_dtype dtype, struct holding *holding) {
+    const int64_t widest = aorta_ops_gpu_most_norm_row();
+    if (width > widest)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "layernorm: a width of %lld; on a GPU rows have at most %lld elements",
+                           (long long)width, (long long)widest);
+    holding->wide = width > 8 * AORTA_NORM_NARROW;
+    const int64_t per_thread = holding->wide ? AORTA_NORM_CHUNKS * 8 : 8;
+    holding->threads[0] = aorta_ops_blocks(width, per_thread * 32) * 32;
+    holding->threads[1] = holding->threads[0] < AORTA_NORM_NARROW ? AORTA_NORM_NARROW / holding->threads[0] : 1;
+    const int narrow = dtype == AORTA_F32 ? AORTA_NORM_RESIDENT - 1 : AORTA_NORM_RESIDENT;
+    const uint32_t together = holding->wide ? AORTA_NORM_THREADS : (uint32_t)(AORTA_NORM_NARROW * narrow);
+    holding->resident = together / (holding->threads[0] * holding->threads[1]);
+    return NULL;
 }
 
-static const struct aorta_kernel forward_kernel = {"layernorm_forward", forward, aorta_ops_gpu_norm_forward};
-static const struct aorta_kernel backward_kernel = {"layernorm_backward", backward, aorta_ops_gpu_norm_backward};
+static aorta_status norm_forward_gpu(struct aorta_stream *stream, const void *args) {
+    struct aorta_norm_args a = *(const struct aorta_norm_args *)args;
+    struct holding holding;
+    AORTA_TRY(hold(a.shape.width, a.shape.dtype, &holding));
+    a.shape.rng = aorta_ops_gpu_key(a.shape.rng);
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, holding.threads[1])},
+                                        .threads = {holding.threads[0], holding.threads[1]}};
+    const enum aorta_ops_entry entry = holding.wide ? AORTA_ENTRY_norm_forward_wide : AORTA_ENTRY_norm_forward;
+    return aorta_ops_gpu_run_typed(stream, entry, a.shape.dtype, grid, &a, sizeof a);
+}
+
+static aorta_status norm_backward_gpu(struct aorta_stream *stream, const void *args) {
+    enum { LEAST_ROWS = 4 }; /* that a thread adds up before its sums are written */
+    static const enum aorta_ops_entry entries[2][2] = {
+        {AORTA_ENTRY_norm_backward, AORTA_ENTRY_norm_backward_bias},
+        {AORTA_ENTRY_norm_backward_wide, AORTA_ENTRY_norm_backward_bias_wide}};
+    const struct aorta_norm_backward_args *a = args;
+    const int64_t rows = a->shape.rows, width = a->shape.width;
+    struct holding holding;
+    AORTA_TRY(hold(width, a->shape.dtype, &holding));
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    const uint32_t most = aorta_ops_blocks(rows, (int64_t)LEAST_ROWS * holding.threads[1]);
+    uint32_t blocks = (uint32_t)gpu->multiprocessors * holding.resident;
+    if (blocks > most) blocks = most;
+    const int64_t sums = a->dbias ? 3 : 2;
+    struct aorta_gpu_norm_backward_args first = {.op = *a};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, (size_t)(blocks * sums * width) * sizeof(float), &first.partial));
+    first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
+    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {holding.threads[0], holding.threads[1]}};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[holding.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
+                                      sizeof first));
+    const struct aorta_gpu_column_sums second = {.partial = first.partial,
+                                                 .rows = blocks,
+                                                 .columns = sums * width,
+                                                 .split = width,
+                                                 .sums = {a->dgamma, a->dbeta, a->dbias},
+                                                 .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_finish(stream, &second);
+}
+
+static const struct aorta_kernel forward_kernel = {"layernorm_forward", aorta_cpu_norm_forward, norm_forward_gpu};
+static const struct aorta_kernel backward_kernel = {"layernorm_backward", aorta_cpu_norm_backward, norm_backward_gpu};
 
 static aorta_status check_norm(const char *operation, const struct aorta_norm *shape) {
     AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
@@ -27,10 +86,8 @@ aorta_status aorta_norm_forward(struct aorta_stream *stream, struct aorta_norm s
                                 float *mean, float *rstd) {
     AORTA_TRY(check_norm(forward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        forward_kernel.name,
-        (const struct aorta_named_pointer[]){
-            {"x", x}, {"gamma", gamma}, {"beta", beta}, {"y", y}, {"mean", mean}, {"rstd", rstd}, {0}}));
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"gamma", gamma}, {"beta", beta},
+                                                                       {"y", y}, {"mean", mean}, {"rstd", rstd})));
     if (residual || shape.dropout > 0.0f) AORTA_TRY(aorta_check_pointer(forward_kernel.name, "sum", sum));
     const struct aorta_norm_args args = {.shape = shape,
                                          .x = x,
@@ -49,13 +106,11 @@ aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm 
                                  const float *rstd, void *dsum, void *dx, float *dgamma, float *dbeta, float *dbias,
                                  bool accumulate) {
     AORTA_TRY(check_norm(backward_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointers(
-        backward_kernel.name,
-        (const struct aorta_named_pointer[]){{"gamma", gamma}, {"dgamma", dgamma}, {"dbeta", dbeta}, {0}}));
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
+                                   AORTA_POINTERS({"gamma", gamma}, {"dgamma", dgamma}, {"dbeta", dbeta})));
     if (shape.rows > 0)
-        AORTA_TRY(aorta_check_pointers(
-            backward_kernel.name, (const struct aorta_named_pointer[]){
-                                      {"dy", dy}, {"sum", sum}, {"mean", mean}, {"rstd", rstd}, {"dsum", dsum}, {0}}));
+        AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"dy", dy}, {"sum", sum}, {"mean", mean},
+                                                                            {"rstd", rstd}, {"dsum", dsum})));
     const struct aorta_norm_backward_args args = {.shape = shape,
                                                   .dy = dy,
                                                   .dy_extra = dy_extra,

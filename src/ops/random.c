@@ -1,4 +1,6 @@
+/* Keys of dropout masks. */
 #include "ops/random.h"
+#include "ops/gpu/gpu.h"
 
 void aorta_dropout_key(const struct aorta_rng *rng, uint32_t key[2]) {
     struct aorta_philox words = aorta_philox4x32_10((struct aorta_philox){{rng->site, rng->rank, rng->micro, 0}},
@@ -14,4 +16,11 @@ struct aorta_dropout aorta_dropout_begin(float probability, const struct aorta_r
     dropout.step = rng->state ? (uint64_t)rng->state->step : 0;
     dropout.scale = dropout.threshold < 65536 ? 65536.0f / (float)(65536 - dropout.threshold) : 0.0f;
     return dropout;
+}
+
+struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng) {
+    uint32_t key[2];
+    aorta_dropout_key(&rng, key);
+    rng.seed = key[0] | (uint64_t)key[1] << 32;
+    return rng;
 }

@@ -38,8 +38,19 @@ static aorta_status normalise(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel top_kernel = {"top", top, aorta_ops_gpu_top};
-static const struct aorta_kernel normalise_kernel = {"normalise_rows", normalise, aorta_ops_gpu_normalise};
+static aorta_status top_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_top_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_top_places, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a, sizeof *a);
+}
+
+static aorta_status normalise_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_normalise_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_normalise_rows, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a,
+                             sizeof *a);
+}
+
+static const struct aorta_kernel top_kernel = {"top", top, top_gpu};
+static const struct aorta_kernel normalise_kernel = {"normalise_rows", normalise, normalise_gpu};
 
 aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width, int64_t count, const float *x,
                        int64_t *places, float *values) {
@@ -50,8 +61,7 @@ aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width,
         return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)width,
                            AORTA_TOP_WIDTH);
     if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        top_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"places", places}, {"values", values}, {0}}));
+    AORTA_TRY(aorta_check_pointers(top_kernel.name, AORTA_POINTERS({"x", x}, {"places", places}, {"values", values})));
     const struct aorta_top_args args = {
         .rows = rows, .width = width, .top = count, .x = x, .places = places, .values = values};
     return aorta_launch(stream, &top_kernel, &args, sizeof args);
@@ -61,8 +71,7 @@ aorta_status aorta_normalise_rows(struct aorta_stream *stream, int64_t rows, int
     AORTA_TRY(aorta_check_size(normalise_kernel.name, "rows", rows, 0));
     AORTA_TRY(aorta_check_size(normalise_kernel.name, "width", width, 1));
     if (rows == 0) return NULL;
-    AORTA_TRY(
-        aorta_check_pointers(normalise_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(normalise_kernel.name, AORTA_POINTERS({"x", x}, {"y", y})));
     const struct aorta_normalise_args args = {.rows = rows, .width = width, .x = x, .y = y};
     return aorta_launch(stream, &normalise_kernel, &args, sizeof args);
 }

@@ -68,9 +68,30 @@ static aorta_status combine(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel plan_kernel = {"route_plan", plan, aorta_ops_gpu_route_plan};
-static const struct aorta_kernel dispatch_kernel = {"route_dispatch", dispatch, aorta_ops_gpu_route_dispatch};
-static const struct aorta_kernel combine_kernel = {"route_combine", combine, aorta_ops_gpu_route_combine};
+static aorta_status route_plan_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_route_args *a = args;
+    AORTA_TRY(aorta_ops_gpu_run(
+        stream, AORTA_ENTRY_route_choose,
+        aorta_ops_grid(aorta_ops_blocks(a->shape.tokens, AORTA_ROUTE_THREADS), AORTA_ROUTE_THREADS), a, sizeof *a));
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_route_place, aorta_ops_grid(a->shape.experts, AORTA_ROUTE_THREADS), a,
+                             sizeof *a);
+}
+
+static aorta_status route_dispatch_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_route_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_route_dispatch,
+                             aorta_ops_grid(a->shape.experts * a->shape.capacity, AORTA_ROUTE_THREADS), a, sizeof *a);
+}
+
+static aorta_status route_combine_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_route_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_route_combine, aorta_ops_grid(a->shape.tokens, AORTA_ROUTE_THREADS), a,
+                             sizeof *a);
+}
+
+static const struct aorta_kernel plan_kernel = {"route_plan", plan, route_plan_gpu};
+static const struct aorta_kernel dispatch_kernel = {"route_dispatch", dispatch, route_dispatch_gpu};
+static const struct aorta_kernel combine_kernel = {"route_combine", combine, route_combine_gpu};
 
 static aorta_status check_route(const char *operation, const struct aorta_route *shape) {
     AORTA_TRY(aorta_check_size(operation, "tokens", shape->tokens, 0));
@@ -90,13 +111,9 @@ static aorta_status check_route(const char *operation, const struct aorta_route 
 aorta_status aorta_route_plan(struct aorta_stream *stream, struct aorta_route shape,
                               const struct aorta_route_tensors *t) {
     AORTA_TRY(check_route(plan_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointers(plan_kernel.name, (const struct aorta_named_pointer[]){{"logits", t->logits},
-                                                                                          {"choices", t->choices},
-                                                                                          {"slots", t->slots},
-                                                                                          {"owners", t->owners},
-                                                                                          {"loads", t->loads},
-                                                                                          {"weights", t->weights},
-                                                                                          {0}}));
+    AORTA_TRY(aorta_check_pointers(plan_kernel.name, AORTA_POINTERS({"logits", t->logits}, {"choices", t->choices},
+                                                                    {"slots", t->slots}, {"owners", t->owners},
+                                                                    {"loads", t->loads}, {"weights", t->weights})));
     const struct aorta_route_args args = {.shape = shape,
                                           .logits = t->logits,
                                           .choices = t->choices,
@@ -110,8 +127,7 @@ aorta_status aorta_route_plan(struct aorta_stream *stream, struct aorta_route sh
 aorta_status aorta_route_dispatch(struct aorta_stream *stream, struct aorta_route shape, const int32_t *owners,
                                   const float *x, float *to) {
     AORTA_TRY(check_route(dispatch_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointers(
-        dispatch_kernel.name, (const struct aorta_named_pointer[]){{"owners", owners}, {"x", x}, {"to", to}, {0}}));
+    AORTA_TRY(aorta_check_pointers(dispatch_kernel.name, AORTA_POINTERS({"owners", owners}, {"x", x}, {"to", to})));
     const struct aorta_route_args args = {.shape = shape, .owners = (int32_t *)owners, .x = x, .y = to};
     return aorta_launch(stream, &dispatch_kernel, &args, sizeof args);
 }
@@ -120,9 +136,8 @@ aorta_status aorta_route_combine(struct aorta_stream *stream, struct aorta_route
                                  const float *weights, const float *z, float *y) {
     AORTA_TRY(check_route(combine_kernel.name, &shape));
     if (shape.tokens == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        combine_kernel.name,
-        (const struct aorta_named_pointer[]){{"slots", slots}, {"weights", weights}, {"z", z}, {"y", y}, {0}}));
+    AORTA_TRY(aorta_check_pointers(combine_kernel.name,
+                                   AORTA_POINTERS({"slots", slots}, {"weights", weights}, {"z", z}, {"y", y})));
     const struct aorta_route_args args = {
         .shape = shape, .slots = (int32_t *)slots, .weights = (float *)weights, .x = z, .y = y};
     return aorta_launch(stream, &combine_kernel, &args, sizeof args);

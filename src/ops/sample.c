@@ -80,16 +80,29 @@ static aorta_status accept(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel sample_kernel = {"sample", sample, aorta_ops_gpu_sample};
-static const struct aorta_kernel accept_kernel = {"accept", accept, aorta_ops_gpu_accept};
+static aorta_status sample_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_sample_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sample_rows, aorta_ops_grid(a->rows, AORTA_SAMPLE_THREADS), a,
+                             sizeof *a);
+}
+
+static aorta_status accept_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_accept_args *a = args;
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_accept_tokens, aorta_ops_grid(a->shape.batch, AORTA_SAMPLE_THREADS),
+                                a, sizeof *a));
+    const struct aorta_cache_advance_args step = {.batch = 1, .count = 1, .positions = a->step};
+    return aorta_ops_gpu_cache_advance(stream, &step);
+}
+
+static const struct aorta_kernel sample_kernel = {"sample", sample, sample_gpu};
+static const struct aorta_kernel accept_kernel = {"accept", accept, accept_gpu};
 
 static aorta_status run_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
                                struct aorta_sample_args args) {
     AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", rows, 0));
     AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", vocab, 1));
     if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(sample_kernel.name,
-                                   (const struct aorta_named_pointer[]){{"x", x}, {"logsums", args.logsums}, {0}}));
+    AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", x}, {"logsums", args.logsums})));
     args.rows = rows, args.vocab = vocab, args.x = x;
     return aorta_launch(stream, &sample_kernel, &args, sizeof args);
 }
@@ -117,17 +130,10 @@ aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance s
     if (shape.drafted > MOST_DRAFTED)
         return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)shape.drafted,
                            MOST_DRAFTED);
-    AORTA_TRY(aorta_check_pointers(accept_kernel.name, (const struct aorta_named_pointer[]){{"tokens", t->tokens},
-                                                                                            {"q", t->q},
-                                                                                            {"q_logsums", t->q_logsums},
-                                                                                            {"p", t->p},
-                                                                                            {"p_logsums", t->p_logsums},
-                                                                                            {"step", t->step},
-                                                                                            {"next", t->next},
-                                                                                            {"totals", t->totals},
-                                                                                            {"accepted", t->accepted},
-                                                                                            {"counts", t->counts},
-                                                                                            {0}}));
+    AORTA_TRY(aorta_check_pointers(
+        accept_kernel.name, AORTA_POINTERS({"tokens", t->tokens}, {"q", t->q}, {"q_logsums", t->q_logsums}, {"p", t->p},
+                                           {"p_logsums", t->p_logsums}, {"step", t->step}, {"next", t->next},
+                                           {"totals", t->totals}, {"accepted", t->accepted}, {"counts", t->counts})));
     const struct aorta_accept_args args = {.shape = shape,
                                            .key = {(uint32_t)shape.seed, (uint32_t)(shape.seed >> 32)},
                                            .tokens = t->tokens,

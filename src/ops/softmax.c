@@ -1,4 +1,4 @@
-/* Softmax over rows and the cross-entropy loss behind it. */
+/* Softmax over rows: alone, of a product's rows, and as part of the cross-entropy loss. */
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
 
@@ -58,9 +58,33 @@ static aorta_status cross_entropy(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel forward_kernel = {"softmax_forward", forward, aorta_ops_gpu_softmax_forward};
-static const struct aorta_kernel backward_kernel = {"softmax_backward", backward, aorta_ops_gpu_softmax_backward};
-static const struct aorta_kernel loss_kernel = {"cross_entropy", cross_entropy, aorta_ops_gpu_cross_entropy};
+/* Rows that 32 threads hold in their registers go several to a block. */
+static aorta_status softmax(struct aorta_stream *stream, const struct aorta_softmax_args *a, enum aorta_ops_entry any,
+                            enum aorta_ops_entry for_short) {
+    const uintptr_t places = (uintptr_t)a->x | (uintptr_t)a->dp | (uintptr_t)a->out;
+    if (a->shape.width > AORTA_SHORT_ROW || a->shape.width % 4 || places % 16)
+        return aorta_ops_gpu_run(stream, any, aorta_ops_grid(a->shape.rows, AORTA_ROW_THREADS), a, sizeof *a);
+    const int64_t blocks = aorta_ops_blocks(a->shape.rows, AORTA_ROW_THREADS / 32);
+    return aorta_ops_gpu_run(stream, for_short, aorta_ops_grid(blocks, AORTA_ROW_THREADS), a, sizeof *a);
+}
+
+static aorta_status softmax_forward_gpu(struct aorta_stream *stream, const void *args) {
+    return softmax(stream, args, AORTA_ENTRY_softmax_forward, AORTA_ENTRY_softmax_forward_short);
+}
+
+static aorta_status softmax_backward_gpu(struct aorta_stream *stream, const void *args) {
+    return softmax(stream, args, AORTA_ENTRY_softmax_backward, AORTA_ENTRY_softmax_backward_short);
+}
+
+static aorta_status cross_entropy_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_cross_entropy_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cross_entropy, aorta_ops_grid(a->rows, AORTA_ROW_THREADS), a,
+                             sizeof *a);
+}
+
+static const struct aorta_kernel forward_kernel = {"softmax_forward", forward, softmax_forward_gpu};
+static const struct aorta_kernel backward_kernel = {"softmax_backward", backward, softmax_backward_gpu};
+static const struct aorta_kernel loss_kernel = {"cross_entropy", cross_entropy, cross_entropy_gpu};
 
 static aorta_status check_softmax(const char *operation, const struct aorta_softmax *shape) {
     AORTA_TRY(aorta_check_size(operation, "rows", shape->rows, 0));
@@ -70,7 +94,7 @@ static aorta_status check_softmax(const char *operation, const struct aorta_soft
 aorta_status aorta_softmax_forward(struct aorta_stream *stream, struct aorta_softmax shape, const float *x, float *p) {
     AORTA_TRY(check_softmax(forward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name, (const struct aorta_named_pointer[]){{"x", x}, {"p", p}, {0}}));
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"p", p})));
     const struct aorta_softmax_args args = {.shape = shape, .x = x, .out = p};
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
 }
@@ -79,8 +103,7 @@ aorta_status aorta_softmax_backward(struct aorta_stream *stream, struct aorta_so
                                     const float *dp, float *dx) {
     AORTA_TRY(check_softmax(backward_kernel.name, &shape));
     if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
-                                   (const struct aorta_named_pointer[]){{"p", p}, {"dp", dp}, {"dx", dx}, {0}}));
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"p", p}, {"dp", dp}, {"dx", dx})));
     const struct aorta_softmax_args args = {.shape = shape, .x = p, .dp = dp, .out = dx};
     return aorta_launch(stream, &backward_kernel, &args, sizeof args);
 }
@@ -90,10 +113,76 @@ aorta_status aorta_cross_entropy(struct aorta_stream *stream, int64_t rows, int6
     AORTA_TRY(aorta_check_size(loss_kernel.name, "rows", rows, 0));
     AORTA_TRY(aorta_check_size(loss_kernel.name, "classes", classes, 1));
     if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        loss_kernel.name,
-        (const struct aorta_named_pointer[]){{"x", x}, {"labels", labels}, {"losses", losses}, {"dx", dx}, {0}}));
+    AORTA_TRY(aorta_check_pointers(loss_kernel.name,
+                                   AORTA_POINTERS({"x", x}, {"labels", labels}, {"losses", losses}, {"dx", dx})));
     const struct aorta_cross_entropy_args args = {
         .rows = rows, .classes = classes, .weight = weight, .x = x, .labels = labels, .losses = losses, .dx = dx};
     return aorta_launch(stream, &loss_kernel, &args, sizeof args);
+}
+
+/* ---- of a product ---- */
+
+enum { MOST_APART = INT32_MAX / AORTA_SCORES_WIDTH }; /* elements from row to row: the kernels count them in 32 bits */
+
+bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *a) {
+    const struct aorta_products *s = &a->shape;
+    const struct aorta_device *device = aorta_stream_device(stream);
+    const uintptr_t places = (uintptr_t)a->a | (uintptr_t)a->b | (uintptr_t)a->p | (uintptr_t)a->out;
+    if (!aorta_device_is_gpu(device) || places % 16) return false;
+    if (aorta_gpu_get_properties(device)->shared_bytes_per_block < AORTA_SCORES_BYTES) return false;
+    if (s->batch < 1 || s->batch > UINT16_MAX || s->m < 1 || s->k < 1 || s->lda < s->k || s->ldb < s->k) return false;
+    return s->m % AORTA_SCORES_ROWS == 0 && s->n == AORTA_SCORES_WIDTH && s->k % AORTA_SCORES_DEPTH == 0 &&
+           s->ldb <= MOST_APART && (s->lda | s->ldb | s->a_batch | s->b_batch) % 4 == 0;
+}
+
+static aorta_status run_scores(struct aorta_stream *stream, enum aorta_ops_entry entry,
+                               const struct aorta_scores_args *a) {
+    const struct aorta_gpu_grid grid = {
+        .blocks = {aorta_ops_blocks(a->shape.m, AORTA_SCORES_ROWS), (uint32_t)a->shape.batch},
+        .threads = {AORTA_SCORES_THREADS},
+        .shared_bytes = AORTA_SCORES_BYTES};
+    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
+}
+
+static aorta_status scores_forward_gpu(struct aorta_stream *stream, const void *args) {
+    return run_scores(stream, AORTA_ENTRY_scores_forward, args);
+}
+
+static aorta_status scores_backward_gpu(struct aorta_stream *stream, const void *args) {
+    return run_scores(stream, AORTA_ENTRY_scores_backward, args);
+}
+
+/* Where one kernel makes both; else they are a product and a softmax. */
+static const struct aorta_kernel scores_kernel = {"scores_forward", NULL, scores_forward_gpu};
+static const struct aorta_kernel scores_backward_kernel = {"scores_backward", NULL, scores_backward_gpu};
+
+static aorta_status check_scores(const char *operation, const struct aorta_products *s,
+                                 const struct aorta_named_pointer *pointers) {
+    if (!s->transpose_a && s->transpose_b && !s->accumulate && s->ldc == s->n && s->c_batch == s->m * s->n)
+        return aorta_check_pointers(operation, pointers);
+    return AORTA_ERROR(AORTA_INTERNAL, "%s: products must be a·bᵀ, their rows and matrices side by side", operation);
+}
+
+static struct aorta_softmax softmax_of(const struct aorta_products *s, float scale) {
+    return (struct aorta_softmax){.rows = s->batch * s->m, .width = s->n, .scale = scale};
+}
+
+aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_products *products, float scale,
+                                  const float *a, const float *b, float *p) {
+    AORTA_TRY(check_scores(scores_kernel.name, products, AORTA_POINTERS({"a", a}, {"b", b}, {"p", p})));
+    const struct aorta_scores_args args = {.shape = *products, .scale = scale, .a = a, .b = b, .out = p};
+    if (aorta_ops_gpu_scores_fit(stream, &args)) return aorta_launch(stream, &scores_kernel, &args, sizeof args);
+    AORTA_TRY(aorta_products_run(stream, products, a, b, p));
+    return aorta_softmax_forward(stream, softmax_of(products, scale), p, p);
+}
+
+aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_products *products, float scale,
+                                   const float *a, const float *b, const float *p, float *dx) {
+    AORTA_TRY(
+        check_scores(scores_backward_kernel.name, products, AORTA_POINTERS({"a", a}, {"b", b}, {"p", p}, {"dx", dx})));
+    const struct aorta_scores_args args = {.shape = *products, .scale = scale, .a = a, .b = b, .p = p, .out = dx};
+    if (aorta_ops_gpu_scores_fit(stream, &args))
+        return aorta_launch(stream, &scores_backward_kernel, &args, sizeof args);
+    AORTA_TRY(aorta_products_run(stream, products, a, b, dx));
+    return aorta_softmax_backward(stream, softmax_of(products, scale), p, dx, dx);
 }

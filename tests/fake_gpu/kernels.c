@@ -1,9 +1,9 @@
 /* The fake libcuda: what its kernels do. Those of src/device/gpu are here, with the timer and the clock that they read;
  * others are the program's. */
-#include "ops/kernels.h"
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 #include "fake_gpu/cuda.h"
+#include "ops/types.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

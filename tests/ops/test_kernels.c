@@ -88,7 +88,7 @@ static void nvrtc(void **state) {
         skip();
     }
     for (size_t a = 0; a < sizeof architectures / sizeof *architectures; a++)
-        for (int i = 0; i < AORTA_SOURCE_COUNT; i++) compile(&api, aorta_ops_sources[i], architectures[a]);
+        for (int i = 0; i < AORTA_OPS_SOURCE_COUNT; i++) compile(&api, aorta_ops_sources[i], architectures[a]);
 }
 
 /* Exit status of clang in its HIP mode on a file. */
@@ -116,7 +116,7 @@ static void check_amd(const char *architecture) {
     close(handle);
     write_text(path, "\n");
     int known = run_clang(architecture, path, "2>/dev/null"), failed = 0;
-    for (int i = 0; i < AORTA_SOURCE_COUNT && !known && !failed; i++) {
+    for (int i = 0; i < AORTA_OPS_SOURCE_COUNT && !known && !failed; i++) {
         write_text(path, aorta_ops_sources[i]->text);
         failed = run_clang(architecture, path, "");
         if (failed) print_error("%s for %s does not compile\n", aorta_ops_sources[i]->name, architecture);

@@ -3,25 +3,14 @@
 #define AORTA_OPS_CPU_CPU_H
 
 #include "base/status.h"
-#include "ops/kernels.h"
+#include "ops/types.h"
 
-/* One instruction set's functions. Those that take `const void *args` have the signature of a kernel and take the
- * struct of kernels.h named like them. */
+/* One instruction set's functions. Those that take `const void *args` have the signature of a kernel; what they take is
+ * the struct of types.h named like them. */
 struct aorta_cpu_ops {
     const char *isa; /* "generic", and on x86-64 "v3", "v4" for the levels x86-64-v3 and -v4 */
-    aorta_status (*attention_forward)(const void *args);
-    aorta_status (*attention_backward)(const void *args);
-    aorta_status (*norm_forward)(const void *args);
-    aorta_status (*norm_backward)(const void *args);
-    aorta_status (*gelu_forward)(const void *args);
-    aorta_status (*gelu_backward)(const void *args);
-    aorta_status (*embedding_forward)(const void *args);
-    aorta_status (*embedding_backward)(const void *args);
-    aorta_status (*square_sum)(const void *args);
-    aorta_status (*adamw)(const void *args);
-    aorta_status (*cast)(const void *args);
-    aorta_status (*fill)(const void *args);
-    aorta_status (*add)(const void *args);
+#define LOOP(name) aorta_status (*name)(const void *args);
+#include "ops/kernels.def"
     /* y [rows, out] = bias in every row */
     void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
     /* dbias [out] = (or +=) the column sums of dy [rows, out] */
@@ -35,8 +24,10 @@ struct aorta_cpu_ops {
     void (*philox)(const uint32_t key[2], uint64_t step, uint64_t first, int64_t count, uint32_t *words);
 };
 
-/* The best that this processor runs. */
+/* The best that this processor runs, and its functions as those of a kernel. */
 const struct aorta_cpu_ops *aorta_cpu_ops(void);
+#define LOOP(name) aorta_status aorta_cpu_##name(const void *args);
+#include "ops/kernels.def"
 /* All that were compiled and that this processor runs, best first; for tests and benchmarks. */
 const struct aorta_cpu_ops *const *aorta_cpu_ops_list(int *count);
 

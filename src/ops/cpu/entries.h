@@ -1,26 +1,24 @@
-/* What the files of this folder export for one instruction set. The functions on `const void *args` have the signature
- * of a kernel; what they take is the struct of ops/kernels.h named like them. */
+/* What the files of this folder export. They are compiled once for each instruction set; AORTA_ISA is its short name,
+ * and names of what they export end with it: AORTA_ISA_NAME(cast) is aorta_cast_generic, aorta_cast_v3 or
+ * aorta_cast_v4. */
 #ifndef AORTA_OPS_CPU_ENTRIES_H
 #define AORTA_OPS_CPU_ENTRIES_H
 
 #include "ops/cpu/cpu.h"
-#include "ops/cpu/isa.h"
+
+#ifndef AORTA_ISA
+#define AORTA_ISA generic
+#endif
+#define AORTA_ISA_PASTE(name, isa) aorta_##name##_##isa
+#define AORTA_ISA_EXPAND(name, isa) AORTA_ISA_PASTE(name, isa)
+#define AORTA_ISA_NAME(name) AORTA_ISA_EXPAND(name, AORTA_ISA)
 
 extern const struct aorta_cpu_ops AORTA_ISA_NAME(cpu_ops);
 
-aorta_status AORTA_ISA_NAME(attention_forward)(const void *args);
-aorta_status AORTA_ISA_NAME(attention_backward)(const void *args);
-aorta_status AORTA_ISA_NAME(norm_forward)(const void *args);
-aorta_status AORTA_ISA_NAME(norm_backward)(const void *args);
-aorta_status AORTA_ISA_NAME(gelu_forward)(const void *args);
-aorta_status AORTA_ISA_NAME(gelu_backward)(const void *args);
-aorta_status AORTA_ISA_NAME(embedding_forward)(const void *args);
-aorta_status AORTA_ISA_NAME(embedding_backward)(const void *args);
-aorta_status AORTA_ISA_NAME(square_sum)(const void *args);
-aorta_status AORTA_ISA_NAME(adamw)(const void *args);
-aorta_status AORTA_ISA_NAME(cast)(const void *args);
-aorta_status AORTA_ISA_NAME(fill)(const void *args);
-aorta_status AORTA_ISA_NAME(add)(const void *args);
+#define LOOP(name) aorta_status AORTA_ISA_NAME(name)(const void *args);
+#include "ops/kernels.def"
+
+/* As the members of struct aorta_cpu_ops. */
 void AORTA_ISA_NAME(bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
 void AORTA_ISA_NAME(column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
 void AORTA_ISA_NAME(relu)(void *y, enum aorta_dtype dtype, int64_t count);

@@ -1,5 +1,4 @@
 /* One instruction set's functions as a table. */
-#include "ops/cpu/cpu.h"
 #include "ops/cpu/entries.h"
 
 #define AORTA_ISA_STRING(isa) #isa
@@ -7,19 +6,8 @@
 
 const struct aorta_cpu_ops AORTA_ISA_NAME(cpu_ops) = {
     .isa = AORTA_ISA_TEXT(AORTA_ISA),
-    .attention_forward = AORTA_ISA_NAME(attention_forward),
-    .attention_backward = AORTA_ISA_NAME(attention_backward),
-    .norm_forward = AORTA_ISA_NAME(norm_forward),
-    .norm_backward = AORTA_ISA_NAME(norm_backward),
-    .gelu_forward = AORTA_ISA_NAME(gelu_forward),
-    .gelu_backward = AORTA_ISA_NAME(gelu_backward),
-    .embedding_forward = AORTA_ISA_NAME(embedding_forward),
-    .embedding_backward = AORTA_ISA_NAME(embedding_backward),
-    .square_sum = AORTA_ISA_NAME(square_sum),
-    .adamw = AORTA_ISA_NAME(adamw),
-    .cast = AORTA_ISA_NAME(cast),
-    .fill = AORTA_ISA_NAME(fill),
-    .add = AORTA_ISA_NAME(add),
+#define LOOP(name) .name = AORTA_ISA_NAME(name),
+#include "ops/kernels.def"
     .bias_rows = AORTA_ISA_NAME(bias_rows),
     .column_sums = AORTA_ISA_NAME(column_sums),
     .relu = AORTA_ISA_NAME(relu),

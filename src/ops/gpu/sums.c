@@ -1,4 +1,4 @@
-/* The second stage of sums over rows: at once, or gathered for one launch. */
+/* Sums over the rows of a matrix on a GPU, in two stages; the second at once, or gathered for one launch. */
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
 #include "ops/ops.h"
@@ -112,7 +112,8 @@ aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream, const stru
     return NULL;
 }
 
-aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream) {
+aorta_status aorta_sums_gather(struct aorta_stream *stream) {
+    if (!aorta_device_is_gpu(aorta_stream_device(stream))) return NULL;
     struct gathering *gathering;
     AORTA_TRY(of_stream(stream, &gathering));
     gathering->on = true;
@@ -120,10 +121,54 @@ aorta_status aorta_ops_gpu_sums_gather(struct aorta_stream *stream) {
     return NULL;
 }
 
-aorta_status aorta_ops_gpu_sums_finish(struct aorta_stream *stream, const void *none) {
+static aorta_status sums_finish_gpu(struct aorta_stream *stream, const void *none) {
     struct gathering *gathering;
     (void)none;
     AORTA_TRY(of_stream(stream, &gathering));
     gathering->on = false;
     return launch_gathered(stream, gathering);
+}
+
+/* Queued on GPUs only. */
+static const struct aorta_kernel finish_kernel = {"sums_finish", NULL, sums_finish_gpu};
+
+aorta_status aorta_sums_finish(struct aorta_stream *stream) {
+    return aorta_device_is_gpu(aorta_stream_device(stream)) ? aorta_launch(stream, &finish_kernel, NULL, 0) : NULL;
+}
+
+/* ---- both stages ---- */
+
+/* As many blocks as run at once, none with less than a few rows for each thread. */
+struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns) {
+    enum { LEAST_ROWS = 4 * AORTA_COLUMN_ROWS };
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(device);
+    const uint32_t across = aorta_ops_blocks(columns, (int64_t)AORTA_COLUMN_LANES * 8);
+    const int64_t wanted = AORTA_COLUMN_RESIDENT * (int64_t)gpu->multiprocessors / across;
+    int64_t per_split = wanted > 1 ? (rows + wanted - 1) / wanted : rows;
+    if (per_split < LEAST_ROWS) per_split = LEAST_ROWS;
+    const uint32_t splits = aorta_ops_blocks(rows, per_split);
+    return (struct aorta_ops_columns){
+        .rows_per_split = per_split,
+        .splits = splits,
+        .partial_bytes = (size_t)(splits * columns) * sizeof(float),
+        .grid = {.blocks = {splits > 0 ? across : 0, splits}, .threads = {AORTA_COLUMN_LANES, AORTA_COLUMN_ROWS}}};
+}
+
+aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype, const void *dy,
+                                       int64_t rows, int64_t columns, float *sums, int64_t zero_from, int64_t zero_to,
+                                       bool accumulate) {
+    const struct aorta_ops_columns share = aorta_ops_gpu_share_columns(aorta_stream_device(stream), rows, columns);
+    struct aorta_gpu_column_args first = {
+        .x = dy, .rows = rows, .columns = columns, .rows_per_split = share.rows_per_split};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, share.partial_bytes, &first.partial));
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, share.grid, &first, sizeof first));
+    const struct aorta_gpu_column_sums second = {.partial = first.partial,
+                                                 .rows = share.splits,
+                                                 .columns = columns,
+                                                 .split = columns,
+                                                 .sums = {sums},
+                                                 .zero_from = zero_from,
+                                                 .zero_to = zero_to,
+                                                 .accumulate = accumulate};
+    return aorta_ops_gpu_column_finish(stream, &second);
 }

@@ -1,9 +1,9 @@
-/* What GPU kernels take beside the structs of ops/kernels.h, and the sizes that host and kernel must agree on. Plain C:
+/* What GPU kernels take beside the structs of ops/types.h, and the sizes that host and kernel must agree on. Plain C:
  * the host includes it, and it is part of the kernels' text. */
 #ifndef AORTA_OPS_KERNELS_ARGUMENTS_H
 #define AORTA_OPS_KERNELS_ARGUMENTS_H
 
-#include "ops/kernels.h"
+#include "ops/types.h"
 
 enum {
     AORTA_POINTWISE_THREADS = 256, /* one takes eight elements */

@@ -1,0 +1,181 @@
+/* Operations on elements of their own: cast, fill, add, GELU with dropout, ReLU's gradient, sums of pieces. On a GPU a
+ * thread takes eight elements, or a strip of rows where their sums are wanted. */
+#include "ops/check.h"
+#include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
+
+static aorta_status relu_backward(const void *args) {
+    const struct aorta_relu_args *a = args;
+    for (int64_t i = 0; i < a->count; i++) a->dx[i] = a->y[i] > 0.0f ? a->dy[i] : 0.0f;
+    return NULL;
+}
+
+static aorta_status sum_pieces(const void *args) {
+    const struct aorta_sum_pieces_args *a = args;
+    for (int64_t i = 0; i < a->count; i++) {
+        float sum = 0.0f;
+        for (int64_t p = 0; p < a->pieces; p++) sum += a->from[p * a->count + i];
+        a->to[i] = a->scale * sum;
+    }
+    return NULL;
+}
+
+static struct aorta_gpu_grid grid_of(int64_t count) {
+    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_TILE)},
+                                   .threads = {AORTA_POINTWISE_THREADS}};
+}
+
+static aorta_status cast_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_cast_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_cast, grid_of(a->count), a, sizeof *a);
+}
+
+static aorta_status fill_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_fill_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_fill, grid_of(a->count), a, sizeof *a);
+}
+
+static aorta_status add_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_cast_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_add, grid_of(a->count), a, sizeof *a);
+}
+
+static aorta_status gelu(struct aorta_stream *stream, enum aorta_ops_entry entry, struct aorta_gelu_args args) {
+    args.shape.rng = aorta_ops_gpu_key(args.shape.rng);
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(args.shape.count, AORTA_GELU_TILE)},
+                                        .threads = {AORTA_POINTWISE_THREADS}};
+    return aorta_ops_gpu_run_typed(stream, entry, args.shape.dtype, grid, &args, sizeof args);
+}
+
+static aorta_status gelu_forward_gpu(struct aorta_stream *stream, const void *args) {
+    return gelu(stream, AORTA_ENTRY_gelu_forward, *(const struct aorta_gelu_args *)args);
+}
+
+static aorta_status gelu_backward_columns(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
+    const int64_t width = a->shape.width;
+    const struct aorta_ops_columns columns =
+        aorta_ops_gpu_share_columns(aorta_stream_device(stream), a->shape.count / width, width);
+    struct aorta_gpu_gelu_columns_args args = {
+        .op = *a, .rows = a->shape.count / width, .rows_per_split = columns.rows_per_split};
+    AORTA_TRY(aorta_ops_gpu_partial(stream, columns.partial_bytes, &args.partial));
+    args.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_gelu_backward_columns, a->shape.dtype, columns.grid, &args,
+                                      sizeof args));
+    const struct aorta_gpu_column_sums finish = {.partial = args.partial,
+                                                 .rows = columns.splits,
+                                                 .columns = width,
+                                                 .split = width,
+                                                 .sums = {a->dbias},
+                                                 .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_finish(stream, &finish);
+}
+
+static aorta_status gelu_backward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_gelu_args *a = args;
+    return a->dbias ? gelu_backward_columns(stream, a) : gelu(stream, AORTA_ENTRY_gelu_backward, *a);
+}
+
+static aorta_status relu_backward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_relu_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_relu_backward, grid_of(a->count), a, sizeof *a);
+}
+
+static aorta_status sum_pieces_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_sum_pieces_args *a = args;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_pieces, grid_of(a->count), a, sizeof *a);
+}
+
+static const struct aorta_kernel cast_kernel = {"cast", aorta_cpu_cast, cast_gpu};
+static const struct aorta_kernel fill_kernel = {"fill", aorta_cpu_fill, fill_gpu};
+static const struct aorta_kernel add_kernel = {"add", aorta_cpu_add, add_gpu};
+static const struct aorta_kernel gelu_kernel = {"gelu_forward", aorta_cpu_gelu_forward, gelu_forward_gpu};
+static const struct aorta_kernel gelu_backward_kernel = {"gelu_backward", aorta_cpu_gelu_backward, gelu_backward_gpu};
+static const struct aorta_kernel relu_kernel = {"relu_backward", relu_backward, relu_backward_gpu};
+static const struct aorta_kernel pieces_kernel = {"sum_pieces", sum_pieces, sum_pieces_gpu};
+
+aorta_status aorta_cast(struct aorta_stream *stream, void *to, enum aorta_dtype to_dtype, const void *from,
+                        enum aorta_dtype from_dtype, int64_t count, float scale) {
+    AORTA_TRY(aorta_check_dtype(cast_kernel.name, to_dtype));
+    AORTA_TRY(aorta_check_dtype(cast_kernel.name, from_dtype));
+    AORTA_TRY(aorta_check_size(cast_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(cast_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
+    const struct aorta_cast_args args = {
+        .from = from, .to = to, .count = count, .to_dtype = to_dtype, .from_dtype = from_dtype, .scale = scale};
+    return aorta_launch(stream, &cast_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_fill(struct aorta_stream *stream, void *to, enum aorta_dtype dtype, int64_t count, float value) {
+    AORTA_TRY(aorta_check_dtype(fill_kernel.name, dtype));
+    AORTA_TRY(aorta_check_size(fill_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointer(fill_kernel.name, "to", to));
+    const struct aorta_fill_args args = {.to = to, .dtype = dtype, .count = count, .value = value};
+    return aorta_launch(stream, &fill_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_add(struct aorta_stream *stream, void *to, const void *from, enum aorta_dtype dtype, int64_t count,
+                       float scale) {
+    AORTA_TRY(aorta_check_dtype(add_kernel.name, dtype));
+    AORTA_TRY(aorta_check_size(add_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(add_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
+    const struct aorta_cast_args args = {
+        .from = from, .to = to, .count = count, .to_dtype = dtype, .from_dtype = dtype, .scale = scale};
+    return aorta_launch(stream, &add_kernel, &args, sizeof args);
+}
+
+static aorta_status check_gelu(const char *operation, const struct aorta_gelu *shape) {
+    AORTA_TRY(aorta_check_dtype(operation, shape->dtype));
+    AORTA_TRY(aorta_check_size(operation, "count", shape->count, 0));
+    return aorta_check_dropout(operation, shape->dropout);
+}
+
+static aorta_status check_rows(const struct aorta_gelu *shape) {
+    AORTA_TRY(aorta_check_size(gelu_backward_kernel.name, "width", shape->width, 1));
+    if (shape->count % shape->width == 0) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld elements are no whole rows of %lld", gelu_backward_kernel.name,
+                       (long long)shape->count, (long long)shape->width);
+}
+
+aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, void *y) {
+    AORTA_TRY(check_gelu(gelu_kernel.name, &shape));
+    if (shape.count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(gelu_kernel.name, AORTA_POINTERS({"x", x}, {"y", y})));
+    const struct aorta_gelu_args args = {.shape = shape, .x = x, .out = y};
+    return aorta_launch(stream, &gelu_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, const void *dy,
+                                 void *dx, float *dbias, bool accumulate) {
+    AORTA_TRY(check_gelu(gelu_backward_kernel.name, &shape));
+    if (dbias) AORTA_TRY(check_rows(&shape));
+    if (shape.count == 0) {
+        if (!dbias || accumulate) return NULL;
+        return aorta_fill_bytes(stream, dbias, 0, (size_t)shape.width * sizeof *dbias);
+    }
+    AORTA_TRY(aorta_check_pointers(gelu_backward_kernel.name, AORTA_POINTERS({"x", x}, {"dy", dy}, {"dx", dx})));
+    const struct aorta_gelu_args args = {
+        .shape = shape, .x = x, .dy = dy, .out = dx, .dbias = dbias, .accumulate = accumulate};
+    return aorta_launch(stream, &gelu_backward_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_relu_backward(struct aorta_stream *stream, int64_t count, const float *y, const float *dy,
+                                 float *dx) {
+    AORTA_TRY(aorta_check_size(relu_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"y", y}, {"dy", dy}, {"dx", dx})));
+    const struct aorta_relu_args args = {.count = count, .y = y, .dy = dy, .dx = dx};
+    return aorta_launch(stream, &relu_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_sum_pieces(struct aorta_stream *stream, float *to, const float *from, int64_t pieces, int64_t count,
+                              float scale) {
+    AORTA_TRY(aorta_check_size(pieces_kernel.name, "pieces", pieces, 1));
+    AORTA_TRY(aorta_check_size(pieces_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(pieces_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
+    const struct aorta_sum_pieces_args args = {
+        .pieces = pieces, .count = count, .scale = scale, .from = from, .to = to};
+    return aorta_launch(stream, &pieces_kernel, &args, sizeof args);
+}

@@ -1,0 +1,219 @@
+/* What a training step has beside the model: its state on the device, the loss, the norm of the gradients, AdamW. */
+#include "ops/check.h"
+#include "ops/cpu/cpu.h"
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
+
+#include <math.h>
+
+/* ---- on the CPU ---- */
+
+static double schedule_lr(const struct aorta_schedule *schedule, int64_t step) {
+    const double lr = (double)schedule->lr;
+    if (step < schedule->warmup_steps) return lr * (double)(step + 1) / (double)schedule->warmup_steps;
+    if (schedule->total_steps <= 0) return lr;
+    if (step >= schedule->total_steps) return 0.0;
+    return lr * (double)(schedule->total_steps - step) / (double)(schedule->total_steps - schedule->warmup_steps);
+}
+
+static aorta_status begin(const void *args) {
+    const struct aorta_step_begin_args *a = args;
+    a->state->lr = (float)schedule_lr(&a->schedule, a->state->step);
+    a->state->loss = 0.0f;
+    a->state->grad_norm = 0.0f;
+    return NULL;
+}
+
+/* torch.amp.GradScaler's defaults: halve on overflow, double after growth_interval finite steps in a row. */
+static void update_loss_scale(struct aorta_step_state *state, int32_t growth_interval) {
+    if (!state->finite) {
+        state->loss_scale *= 0.5f;
+        state->growth_tracker = 0;
+        return;
+    }
+    if (++state->growth_tracker < growth_interval) return;
+    if (isfinite(state->loss_scale * 2.0f)) state->loss_scale *= 2.0f;
+    state->growth_tracker = 0;
+}
+
+static aorta_status update(const void *args) {
+    const struct aorta_step_update_args *a = args;
+    struct aorta_step_state *state = a->state;
+    const double norm = sqrt((double)*a->square_sum) / (double)state->loss_scale;
+    state->grad_norm = (float)norm;
+    state->finite = isfinite(norm) ? 1 : 0;
+    if (state->finite) {
+        double clip = a->max_norm > 0.0f ? fmin(1.0, (double)a->max_norm / (norm + 1e-6)) : 1.0;
+        state->grad_factor = (float)(clip / (double)state->loss_scale);
+        state->updates++;
+        state->bias_correction1 = (float)(1.0 - pow((double)a->beta1, (double)state->updates));
+        state->bias_correction2 = (float)(1.0 - pow((double)a->beta2, (double)state->updates));
+    } else {
+        state->grad_factor = 0.0f;
+        state->skipped++;
+    }
+    if (a->dynamic_scale) update_loss_scale(state, a->growth_interval);
+    return NULL;
+}
+
+static aorta_status end(const void *args) {
+    const struct aorta_step_end_args *a = args;
+    a->state->step++;
+    return NULL;
+}
+
+/* A handful of values per step: plain code in double. */
+static aorta_status bce(const void *args) {
+    const struct aorta_bce_args *a = args;
+    const struct aorta_cpu_ops *ops = aorta_cpu_ops();
+    const size_t size = aorta_dtype_size(a->shape.dtype);
+    const double share = (double)a->shape.weight / (double)a->shape.count;
+    const double gradient_share =
+        (double)a->shape.gradient_weight / (double)a->shape.count * (double)a->state->loss_scale;
+    double total = 0.0;
+    for (int64_t i = 0; i < a->shape.count; i++) {
+        float score;
+        ops->to_float(&score, (const char *)a->scores + (size_t)i * size, a->shape.dtype, 1);
+        const double s = (double)score, t = (double)a->target[i], weight = (double)a->importance[i];
+        const double e = exp(-fabs(s)); /* in [0, 1]: never overflows */
+        const double sigmoid = s >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+        total += weight * (fmax(s, 0.0) - s * t + log1p(e));
+        float gradient = (float)(gradient_share * weight * (sigmoid - t));
+        ops->from_float((char *)a->dscores + (size_t)i * size, &gradient, a->shape.dtype, 1);
+    }
+    a->state->loss += (float)(share * total);
+    return NULL;
+}
+
+/* ---- on a GPU ---- */
+
+static const struct aorta_gpu_grid one_thread = {.blocks = {1}};
+
+static aorta_status step_begin_gpu(struct aorta_stream *stream, const void *args) {
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_begin, one_thread, args, sizeof(struct aorta_step_begin_args));
+}
+
+static aorta_status step_update_gpu(struct aorta_stream *stream, const void *args) {
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_update, one_thread, args, sizeof(struct aorta_step_update_args));
+}
+
+static aorta_status step_end_gpu(struct aorta_stream *stream, const void *args) {
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_step_end, one_thread, args, sizeof(struct aorta_step_end_args));
+}
+
+/* *to += scale · Σ partial[0 … count) */
+static aorta_status finish(struct aorta_stream *stream, const double *partial, uint32_t count, double scale,
+                           float *to) {
+    const struct aorta_gpu_finish_args args = {.partial = partial, .count = count, .scale = scale, .to = to};
+    const struct aorta_gpu_grid grid = {.blocks = {1}, .threads = {AORTA_SUM_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sum_finish, grid, &args, sizeof args);
+}
+
+static aorta_status bce_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_bce_args *a = args;
+    const uint32_t blocks = aorta_ops_blocks(a->shape.count, AORTA_SUM_THREADS);
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, blocks * sizeof(double), &workspace));
+    const struct aorta_gpu_bce_args gpu = {.op = *a, .partial = workspace.memory};
+    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {AORTA_SUM_THREADS}};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_bce, a->shape.dtype, grid, &gpu, sizeof gpu));
+    return finish(stream, gpu.partial, blocks, (double)a->shape.weight / (double)a->shape.count, &a->state->loss);
+}
+
+/* The number of blocks does not depend on the device, so neither does the order of the additions. */
+static aorta_status square_sum_gpu(struct aorta_stream *stream, const void *args) {
+    enum { MOST_BLOCKS = 1024 };
+    const struct aorta_square_sum_args *a = args;
+    uint32_t blocks = aorta_ops_blocks(a->count, (int64_t)AORTA_SUM_THREADS * 8);
+    if (blocks > MOST_BLOCKS) blocks = MOST_BLOCKS;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, blocks * sizeof(double), &workspace));
+    const struct aorta_gpu_square_sum_args gpu = {.op = *a, .partial = workspace.memory};
+    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {AORTA_SUM_THREADS}};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_square_sum, grid, &gpu, sizeof gpu));
+    return finish(stream, gpu.partial, blocks, 1.0, a->square_sum);
+}
+
+static aorta_status adamw_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_adamw_args *a = args;
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a->shape.count, AORTA_TILE)},
+                                        .threads = {AORTA_POINTWISE_THREADS}};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_adamw, grid, a, sizeof *a);
+}
+
+/* ---- both ---- */
+
+static const struct aorta_kernel begin_kernel = {"step_begin", begin, step_begin_gpu};
+static const struct aorta_kernel update_kernel = {"step_update", update, step_update_gpu};
+static const struct aorta_kernel end_kernel = {"step_end", end, step_end_gpu};
+static const struct aorta_kernel bce_kernel = {"bce_with_logits", bce, bce_gpu};
+static const struct aorta_kernel square_kernel = {"square_sum", aorta_cpu_square_sum, square_sum_gpu};
+static const struct aorta_kernel adamw_kernel = {"adamw", aorta_cpu_adamw, adamw_gpu};
+
+aorta_status aorta_step_begin(struct aorta_stream *stream, struct aorta_step_state *state,
+                              struct aorta_schedule schedule) {
+    AORTA_TRY(aorta_check_pointer(begin_kernel.name, "state", state));
+    AORTA_TRY(aorta_check_size(begin_kernel.name, "warmup_steps", schedule.warmup_steps, 0));
+    const struct aorta_step_begin_args args = {.state = state, .schedule = schedule};
+    return aorta_launch(stream, &begin_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_step_update(struct aorta_stream *stream, const struct aorta_step_update_args *args) {
+    AORTA_TRY(aorta_check_pointers(update_kernel.name,
+                                   AORTA_POINTERS({"state", args->state}, {"square_sum", args->square_sum})));
+    if (args->dynamic_scale)
+        AORTA_TRY(aorta_check_size(update_kernel.name, "growth_interval", args->growth_interval, 1));
+    return aorta_launch(stream, &update_kernel, args, sizeof *args);
+}
+
+aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state *state) {
+    AORTA_TRY(aorta_check_pointer(end_kernel.name, "state", state));
+    const struct aorta_step_end_args args = {.state = state};
+    return aorta_launch(stream, &end_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce shape, const void *scores,
+                                   const float *target, const float *importance, struct aorta_step_state *state,
+                                   void *dscores) {
+    AORTA_TRY(aorta_check_dtype(bce_kernel.name, shape.dtype));
+    AORTA_TRY(aorta_check_size(bce_kernel.name, "count", shape.count, 1));
+    AORTA_TRY(aorta_check_pointers(bce_kernel.name,
+                                   AORTA_POINTERS({"scores", scores}, {"target", target}, {"importance", importance},
+                                                  {"state", state}, {"dscores", dscores})));
+    const struct aorta_bce_args args = {.shape = shape,
+                                        .scores = scores,
+                                        .target = target,
+                                        .importance = importance,
+                                        .state = state,
+                                        .dscores = dscores};
+    return aorta_launch(stream, &bce_kernel, &args, sizeof args);
+}
+
+aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
+    AORTA_TRY(aorta_check_size(square_kernel.name, "count", count, 0));
+    if (count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(square_kernel.name, AORTA_POINTERS({"gradient", gradient}, {"square_sum", sum})));
+    const struct aorta_square_sum_args args = {.gradient = gradient, .count = count, .square_sum = sum};
+    return aorta_launch(stream, &square_kernel, &args, sizeof args);
+}
+
+static aorta_status check_adamw(const struct aorta_adamw *shape) {
+    AORTA_TRY(aorta_check_size(adamw_kernel.name, "count", shape->count, 0));
+    AORTA_TRY(aorta_check_pointer(adamw_kernel.name, "state", shape->state));
+    if (!(shape->beta1 >= 0.0f && shape->beta1 < 1.0f && shape->beta2 >= 0.0f && shape->beta2 < 1.0f))
+        return AORTA_ERROR(AORTA_INTERNAL, "adamw: betas %g and %g must be in [0, 1)", (double)shape->beta1,
+                           (double)shape->beta2);
+    return NULL;
+}
+
+aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw shape, float *parameter,
+                              const float *gradient, float *m, float *v, void *copy) {
+    AORTA_TRY(check_adamw(&shape));
+    if (shape.count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        adamw_kernel.name, AORTA_POINTERS({"parameter", parameter}, {"gradient", gradient}, {"m", m}, {"v", v})));
+    if (copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, shape.copy_dtype));
+    const struct aorta_adamw_args args = {
+        .shape = shape, .parameter = parameter, .gradient = gradient, .m = m, .v = v, .copy = copy};
+    return aorta_launch(stream, &adamw_kernel, &args, sizeof args);
+}
