@@ -79,26 +79,25 @@ struct output {
 };
 
 /* The work of one device, without the harness's own kernels. */
-static size_t select_work(const struct aorta_trace *trace, int32_t device, struct aorta_queue_work *work,
-                          size_t *left_out) {
+static size_t select_work(const struct aorta_trace *trace, int32_t device, struct aorta_span *work, size_t *left_out) {
     size_t count = 0;
     *left_out = 0;
     for (size_t i = 0; i < trace->work_count; i++) {
         const struct aorta_trace_work *from = &trace->work[i];
-        const bool kernel = from->kind == AORTA_TRACE_KERNEL, queued = from->queue != AORTA_TRACE_NONE;
+        const bool kernel = from->kind == AORTA_TRACE_KERNEL;
         if (from->device != device) continue;
         if (kernel &&
             aorta_kernel_only_measures(aorta_kernel_classify(aorta_trace_text(trace, from->name), NULL).class)) {
             ++*left_out;
             continue;
         }
-        work[count++] =
-            (struct aorta_queue_work){.start_ns = from->start_ns,
-                                      .end_ns = from->end_ns,
-                                      .stream = from->stream == AORTA_TRACE_NONE ? -1 : (int64_t)from->stream,
-                                      .queue = queued ? trace->queues[from->queue].id : 0,
-                                      .kernel = kernel,
-                                      .queued = queued};
+        work[count++] = (struct aorta_span){.start_ns = from->start_ns,
+                                            .end_ns = from->end_ns,
+                                            .launch_ns = INT64_MIN,
+                                            .stream = from->stream == AORTA_TRACE_NONE ? -1 : (int64_t)from->stream,
+                                            .queue = from->queue == AORTA_TRACE_NONE ? AORTA_SPAN_NO_QUEUE
+                                                                                     : trace->queues[from->queue].id,
+                                            .kind = kernel ? AORTA_SPAN_KERNEL : AORTA_SPAN_COPY};
     }
     return count;
 }
@@ -129,7 +128,7 @@ static void write_text(const struct aorta_trace *trace, int32_t device, const st
 }
 
 static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,
-                                struct aorta_queue_work *work) {
+                                struct aorta_span *work) {
     struct aorta_queues queues;
     size_t left_out;
     AORTA_TRY(aorta_queues_analyse(work, select_work(trace, device, work, &left_out), &queues));
@@ -150,7 +149,7 @@ static aorta_status show_trace(struct output *output, const struct aorta_trace *
         while (at < count && devices[at] != trace->work[i].device) at++;
         if (at == count) devices[count++] = trace->work[i].device;
     }
-    struct aorta_queue_work *work = calloc(trace->work_count + 1, sizeof *work);
+    struct aorta_span *work = calloc(trace->work_count + 1, sizeof *work);
     if (!work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", trace->work_count);
     aorta_status status = NULL;
     for (size_t i = 0; i < count && !status; i++) status = show_device(output, trace, devices[i], work);

@@ -300,7 +300,6 @@ static aorta_status run_stamped(struct aorta_hwq_runner *runner, struct aorta_hw
         spans->host_start_ns = aorta_clock_ns();
         AORTA_TRY(aorta_hwq_runner_run(runner, i, &host_ns));
         spans->host_end_ns = aorta_clock_ns();
-        spans->replayed = plan->graph;
         spans->gate = runner->gate ? runner->hwq->gates : 0;
         AORTA_TRY(aorta_hwq_stamps_collect(stamps, spans));
         AORTA_TRY(visit(user, spans));

@@ -15,7 +15,7 @@ static aorta_status launch_stamped(struct aorta_hwq *hwq, int stream, const stru
     if (bytes > sizeof stamped)
         return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %zu can be stamped", kernel->name, bytes,
                            sizeof stamped);
-    const struct aorta_hwq_span span = {.stream = stream, .kind = AORTA_HWQ_KERNEL, .name = kernel->name};
+    const struct aorta_span span = {.stream = stream, .kind = AORTA_SPAN_KERNEL, .name = kernel->name};
     AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
     memcpy(stamped, args, bytes);
     memcpy(stamped, &stamp, sizeof stamp);
@@ -53,12 +53,12 @@ static aorta_status mark(struct aorta_hwq *hwq, int stream, int64_t *slot) {
     return aorta_launch(hwq->streams[stream], &aorta_hwq_kernel_mark, &args, sizeof args);
 }
 
-aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_hwq_work kind, const char *name) {
+aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_span_kind kind, const char *name) {
     hwq->queued++;
     if (!hwq->stamps) return NULL;
     struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
     if (*open) return AORTA_ERROR(AORTA_INTERNAL, "%s begins on stream %d before another one has ended", name, stream);
-    const struct aorta_hwq_span span = {.stream = stream, .kind = kind, .marked = true, .name = name};
+    const struct aorta_span span = {.stream = stream, .kind = kind, .marked = true, .name = name};
     AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, open));
     return mark(hwq, stream, &(*open)->start);
 }

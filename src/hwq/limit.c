@@ -1,7 +1,5 @@
 #include "hwq/limit.h"
 
-#include "base/interval.h"
-
 #include <math.h>
 
 /* Shares of an iteration from which on queueing, or what runs, is what limits. */
@@ -14,48 +12,20 @@ static const double by_gaps = 0.5;
 
 /* ---- what ran ---- */
 
-static aorta_status sort_spans(const struct aorta_hwq_spans *spans, struct aorta_intervals *kernels,
-                               struct aorta_intervals *calls, struct aorta_hwq_busy *busy, int64_t *sum) {
-    *sum = 0;
+aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans) {
+    struct aorta_span_times times;
+    if (spans->unstamped || !spans->count) return NULL;
     for (size_t i = 0; i < spans->count; i++) {
-        const struct aorta_hwq_span *span = &spans->items[i];
-        const bool host = span->kind == AORTA_HWQ_HOST;
-        AORTA_TRY(aorta_intervals_add(host ? calls : kernels, span->start_ns, span->end_ns));
-        if (host) continue;
-        *sum += span->end_ns - span->start_ns;
+        const struct aorta_span *span = &spans->items[i];
+        if (span->kind == AORTA_SPAN_HOST) continue;
         busy->marked = busy->marked || span->marked;
         AORTA_TRY(aorta_hwq_samples_add(&busy->kernel, (double)(span->end_ns - span->start_ns)));
     }
-    return NULL;
-}
-
-static int64_t last_end(const struct aorta_intervals *set) {
-    return set->count ? set->items[set->count - 1].end_ns : 0;
-}
-
-/* Times count from the first start of the iteration. */
-static aorta_status add_times(struct aorta_hwq_busy *busy, struct aorta_intervals *kernels,
-                              struct aorta_intervals *calls, int64_t sum) {
-    struct aorta_intervals alone = {0};
-    aorta_status status = aorta_intervals_subtract(calls, kernels, &alone);
-    const int64_t ran = aorta_intervals_length(kernels), called = aorta_intervals_length(&alone);
-    const int64_t end = last_end(kernels) > last_end(calls) ? last_end(kernels) : last_end(calls);
-    aorta_intervals_free(&alone);
-    if (!status && end > 0) status = aorta_hwq_samples_add(&busy->idle, (double)(end - ran - called) / (double)end);
-    if (!status) status = aorta_hwq_samples_add(&busy->busy, (double)ran);
-    if (!status) status = aorta_hwq_samples_add(&busy->host, (double)called);
-    return status ? status : aorta_hwq_samples_add(&busy->sum, (double)sum);
-}
-
-aorta_status aorta_hwq_busy_add(struct aorta_hwq_busy *busy, const struct aorta_hwq_spans *spans) {
-    struct aorta_intervals kernels = {0}, calls = {0};
-    int64_t sum;
-    if (spans->unstamped || !spans->count) return NULL;
-    aorta_status status = sort_spans(spans, &kernels, &calls, busy, &sum);
-    if (!status) status = add_times(busy, &kernels, &calls, sum);
-    aorta_intervals_free(&kernels);
-    aorta_intervals_free(&calls);
-    return status;
+    AORTA_TRY(aorta_spans_measure(spans->items, spans->count, &times));
+    if (times.span_ns > 0) AORTA_TRY(aorta_hwq_samples_add(&busy->idle, (double)times.idle_ns / (double)times.span_ns));
+    AORTA_TRY(aorta_hwq_samples_add(&busy->busy, (double)times.busy_ns));
+    AORTA_TRY(aorta_hwq_samples_add(&busy->host, (double)times.host_ns));
+    return aorta_hwq_samples_add(&busy->sum, (double)times.sum_ns);
 }
 
 void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {

@@ -113,11 +113,11 @@ static aorta_status queue_round(struct probe *probe, int holder, bool behind, co
 static aorta_status try_round(struct probe *probe, int holder, bool behind, const int *others, int count, bool *held,
                               bool *valid) {
     AORTA_TRY(queue_round(probe, holder, behind, others, count));
-    int64_t queued_ns = aorta_device_now_ns(probe->options->device);
+    int64_t launch_ns = aorta_device_now_ns(probe->options->device);
     see_ends(probe, others, count);
     AORTA_TRY(aorta_stream_synchronize(probe->streams[holder]));
     for (int i = 0; i < count; i++) AORTA_TRY(aorta_stream_synchronize(probe->streams[others[i]]));
-    *valid = queued_ns < probe->stamps[holder][1] - probe->hold_ns / 3;
+    *valid = launch_ns < probe->stamps[holder][1] - probe->hold_ns / 3;
     for (int i = 0; i < count; i++) {
         enum answer answer = answer_of(probe, holder, others[i]);
         held[i] = answer == HELD;

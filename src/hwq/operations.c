@@ -46,76 +46,76 @@ static struct aorta_linear shape_of(const struct aorta_hwq_layer *layer, int64_t
 
 aorta_status aorta_hwq_linear(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer, int64_t rows,
                               const float *x, float *y) {
-    STEP(AORTA_HWQ_GEMM, "linear",
+    STEP(AORTA_SPAN_GEMM, "linear",
          aorta_linear_forward(hwq->streams[s], shape_of(layer, rows), x, layer->weight, layer->bias, y));
 }
 
 aorta_status aorta_hwq_linear_relu(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer, int64_t rows,
                                    const float *x, float *y, bool tf32) {
-    STEP(AORTA_HWQ_GEMM, "linear_relu",
+    STEP(AORTA_SPAN_GEMM, "linear_relu",
          aorta_linear_relu_forward(hwq->streams[s], shape_of(layer, rows), x, layer->weight, layer->bias, y, tf32));
 }
 
 aorta_status aorta_hwq_linear_input(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer, int64_t rows,
                                     const float *dy, float *dx, bool accumulate) {
-    STEP(AORTA_HWQ_GEMM, "linear_input",
+    STEP(AORTA_SPAN_GEMM, "linear_input",
          aorta_linear_backward_input(hwq->streams[s], shape_of(layer, rows), dy, layer->weight, dx, accumulate));
 }
 
 aorta_status aorta_hwq_linear_weight(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer, int64_t rows,
                                      const float *x, const float *dy, bool accumulate) {
-    STEP(AORTA_HWQ_GEMM, "linear_weight",
+    STEP(AORTA_SPAN_GEMM, "linear_weight",
          aorta_linear_backward_weight(hwq->streams[s], shape_of(layer, rows), x, dy, layer->dweight, layer->dbias,
                                       accumulate));
 }
 
 aorta_status aorta_hwq_products(struct aorta_hwq *hwq, int s, const struct aorta_products *products, const float *a,
                                 const float *b, float *c) {
-    STEP(AORTA_HWQ_GEMM, "products", aorta_products_run(hwq->streams[s], products, a, b, c));
+    STEP(AORTA_SPAN_GEMM, "products", aorta_products_run(hwq->streams[s], products, a, b, c));
 }
 
 aorta_status aorta_hwq_scores(struct aorta_hwq *hwq, int s, const struct aorta_products *products, float scale,
                               const float *a, const float *b, float *p) {
-    STEP(AORTA_HWQ_GEMM, "scores", aorta_scores_forward(hwq->streams[s], products, scale, a, b, p));
+    STEP(AORTA_SPAN_GEMM, "scores", aorta_scores_forward(hwq->streams[s], products, scale, a, b, p));
 }
 
 aorta_status aorta_hwq_scores_backward(struct aorta_hwq *hwq, int s, const struct aorta_products *products, float scale,
                                        const float *a, const float *b, const float *p, float *dx) {
-    STEP(AORTA_HWQ_GEMM, "scores_backward", aorta_scores_backward(hwq->streams[s], products, scale, a, b, p, dx));
+    STEP(AORTA_SPAN_GEMM, "scores_backward", aorta_scores_backward(hwq->streams[s], products, scale, a, b, p, dx));
 }
 
 aorta_status aorta_hwq_relu_backward(struct aorta_hwq *hwq, int s, int64_t count, const float *y, const float *dy,
                                      float *dx) {
-    STEP(AORTA_HWQ_KERNEL, "relu_backward", aorta_relu_backward(hwq->streams[s], count, y, dy, dx));
+    STEP(AORTA_SPAN_KERNEL, "relu_backward", aorta_relu_backward(hwq->streams[s], count, y, dy, dx));
 }
 
 aorta_status aorta_hwq_gelu(struct aorta_hwq *hwq, int s, int64_t count, const float *x, float *y) {
     const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = count};
-    STEP(AORTA_HWQ_KERNEL, "gelu", aorta_gelu_forward(hwq->streams[s], shape, x, y));
+    STEP(AORTA_SPAN_KERNEL, "gelu", aorta_gelu_forward(hwq->streams[s], shape, x, y));
 }
 
 aorta_status aorta_hwq_gelu_backward(struct aorta_hwq *hwq, int s, int64_t rows, int64_t width, const float *x,
                                      const float *dy, float *dx, float *dbias) {
     const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = rows * width, .width = width};
-    STEP(AORTA_HWQ_KERNEL, "gelu_backward", aorta_gelu_backward(hwq->streams[s], shape, x, dy, dx, dbias, false));
+    STEP(AORTA_SPAN_KERNEL, "gelu_backward", aorta_gelu_backward(hwq->streams[s], shape, x, dy, dx, dbias, false));
 }
 
 aorta_status aorta_hwq_add(struct aorta_hwq *hwq, int s, float *to, const float *from, int64_t count, float scale) {
-    STEP(AORTA_HWQ_KERNEL, "add", aorta_add(hwq->streams[s], to, from, AORTA_F32, count, scale));
+    STEP(AORTA_SPAN_KERNEL, "add", aorta_add(hwq->streams[s], to, from, AORTA_F32, count, scale));
 }
 
 aorta_status aorta_hwq_sum_pieces(struct aorta_hwq *hwq, int s, float *to, const float *from, int64_t pieces,
                                   int64_t count, float scale) {
-    STEP(AORTA_HWQ_KERNEL, "sum_pieces", aorta_sum_pieces(hwq->streams[s], to, from, pieces, count, scale));
+    STEP(AORTA_SPAN_KERNEL, "sum_pieces", aorta_sum_pieces(hwq->streams[s], to, from, pieces, count, scale));
 }
 
 aorta_status aorta_hwq_softmax(struct aorta_hwq *hwq, int s, struct aorta_softmax shape, const float *x, float *p) {
-    STEP(AORTA_HWQ_KERNEL, "softmax", aorta_softmax_forward(hwq->streams[s], shape, x, p));
+    STEP(AORTA_SPAN_KERNEL, "softmax", aorta_softmax_forward(hwq->streams[s], shape, x, p));
 }
 
 aorta_status aorta_hwq_cross_entropy(struct aorta_hwq *hwq, int s, int64_t rows, int64_t classes, const float *x,
                                      const int64_t *labels, float weight, float *losses, float *dx) {
-    STEP(AORTA_HWQ_KERNEL, "cross_entropy",
+    STEP(AORTA_SPAN_KERNEL, "cross_entropy",
          aorta_cross_entropy(hwq->streams[s], rows, classes, x, labels, weight, losses, dx));
 }
 
@@ -136,7 +136,7 @@ static struct aorta_norm norm_shape(const struct aorta_hwq_norm *norm, int64_t r
 aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm, int64_t rows,
                                     const float *x, const float *residual, const struct aorta_hwq_norm_saved *saved,
                                     float *y) {
-    STEP(AORTA_HWQ_KERNEL, "norm",
+    STEP(AORTA_SPAN_KERNEL, "norm",
          aorta_norm_forward(hwq->streams[s], norm_shape(norm, rows), x, residual, norm->gamma, norm->beta, saved->sum,
                             y, saved->mean, saved->rstd));
 }
@@ -144,53 +144,53 @@ aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct a
 aorta_status aorta_hwq_norm_backward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm, int64_t rows,
                                      const float *dy, const float *extra, const struct aorta_hwq_norm_saved *saved,
                                      float *dsum, float *dbias) {
-    STEP(AORTA_HWQ_KERNEL, "norm_backward",
+    STEP(AORTA_SPAN_KERNEL, "norm_backward",
          aorta_norm_backward(hwq->streams[s], norm_shape(norm, rows), dy, extra, saved->sum, norm->gamma, saved->mean,
                              saved->rstd, dsum, NULL, norm->dgamma, norm->dbeta, dbias, false));
 }
 
 aorta_status aorta_hwq_all_reduce(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, float *buffer, int64_t count) {
-    STEP(AORTA_HWQ_COLLECTIVE, "all_reduce",
+    STEP(AORTA_SPAN_COLLECTIVE, "all_reduce",
          aorta_all_reduce(comm, hwq->streams[s], buffer, buffer, (size_t)count, AORTA_F32, AORTA_SUM));
 }
 
 aorta_status aorta_hwq_all_gather(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, const float *send,
                                   float *receive, int64_t count) {
-    STEP(AORTA_HWQ_COLLECTIVE, "all_gather",
+    STEP(AORTA_SPAN_COLLECTIVE, "all_gather",
          aorta_all_gather(comm, hwq->streams[s], send, receive, (size_t)count, AORTA_F32));
 }
 
 aorta_status aorta_hwq_all_to_all(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, const float *send,
                                   float *receive, int64_t count) {
-    STEP(AORTA_HWQ_COLLECTIVE, "all_to_all",
+    STEP(AORTA_SPAN_COLLECTIVE, "all_to_all",
          aorta_all_to_all(comm, hwq->streams[s], send, receive, (size_t)count, AORTA_F32));
 }
 
 aorta_status aorta_hwq_copy(struct aorta_hwq *hwq, int s, void *to, const void *from, size_t bytes) {
-    STEP(AORTA_HWQ_COPY, "copy", aorta_copy(hwq->streams[s], to, from, bytes));
+    STEP(AORTA_SPAN_COPY, "copy", aorta_copy(hwq->streams[s], to, from, bytes));
 }
 
 aorta_status aorta_hwq_embed(struct aorta_hwq *hwq, int s, int64_t rows, int64_t vocab, int64_t width,
                              const int64_t *ids, const float *table, float *y) {
     const struct aorta_embedding shape = {
         .dtype = AORTA_F32, .rows = rows, .features = 1, .vocab = vocab, .dim = width};
-    STEP(AORTA_HWQ_KERNEL, "embed", aorta_embedding_forward(hwq->streams[s], shape, ids, table, y));
+    STEP(AORTA_SPAN_KERNEL, "embed", aorta_embedding_forward(hwq->streams[s], shape, ids, table, y));
 }
 
 aorta_status aorta_hwq_attend(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache, int64_t first,
                               int64_t queries, const float *qkv, const float *keys, const float *values,
                               const int64_t *positions, float *out) {
-    STEP(AORTA_HWQ_KERNEL, "cache_attend",
+    STEP(AORTA_SPAN_KERNEL, "cache_attend",
          aorta_cache_attend(hwq->streams[s], cache, first, queries, qkv, keys, values, positions, out));
 }
 
 aorta_status aorta_hwq_append(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache, const float *qkv,
                               float *keys, float *values, const int64_t *positions, const int32_t *counts) {
-    STEP(AORTA_HWQ_KERNEL, "cache_append",
+    STEP(AORTA_SPAN_KERNEL, "cache_append",
          aorta_cache_append(hwq->streams[s], cache, qkv, keys, values, positions, counts));
 }
 
 aorta_status aorta_hwq_advance(struct aorta_hwq *hwq, int s, int64_t batch, int64_t *positions, const int32_t *counts,
                                int64_t count) {
-    STEP(AORTA_HWQ_KERNEL, "cache_advance", aorta_cache_advance(hwq->streams[s], batch, positions, counts, count));
+    STEP(AORTA_SPAN_KERNEL, "cache_advance", aorta_cache_advance(hwq->streams[s], batch, positions, counts, count));
 }

@@ -68,10 +68,10 @@ static enum aorta_collective collective_of(const char *name) {
     return AORTA_COLLECTIVE_OTHER;
 }
 
-static struct aorta_range_info describe(const struct recording *recording, const struct aorta_hwq_span *span) {
+static struct aorta_range_info describe(const struct recording *recording, const struct aorta_span *span) {
     struct aorta_range_info info = {.tag = span->name, .function = span->name, .layer = -1};
-    if (span->kind == AORTA_HWQ_COPY) info.kind = AORTA_RANGE_COPY;
-    if (span->kind != AORTA_HWQ_COLLECTIVE) return info;
+    if (span->kind == AORTA_SPAN_COPY) info.kind = AORTA_RANGE_COPY;
+    if (span->kind != AORTA_SPAN_COLLECTIVE) return info;
     info.kind = AORTA_RANGE_COLLECTIVE;
     info.collective = collective_of(span->name);
     info.role = info.collective == AORTA_ALL_REDUCE       ? AORTA_ROLE_ALLREDUCE
@@ -88,12 +88,13 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     profile.ranges = calloc(spans->count + 1, sizeof *profile.ranges);
     if (!profile.ranges) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu operations", spans->count);
     for (size_t i = 0; i < spans->count; i++) {
-        const struct aorta_hwq_span *span = &spans->items[i];
+        const struct aorta_span *span = &spans->items[i];
         struct aorta_range *range = &profile.ranges[profile.range_count++];
         *range = (struct aorta_range){.info = describe(recording, span),
                                       .start_ns = spans->origin + span->start_ns,
                                       .end_ns = spans->origin + span->end_ns,
-                                      .enqueue_ns = recording->run->graph ? INT64_MIN : span->queued_ns,
+                                      .enqueue_ns =
+                                          span->launch_ns == INT64_MIN ? INT64_MIN : spans->origin + span->launch_ns,
                                       .sequence = -1,
                                       .stream = span->stream};
         if (range->end_ns > profile.end_ns) profile.end_ns = range->end_ns;

@@ -65,12 +65,12 @@ static void poll(struct bench *bench) {
 /* *valid: everything was queued before the gate opened. */
 static aorta_status attempt(struct bench *bench, enum aorta_sdma_mode mode, bool *valid) {
     AORTA_TRY(queue(bench, mode));
-    int64_t queued_ns = aorta_device_now_ns(bench->options->device);
+    int64_t launch_ns = aorta_device_now_ns(bench->options->device);
     if (bench->result->polled && mode == AORTA_SDMA_TOGETHER) poll(bench);
     AORTA_TRY(aorta_stream_synchronize(bench->gate));
     AORTA_TRY(aorta_stream_synchronize(bench->copy));
     AORTA_TRY(aorta_stream_synchronize(bench->gemm));
-    *valid = queued_ns < bench->stamps[STAMP_OPEN];
+    *valid = launch_ns < bench->stamps[STAMP_OPEN];
     return NULL;
 }
 

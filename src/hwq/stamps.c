@@ -9,23 +9,24 @@ enum { CHUNK = 4096, MOST_CHUNKS = 256 }; /* a million operations in one iterati
 
 struct chunk {
     struct aorta_hwq_stamp *device;
-    struct aorta_hwq_span queued[CHUNK]; /* without start and end */
+    struct aorta_span queued[CHUNK]; /* without start and end */
 };
 
 struct aorta_hwq_stamps {
     struct aorta_hwq *hwq;
     struct chunk *chunks[MOST_CHUNKS];
     size_t chunk_count, used;
+    bool replayed;
     struct aorta_hwq_stamp *open[AORTA_HWQ_MAX_STREAMS];
     struct aorta_hwq_stamp *blank, *read; /* pinned, [CHUNK] */
 };
 
 /* ---- spans ---- */
 
-aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span) {
+aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_span *span) {
     if (spans->count == spans->capacity) {
         const size_t capacity = spans->capacity ? 2 * spans->capacity : 1024;
-        struct aorta_hwq_span *items = realloc(spans->items, capacity * sizeof *items);
+        struct aorta_span *items = realloc(spans->items, capacity * sizeof *items);
         if (!items) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu stamps", capacity);
         spans->items = items;
         spans->capacity = capacity;
@@ -95,11 +96,11 @@ static aorta_status add_chunk(struct aorta_hwq_stamps *stamps) {
     return NULL;
 }
 
-aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_span span,
+aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_span span,
                                    struct aorta_hwq_stamp **stamp) {
     if (stamps->used == stamps->chunk_count * CHUNK) AORTA_TRY(add_chunk(stamps));
     struct chunk *chunk = stamps->chunks[stamps->used / CHUNK];
-    span.queued_ns = aorta_clock_ns();
+    span.launch_ns = aorta_clock_ns();
     chunk->queued[stamps->used % CHUNK] = span;
     *stamp = &chunk->device[stamps->used % CHUNK];
     stamps->used++;
@@ -116,11 +117,13 @@ aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again)
     for (size_t i = 0; i < stamps->chunk_count; i++) AORTA_TRY(clear_chunk(stamps, stamps->chunks[i]));
     AORTA_TRY(aorta_stream_synchronize(stamps->hwq->streams[0]));
     if (!again) stamps->used = 0;
+    stamps->replayed = again;
     return NULL;
 }
 
-/* Ticks become ns only as differences: as such they fit a double. */
-static void put_on_ns(struct aorta_hwq_spans *spans, struct aorta_device *device) {
+/* From ticks to ns since the first start. Only differences of ticks fit a double. */
+static void convert_times(const struct aorta_hwq_stamps *stamps, struct aorta_hwq_spans *spans) {
+    struct aorta_device *device = stamps->hwq->device;
     const bool gpu = aorta_device_is_gpu(device);
     const double ns_per_tick = gpu ? aorta_gpu_ns_per_tick(device) : 1.0;
     int64_t first = INT64_MAX;
@@ -128,9 +131,10 @@ static void put_on_ns(struct aorta_hwq_spans *spans, struct aorta_device *device
         if (spans->items[i].start_ns < first) first = spans->items[i].start_ns;
     if (spans->count) spans->origin = gpu ? aorta_gpu_timer_time(device, first) : first;
     for (size_t i = 0; i < spans->count; i++) {
-        struct aorta_hwq_span *span = &spans->items[i];
+        struct aorta_span *span = &spans->items[i];
         span->start_ns = (int64_t)((double)(span->start_ns - first) * ns_per_tick + 0.5);
         span->end_ns = (int64_t)((double)(span->end_ns - first) * ns_per_tick + 0.5);
+        span->launch_ns = stamps->replayed ? INT64_MIN : span->launch_ns - spans->origin;
     }
 }
 
@@ -143,7 +147,7 @@ static aorta_status read_chunk(struct aorta_hwq_stamps *stamps, const struct chu
             spans->unstamped++;
             continue;
         }
-        struct aorta_hwq_span span = chunk->queued[i];
+        struct aorta_span span = chunk->queued[i];
         span.start_ns = stamp->start;
         span.end_ns = stamp->end;
         AORTA_TRY(aorta_hwq_spans_add(spans, &span));
@@ -157,6 +161,6 @@ aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct ao
         const size_t left = stamps->used - i * CHUNK;
         AORTA_TRY(read_chunk(stamps, stamps->chunks[i], left < CHUNK ? left : CHUNK, spans));
     }
-    put_on_ns(spans, stamps->hwq->device);
+    convert_times(stamps, spans);
     return NULL;
 }

@@ -5,26 +5,16 @@
 #include "hwq/kernels/arguments.h"
 #include "hwq/workload.h"
 
-/* One kernel or operation that ran. Times are ns from the first start of the iteration. */
-struct aorta_hwq_span {
-    int stream;
-    enum aorta_hwq_work kind;
-    bool marked;      /* by a kernel before it and one after it; else the kernel stamped itself */
-    const char *name; /* static; the kernel's own where it stamps itself */
-    int64_t start_ns, end_ns;
-    int64_t queued_ns; /* host clock; of a replay: when it was captured */
-};
-
+/* What ran in one iteration. Times of spans are ns from its first start; launch_ns of a replay is not known. */
 struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
-    struct aorta_hwq_span *items;
+    struct aorta_span *items;
     size_t count, capacity;
     size_t unstamped;                   /* kernels without a stamp: they did not run */
     int64_t origin;                     /* that first start, ns of the host's clock */
-    bool replayed;                      /* a graph's launch queued all of it at once, not the host one by one */
     int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and when its wait ended */
     int64_t gate;                       /* number of the iteration's gate, from 1; 0: none */
 };
-AORTA_MUST_USE aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_hwq_span *span);
+AORTA_MUST_USE aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_span *span);
 void aorta_hwq_spans_free(struct aorta_hwq_spans *spans);
 
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_stamps **stamps);
@@ -35,7 +25,7 @@ void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps); /* streams idle;
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again);
 /* The next stamp, in device memory, of `span` (whose times are not used). Memory is allocated as needed, which a
  * capture does not allow: run an iteration before one is captured. */
-AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_hwq_span span,
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamps, struct aorta_span span,
                                                   struct aorta_hwq_stamp **stamp);
 /* The operation that is open on a stream, between aorta_hwq_begin and _end. */
 struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream);

@@ -23,7 +23,7 @@ aorta_status aorta_hwq_stamps_file_add(struct aorta_hwq_stamps_file *file, enum 
         file->iterations = grown;
         file->capacity = capacity;
     }
-    struct aorta_hwq_span *items = aorta_arena_alloc(&file->arena, (spans->count + 1) * sizeof *items);
+    struct aorta_span *items = aorta_arena_alloc(&file->arena, (spans->count + 1) * sizeof *items);
     if (!items) return no_memory(spans->count);
     if (spans->count) memcpy(items, spans->items, spans->count * sizeof *items);
     file->iterations[file->count++] = (struct aorta_hwq_stamped_iteration){
@@ -52,7 +52,7 @@ static size_t index_of(struct names *names, const char *name) {
     return names->count++;
 }
 
-static aorta_status write_span(const struct aorta_hwq_span *span, struct names *names, struct aorta_json *json) {
+static aorta_status write_span(const struct aorta_span *span, struct names *names, struct aorta_json *json) {
     const size_t name = index_of(names, span->name);
     if (name == MOST_NAMES) return AORTA_ERROR(AORTA_UNSUPPORTED, "--stamps: more than %d names", MOST_NAMES);
     const int64_t fields[FIELDS] = {span->stream,  span->kind,     span->marked,

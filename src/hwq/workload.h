@@ -36,11 +36,9 @@
 #include "config/option.h"
 #include "device/device.h"
 #include "hwq/result.h"
+#include "timeline/spans.h"
 
 enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512 };
-
-/* What was queued between begin and end. */
-enum aorta_hwq_work { AORTA_HWQ_KERNEL, AORTA_HWQ_GEMM, AORTA_HWQ_COLLECTIVE, AORTA_HWQ_COPY, AORTA_HWQ_HOST };
 
 enum aorta_hwq_group { AORTA_HWQ_P0, AORTA_HWQ_P1, AORTA_HWQ_P2, AORTA_HWQ_P3, AORTA_HWQ_GROUP_COUNT };
 enum aorta_hwq_category {
@@ -166,7 +164,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, str
 AORTA_MUST_USE aorta_status aorta_hwq_launch(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
                                              const void *args, size_t bytes);
 /* Around one operation on `stream`; not nested. `name` is static ("linear", "all_gather"). */
-AORTA_MUST_USE aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_hwq_work kind,
+AORTA_MUST_USE aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_span_kind kind,
                                             const char *name);
 AORTA_MUST_USE aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream);
 /* `stream` waits for the work queued on `before` so far: records `event` there and waits for it here. */

@@ -23,7 +23,7 @@ static void open_plant(struct plant *plant, double time_ms, double queueing_ms, 
     plant->result.latency_ms = aorta_summarise(&plant->time_ms, 1);
 }
 
-static void add(struct plant *plant, const struct aorta_hwq_span *items, size_t count) {
+static void add(struct plant *plant, const struct aorta_span *items, size_t count) {
     struct aorta_hwq_spans spans = {0};
     for (size_t i = 0; i < count; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
     check_ok(aorta_hwq_busy_add(&plant->busy, &spans));
@@ -47,9 +47,9 @@ static void close_plant(struct plant *plant) {
 
 /* 0–60 and 20–80 side by side, 80–95: 95 of 100 us are busy, on 135 / 95 streams. */
 static void test_kernels(void **state) {
-    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 60 * US},
-                                                  {.stream = 1, .start_ns = 20 * US, .end_ns = 80 * US},
-                                                  {.stream = 0, .start_ns = 85 * US, .end_ns = 100 * US}};
+    static const struct aorta_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 60 * US},
+                                              {.stream = 1, .start_ns = 20 * US, .end_ns = 80 * US},
+                                              {.stream = 0, .start_ns = 85 * US, .end_ns = 100 * US}};
     struct plant plant;
     (void)state;
     open_plant(&plant, 0.100, 0.010, 2);
@@ -62,8 +62,8 @@ static void test_kernels(void **state) {
 
 /* The stamped pass is slower, as stamps are launched as well: the other pass has no such gap. */
 static void test_gaps_of_one_pass_alone_do_not_count(void **state) {
-    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
-                                                  {.stream = 0, .start_ns = 100 * US, .end_ns = 150 * US}};
+    static const struct aorta_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
+                                              {.stream = 0, .start_ns = 100 * US, .end_ns = 150 * US}};
     struct plant plant;
     (void)state;
     open_plant(&plant, 0.101, 0.010, 1);
@@ -73,8 +73,8 @@ static void test_gaps_of_one_pass_alone_do_not_count(void **state) {
 }
 
 static void test_waiting(void **state) {
-    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
-                                                  {.stream = 1, .start_ns = 150 * US, .end_ns = 200 * US}};
+    static const struct aorta_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 50 * US},
+                                              {.stream = 1, .start_ns = 150 * US, .end_ns = 200 * US}};
     struct plant plant;
     (void)state;
     open_plant(&plant, 0.200, 0.010, 2);
@@ -89,9 +89,9 @@ static void test_waiting(void **state) {
 }
 
 static void test_the_host(void **state) {
-    static const struct aorta_hwq_span items[] = {
+    static const struct aorta_span items[] = {
         {.stream = 0, .start_ns = 0, .end_ns = 20 * US},
-        {.stream = 1, .kind = AORTA_HWQ_HOST, .start_ns = 15 * US, .end_ns = 95 * US}, /* 75 of them alone */
+        {.stream = 1, .kind = AORTA_SPAN_HOST, .start_ns = 15 * US, .end_ns = 95 * US}, /* 75 of them alone */
         {.stream = 0, .start_ns = 96 * US, .end_ns = 100 * US}};
     struct plant plant;
     (void)state;
@@ -102,7 +102,7 @@ static void test_the_host(void **state) {
 
     open_plant(&plant, 0.100, 0.099, 2);
     check_ok(aorta_hwq_result_figure(&plant.result, "host_us_per_launch", "us", 2.5, NULL));
-    const struct aorta_hwq_span late[] = {items[0], items[2]};
+    const struct aorta_span late[] = {items[0], items[2]};
     add(&plant, late, 2);
     check_limit(
         &plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
@@ -112,13 +112,13 @@ static void test_the_host(void **state) {
 
     /* Launches of marks belong to what they mark: where the host is late it seems to last. */
     for (int marked = 0; marked < 2; marked++) {
-        const struct aorta_hwq_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
+        const struct aorta_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
         open_plant(&plant, 0.100, 0.070, 2);
         add(&plant, &slow_one, 1);
         if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "(0.13 ms of work in an iteration of 0.1 ms)");
         check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "100% of"); /* behind a gate */
         close_plant(&plant);
-        const struct aorta_hwq_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
+        const struct aorta_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
         open_plant(&plant, 0.100, 0.099, 2);
         add(&plant, &long_one, 1);
         check_limit(&plant, false, marked ? AORTA_HWQ_LIMIT_LAUNCHES : AORTA_HWQ_LIMIT_KERNELS, "100% of");
@@ -199,10 +199,10 @@ static void test_drift_by_the_clock(void **state) {
 }
 
 static void test_gaps(void **state) {
-    static const struct aorta_hwq_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 10 * US},
-                                                  {.stream = 1, .start_ns = 8 * US, .end_ns = 18 * US},
-                                                  {.stream = 0, .start_ns = 17 * US, .end_ns = 27 * US},
-                                                  {.stream = 1, .start_ns = 25 * US, .end_ns = 35 * US}};
+    static const struct aorta_span items[] = {{.stream = 0, .start_ns = 0, .end_ns = 10 * US},
+                                              {.stream = 1, .start_ns = 8 * US, .end_ns = 18 * US},
+                                              {.stream = 0, .start_ns = 17 * US, .end_ns = 27 * US},
+                                              {.stream = 1, .start_ns = 25 * US, .end_ns = 35 * US}};
     struct plant plant;
     (void)state;
     open_plant(&plant, 0.035, 0.001, 2);

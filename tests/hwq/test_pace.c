@@ -22,7 +22,7 @@ static aorta_status be_slow(void *user) {
 /* The second rank takes twice as long as the first. */
 static aorta_status iterate(struct aorta_hwq *hwq, void *state) {
     (void)state;
-    AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_HWQ_HOST, "sleep"));
+    AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_SPAN_HOST, "sleep"));
     AORTA_TRY(aorta_host_call(hwq->streams[0], be_slow, &hwq->ranks.rank));
     return aorta_hwq_end(hwq, 0);
 }

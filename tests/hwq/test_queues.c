@@ -6,15 +6,18 @@
 #include <stdlib.h>
 
 #define KERNEL(start, end, of, through)                                                                                \
-    { .start_ns = (start), .end_ns = (end), .stream = (of), .queue = (through), .kernel = true, .queued = true }
+    { .start_ns = (start), .end_ns = (end), .stream = (of), .queue = (through) }
 
 /* Streams 7 and 8 share queue 100; stream 9 is alone on 200. In no order. */
 static void planted_work(void **state) {
     (void)state;
-    struct aorta_queue_work work[] = {
-        KERNEL(2000, 2500, 8, 100), KERNEL(0, 1000, 7, 100),
-        KERNEL(1100, 1900, 7, 100), KERNEL(500, 3000, 9, 200),
-        KERNEL(2450, 2600, 7, 100), {.start_ns = 3100, .end_ns = 3200, .stream = 9, .queue = 300, .queued = true},
+    struct aorta_span work[] = {
+        KERNEL(2000, 2500, 8, 100),
+        KERNEL(0, 1000, 7, 100),
+        KERNEL(1100, 1900, 7, 100),
+        KERNEL(500, 3000, 9, 200),
+        KERNEL(2450, 2600, 7, 100),
+        {.start_ns = 3100, .end_ns = 3200, .stream = 9, .queue = 300, .kind = AORTA_SPAN_COPY},
     };
     struct aorta_queues queues;
     check_ok(aorta_queues_analyse(work, 6, &queues));
@@ -56,9 +59,9 @@ static void planted_work(void **state) {
 
 static void queues_that_are_not_known(void **state) {
     (void)state;
-    struct aorta_queue_work work[] = {
-        {.start_ns = 0, .end_ns = 10, .stream = 1, .kernel = true},
-        {.start_ns = 20, .end_ns = 30, .stream = 2, .kernel = true},
+    struct aorta_span work[] = {
+        {.start_ns = 0, .end_ns = 10, .stream = 1, .queue = AORTA_SPAN_NO_QUEUE},
+        {.start_ns = 20, .end_ns = 30, .stream = 2, .queue = AORTA_SPAN_NO_QUEUE},
     };
     struct aorta_queues queues;
     check_ok(aorta_queues_analyse(work, 2, &queues));

@@ -12,7 +12,7 @@
 /* ---- gaps ---- */
 
 static void add(struct aorta_hwq_spans *spans, int stream, int64_t start, int64_t end) {
-    const struct aorta_hwq_span span = {.stream = stream, .name = "k", .start_ns = start, .end_ns = end};
+    const struct aorta_span span = {.stream = stream, .name = "k", .start_ns = start, .end_ns = end};
     check_ok(aorta_hwq_spans_add(spans, &span));
 }
 
@@ -38,12 +38,12 @@ static void test_gaps_of_a_known_iteration(void **state) {
 
 /* As above, launched one by one: what came after 13 on stream 0 was launched when the device was idle already. */
 static void test_gaps_of_the_host_are_kept_apart(void **state) {
-    static const struct aorta_hwq_span items[] = {
-        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .queued_ns = 995},
-        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .queued_ns = 1010},  /* just when the first ended */
-        {.stream = 1, .name = "k", .start_ns = 35, .end_ns = 40, .queued_ns = 1021},  /* 1 behind the end */
-        {.stream = 1, .name = "k", .start_ns = 60, .end_ns = 70, .queued_ns = 1050}}; /* 10 behind it */
-    struct aorta_hwq_spans spans = {.origin = 1000};
+    static const struct aorta_span items[] = {
+        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = -5},
+        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .launch_ns = 10},  /* just when the first ended */
+        {.stream = 1, .name = "k", .start_ns = 35, .end_ns = 40, .launch_ns = 21},  /* 1 behind the end */
+        {.stream = 1, .name = "k", .start_ns = 60, .end_ns = 70, .launch_ns = 50}}; /* 10 behind it */
+    struct aorta_hwq_spans spans = {0};
     struct aorta_hwq_gaps gaps = {0}, replayed = {0};
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));
@@ -55,7 +55,7 @@ static void test_gaps_of_the_host_are_kept_apart(void **state) {
     assert_true(gaps.host_intra.items[0] == 20);
     assert_int_equal(gaps.host_inter.count, 1);
     assert_true(gaps.host_inter.items[0] == 15);
-    spans.replayed = true;
+    for (size_t i = 0; i < spans.count; i++) spans.items[i].launch_ns = INT64_MIN; /* a replay */
     check_ok(aorta_hwq_gaps_add(&replayed, &spans));
     assert_int_equal(replayed.intra.count, 2);
     assert_int_equal(replayed.inter.count, 1);
@@ -67,13 +67,13 @@ static void test_gaps_of_the_host_are_kept_apart(void **state) {
 
 /* A replay with a call of the host that returns at 45: the gap around that is its doing, the others are not. */
 static void test_gaps_around_calls_of_the_host(void **state) {
-    static const struct aorta_hwq_span items[] = {
-        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10},
-        {.stream = 2, .name = "adamw", .kind = AORTA_HWQ_HOST, .start_ns = 12, .end_ns = 45},
-        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20},
-        {.stream = 1, .name = "k", .start_ns = 50, .end_ns = 60},
-        {.stream = 1, .name = "k", .start_ns = 64, .end_ns = 70}};
-    struct aorta_hwq_spans spans = {.replayed = true};
+    static const struct aorta_span items[] = {
+        {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = INT64_MIN},
+        {.stream = 2, .name = "adamw", .kind = AORTA_SPAN_HOST, .start_ns = 12, .end_ns = 45, .launch_ns = INT64_MIN},
+        {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .launch_ns = INT64_MIN},
+        {.stream = 1, .name = "k", .start_ns = 50, .end_ns = 60, .launch_ns = INT64_MIN},
+        {.stream = 1, .name = "k", .start_ns = 64, .end_ns = 70, .launch_ns = INT64_MIN}};
+    struct aorta_hwq_spans spans = {0};
     struct aorta_hwq_gaps gaps = {0};
     (void)state;
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) check_ok(aorta_hwq_spans_add(&spans, &items[i]));

@@ -144,7 +144,7 @@ static aorta_status load(struct aorta_hwq *hwq, const struct chunk *c, int64_t i
     const int from = stream_for(hwq, COPY, index), s = stream_for(hwq, PREPARE, index);
     AORTA_TRY(aorta_hwq_copy(hwq, from, c->raw, c->loaded, bytes_of(o, c)));
     AORTA_TRY(aorta_hwq_after(hwq, s, c->copied, from));
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_prepare"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_prepare"));
     AORTA_TRY(aorta_image_prepare(hwq->streams[s], image_of(o, c, 0, COLOURS), c->raw, flips_of(o, c, c->raw), means,
                                   deviations, c->prepared));
     return aorta_hwq_end(hwq, s);
@@ -155,12 +155,12 @@ static aorta_status convolve(struct aorta_hwq *hwq, int s, const struct state *s
     const struct aorta_hwq_layer *layer = &state->convolutions[l];
     const struct aorta_image in = image_of(o, c, l, channels_of(o, l - 1)), out = image_of(o, c, l, channels_of(o, l));
     const int64_t rows = in.images * in.height * in.width;
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_columns"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_columns"));
     AORTA_TRY(aorta_image_columns(hwq->streams[s], in, l == 0 ? c->prepared : c->pooled[l - 1], state->columns[s]));
     AORTA_TRY(aorta_hwq_end(hwq, s));
     AORTA_TRY(aorta_hwq_linear_relu(hwq, s, layer, rows, state->columns[s], c->convolved[l], o->tf32));
     if (l >= POOLED) return NULL;
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_pool"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_pool"));
     AORTA_TRY(aorta_image_pool(hwq->streams[s], out, c->convolved[l], c->pooled[l]));
     return aorta_hwq_end(hwq, s);
 }
@@ -170,7 +170,7 @@ static aorta_status classify(struct aorta_hwq *hwq, const struct state *state, c
     const int s = stream_for(hwq, NETWORK, index);
     AORTA_TRY(aorta_hwq_after(hwq, s, c->ready, stream_for(hwq, PREPARE, index)));
     for (int l = 0; l < LAYERS; l++) AORTA_TRY(convolve(hwq, s, state, c, l));
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "image_mean"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_mean"));
     AORTA_TRY(aorta_image_mean(hwq->streams[s], image_of(o, c, POOLED, channels_of(o, LAYERS - 1)),
                                c->convolved[LAYERS - 1], c->mean));
     AORTA_TRY(aorta_hwq_end(hwq, s));

@@ -152,7 +152,7 @@ static aorta_status queue_collectives(struct aorta_hwq *hwq, const struct overla
     const struct overlap_options *o = hwq->options;
     const char *name = aorta_collective_name((enum aorta_collective)o->collective);
     for (int g = 0; g < state->group_count; g++) {
-        AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_HWQ_COLLECTIVE, name));
+        AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_SPAN_COLLECTIVE, name));
         AORTA_TRY(communicate(o, &state->groups[g], state->send, hwq->streams[0]));
         AORTA_TRY(aorta_hwq_end(hwq, 0));
     }
@@ -166,7 +166,7 @@ static aorta_status queue_products(struct aorta_hwq *hwq, const struct overlap_s
                                        .in = state->shape[2],
                                        .out = state->shape[1]};
     for (int s = state->first; s < state->first + state->streams; s++) {
-        AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_GEMM, "product"));
+        AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_GEMM, "product"));
         AORTA_TRY(aorta_linear_forward(hwq->streams[s], shape, state->x[s], state->weight[s], NULL, state->y[s]));
         AORTA_TRY(aorta_hwq_end(hwq, s));
     }

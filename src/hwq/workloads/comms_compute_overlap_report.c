@@ -19,7 +19,7 @@ struct sides { /* ns */
 static int64_t extent(const struct aorta_hwq_spans *spans, int kind) {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < spans->count; i++) {
-        const struct aorta_hwq_span *span = &spans->items[i];
+        const struct aorta_span *span = &spans->items[i];
         if (kind >= 0 && (int)span->kind != kind) continue;
         if (span->start_ns < first) first = span->start_ns;
         if (span->end_ns > last) last = span->end_ns;
@@ -37,13 +37,13 @@ static aorta_status add_extent(struct aorta_hwq_samples *samples, const struct a
 static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct sides *sides = user;
     int collectives = 0;
-    AORTA_TRY(add_extent(&sides->compute, spans, AORTA_HWQ_GEMM));
-    AORTA_TRY(add_extent(&sides->comms, spans, AORTA_HWQ_COLLECTIVE));
+    AORTA_TRY(add_extent(&sides->compute, spans, AORTA_SPAN_GEMM));
+    AORTA_TRY(add_extent(&sides->comms, spans, AORTA_SPAN_COLLECTIVE));
     AORTA_TRY(add_extent(&sides->total, spans, -1));
     for (size_t i = 0; i < spans->count; i++) {
-        const struct aorta_hwq_span *span = &spans->items[i];
+        const struct aorta_span *span = &spans->items[i];
         struct aorta_hwq_samples *samples =
-            span->kind == AORTA_HWQ_GEMM ? &sides->product : &sides->collective[collectives++ % sides->groups];
+            span->kind == AORTA_SPAN_GEMM ? &sides->product : &sides->collective[collectives++ % sides->groups];
         AORTA_TRY(aorta_hwq_samples_add(samples, (double)(span->end_ns - span->start_ns)));
     }
     return NULL;

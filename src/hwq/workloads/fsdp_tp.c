@@ -280,7 +280,7 @@ static int64_t activations(const struct aorta_hwq *hwq, const struct fsdp_state 
 /* Into other memory: on one rank it is a copy, and its stream has work all the same. */
 static aorta_status add_up(struct aorta_hwq *hwq, const struct fsdp_state *state, int s, const char *name,
                            const float *from, float *to, int64_t count) {
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_COLLECTIVE, name));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, name));
     AORTA_TRY(aorta_all_reduce(state->groups[s], hwq->streams[s], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
     return aorta_hwq_end(hwq, s);
 }
@@ -551,7 +551,7 @@ aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state,
     const int s = stream_of(hwq, kind);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->alone));
     AORTA_TRY(communicate_unstamped(hwq, state, kind, 1)); /* it ends when the last rank has come */
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_COLLECTIVE, "row"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, "row"));
     AORTA_TRY(communicate_unstamped(hwq, state, kind, count));
     AORTA_TRY(aorta_hwq_end(hwq, s));
     return aorta_event_record(state->alone, hwq->streams[s]);

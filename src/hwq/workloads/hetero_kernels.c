@@ -127,7 +127,7 @@ static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct convoy *convoy = user;
     int64_t before[AORTA_HWQ_MAX_STREAMS] = {0};
     for (size_t i = 0; i < spans->count; i++) {
-        const struct aorta_hwq_span *span = &spans->items[i];
+        const struct aorta_span *span = &spans->items[i];
         if (span->stream < convoy->state->products) continue;
         if (before[span->stream])
             AORTA_TRY(aorta_hwq_samples_add(&convoy->waits, (double)(span->end_ns - before[span->stream])));

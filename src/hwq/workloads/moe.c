@@ -116,10 +116,10 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 static aorta_status gate(struct aorta_hwq *hwq, struct state *state) {
     struct aorta_stream *stream = hwq->streams[GATE];
     AORTA_TRY(aorta_hwq_linear(hwq, GATE, &state->gate, state->shape.tokens, state->x, state->logits));
-    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_HWQ_KERNEL, "route_plan"));
+    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_SPAN_KERNEL, "route_plan"));
     AORTA_TRY(aorta_route_plan(stream, state->shape, &state->plan));
     AORTA_TRY(aorta_hwq_end(hwq, GATE));
-    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_HWQ_KERNEL, "route_dispatch"));
+    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_SPAN_KERNEL, "route_dispatch"));
     AORTA_TRY(aorta_route_dispatch(stream, state->shape, state->plan.owners, state->x, state->sent));
     return aorta_hwq_end(hwq, GATE);
 }
@@ -162,7 +162,7 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     AORTA_TRY(run_experts(hwq, state));
     AORTA_TRY(aorta_hwq_all_to_all(hwq, EXCHANGE, hwq->world, state->made, state->given, block));
     AORTA_TRY(aorta_hwq_after(hwq, GATE, state->returned, EXCHANGE));
-    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_HWQ_KERNEL, "route_combine"));
+    AORTA_TRY(aorta_hwq_begin(hwq, GATE, AORTA_SPAN_KERNEL, "route_combine"));
     AORTA_TRY(aorta_route_combine(hwq->streams[GATE], state->shape, state->plan.slots, state->plan.weights,
                                   state->given, state->y));
     return aorta_hwq_end(hwq, GATE);

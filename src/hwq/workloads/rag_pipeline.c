@@ -159,7 +159,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 
 static aorta_status top(struct aorta_hwq *hwq, int s, int64_t rows, int64_t width, int64_t count, const float *x,
                         int64_t *places, float *values) {
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "top"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "top"));
     AORTA_TRY(aorta_top(hwq->streams[s], rows, width, count, x, places, values));
     return aorta_hwq_end(hwq, s);
 }
@@ -169,7 +169,7 @@ static aorta_status search(struct aorta_hwq *hwq, const struct state *state, int
     const struct group *g = &state->groups[index];
     const int e = stream_for(hwq, EMBED, index), s = stream_for(hwq, SEARCH, index);
     AORTA_TRY(aorta_hwq_linear(hwq, e, &state->embed, g->queries, g->x, g->embedded));
-    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_HWQ_KERNEL, "normalise"));
+    AORTA_TRY(aorta_hwq_begin(hwq, e, AORTA_SPAN_KERNEL, "normalise"));
     AORTA_TRY(aorta_normalise_rows(hwq->streams[e], g->queries, o->embedding, g->embedded, g->embedded));
     AORTA_TRY(aorta_hwq_end(hwq, e));
     AORTA_TRY(aorta_hwq_after(hwq, s, g->embedded_there, e));
@@ -257,7 +257,7 @@ static aorta_status generate(struct aorta_hwq *hwq, const struct state *state, i
     for (int64_t l = 0; l < o->layers; l++) AORTA_TRY(think(hwq, s, state, g, l));
     AORTA_TRY(aorta_hwq_products(hwq, s, &products, g->thoughts[o->layers - 1].y + o->kept * o->width,
                                  state->head.weight, g->logits));
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "sample"));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "sample"));
     AORTA_TRY(aorta_sample(hwq->streams[s], g->queries, o->vocab, g->logits, hwq->seed, (uint32_t)index, NULL,
                            g->tokens, g->logsums));
     return aorta_hwq_end(hwq, s);

@@ -217,7 +217,7 @@ static aorta_status draft(struct aorta_hwq *hwq, struct state *state, int64_t in
         AORTA_TRY(think(hwq, s, m, t, r, j, 1));
         AORTA_TRY(
             aorta_hwq_linear(hwq, s, &m->head, 1, t->y[m->layer_count - 1] + j * m->width, t->logits + j * o->vocab));
-        AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, "sample"));
+        AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "sample"));
         AORTA_TRY(aorta_sample(hwq->streams[s], 1, o->vocab, t->logits + j * o->vocab, hwq->seed, (uint32_t)j, r->step,
                                r->tokens + j + 1, t->logsums + j));
         AORTA_TRY(aorta_hwq_end(hwq, s));
@@ -238,7 +238,7 @@ static aorta_status decide(struct aorta_hwq *hwq, struct state *state, int64_t i
     AORTA_TRY(aorta_hwq_linear(hwq, s, &m->head, state->fresh, r->main.y[m->layer_count - 1], r->main.logits));
     AORTA_TRY(aorta_hwq_after(hwq, a, r->verified, s));
     AORTA_TRY(aorta_stream_wait(hwq->streams[a], r->finished)); /* it reads the step, and tokens that are replaced */
-    AORTA_TRY(aorta_hwq_begin(hwq, a, AORTA_HWQ_KERNEL, "logsum"));
+    AORTA_TRY(aorta_hwq_begin(hwq, a, AORTA_SPAN_KERNEL, "logsum"));
     AORTA_TRY(aorta_logsum(hwq->streams[a], state->fresh, o->vocab, r->main.logits, r->main.logsums));
     AORTA_TRY(aorta_hwq_end(hwq, a));
     const struct aorta_acceptance_tensors tensors = {.tokens = r->tokens + 1,
@@ -252,7 +252,7 @@ static aorta_status decide(struct aorta_hwq *hwq, struct state *state, int64_t i
                                                      .accepted = r->accepted,
                                                      .counts = r->counts};
     const struct aorta_acceptance shape = {.batch = 1, .drafted = o->drafted, .vocab = o->vocab, .seed = hwq->seed};
-    AORTA_TRY(aorta_hwq_begin(hwq, a, AORTA_HWQ_KERNEL, "accept"));
+    AORTA_TRY(aorta_hwq_begin(hwq, a, AORTA_SPAN_KERNEL, "accept"));
     AORTA_TRY(aorta_accept(hwq->streams[a], shape, &tensors));
     AORTA_TRY(aorta_hwq_end(hwq, a));
     AORTA_TRY(aorta_hwq_after(hwq, u, r->decided, a));

@@ -70,7 +70,7 @@ static aorta_status run_region(struct aorta_hwq *hwq, const struct state *state,
                                int s) {
     if (!part->graphs[region] || aorta_stream_capturing(hwq->streams[s]))
         return queue_region(hwq, state, part, region, s);
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_HWQ_KERNEL, names[region]));
+    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, names[region]));
     AORTA_TRY(aorta_graph_launch(part->graphs[region], hwq->streams[s]));
     return aorta_hwq_end(hwq, s);
 }

@@ -212,7 +212,7 @@ static aorta_status update(struct aorta_hwq *hwq, struct state *state, int64_t l
     AORTA_TRY(aorta_event_record(layer->offloaded, hwq->streams[s]));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->offloaded));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->fetched)); /* the copy that reads the parameters has ended */
-    AORTA_TRY(aorta_hwq_begin(hwq, h, AORTA_HWQ_HOST, "adamw"));
+    AORTA_TRY(aorta_hwq_begin(hwq, h, AORTA_SPAN_HOST, "adamw"));
     AORTA_TRY(aorta_host_call(hwq->streams[h], optimize, &layer->held));
     return aorta_hwq_end(hwq, h);
 }
