@@ -1,7 +1,7 @@
 /* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
  *   bench_ops_gpu [large|default] [cuda|hip|cpu]
  * Per call: time, and arithmetic or memory traffic per second, the latter also beside that of a copy within the device;
- * and what all calls of a step come to on one device. At the end: how the library makes each product. */
+ * and the sum of all calls of a step on one device. At the end: how the library makes each product. */
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -335,7 +335,7 @@ static aorta_status run(struct bench *b) {
     AORTA_TRY(report_others(b));
     AORTA_TRY(report_linears(b));
     printf("%-34s %56.3f ms\n", "all of them in one step", b->total_ms);
-    return aorta_ops_tell_products(b->device, print_line, NULL);
+    return aorta_ops_report_products(b->device, print_line, NULL);
 }
 
 int main(int argc, char **argv) {

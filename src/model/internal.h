@@ -119,7 +119,6 @@ aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *
 aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
                              const void **output);
 
-struct aorta_rng aorta_model_rng(const struct aorta_pass *pass, int64_t layer, uint32_t place);
 struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);
 struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
                                    uint32_t place, float dropout);

@@ -167,10 +167,6 @@ void aorta_model_destroy(struct aorta_model *model) {
     free(model);
 }
 
-const struct aorta_model_shape *aorta_model_get_shape(const struct aorta_model *model) {
-    return &model->shape;
-}
-
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer) {
     return (struct aorta_layer_output){
         .made = model->layers[layer].y2,
@@ -179,11 +175,7 @@ struct aorta_layer_output aorta_model_output(const struct aorta_model *model, in
     };
 }
 
-const void *aorta_model_scores(const struct aorta_model *model) {
-    return model->scores;
-}
-
-struct aorta_rng aorta_model_rng(const struct aorta_pass *pass, int64_t layer, uint32_t place) {
+static struct aorta_rng rng_of(const struct aorta_pass *pass, int64_t layer, uint32_t place) {
     return (struct aorta_rng){.seed = pass->seed,
                               .site = (uint32_t)layer * SITES_PER_LAYER + place,
                               .rank = pass->rank,
@@ -200,7 +192,7 @@ struct aorta_attention aorta_model_attention(const struct aorta_model *model, co
                                     .heads = s->num_heads,
                                     .head_dim = s->model_dim / s->num_heads,
                                     .dropout = s->dropout,
-                                    .rng = aorta_model_rng(pass, layer, SITE_ATTENTION)};
+                                    .rng = rng_of(pass, layer, SITE_ATTENTION)};
 }
 
 struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
@@ -210,7 +202,7 @@ struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct
                                .width = model->shape.model_dim,
                                .eps = 1e-5f,
                                .dropout = dropout,
-                               .rng = aorta_model_rng(pass, layer, place)};
+                               .rng = rng_of(pass, layer, place)};
 }
 
 struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
@@ -218,6 +210,6 @@ struct aorta_gelu aorta_model_gelu(const struct aorta_model *model, const struct
     return (struct aorta_gelu){.dtype = model->shape.dtype,
                                .count = model->rows * model->shape.mlp_hidden_dim,
                                .dropout = model->shape.dropout,
-                               .rng = aorta_model_rng(pass, layer, place),
+                               .rng = rng_of(pass, layer, place),
                                .width = model->shape.mlp_hidden_dim};
 }

@@ -74,7 +74,6 @@ AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, cons
                                                struct aorta_model **model);
 AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *loans);
 void aorta_model_destroy(struct aorta_model *model);
-const struct aorta_model_shape *aorta_model_get_shape(const struct aorta_model *model);
 
 int aorta_model_unit_count(const struct aorta_model *model); /* num_layers + 1; the last is the root */
 int aorta_model_parameter_count(const struct aorta_model *model);
@@ -133,8 +132,5 @@ AORTA_MUST_USE aorta_status aorta_model_layer_backward(struct aorta_model *model
 AORTA_MUST_USE aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                                        const struct aorta_batch *batch,
                                                        const struct aorta_unit_view *root);
-
-/* The scores [N] of the last forward, in shape.dtype: for tests. */
-const void *aorta_model_scores(const struct aorta_model *model);
 
 #endif

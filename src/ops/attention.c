@@ -18,8 +18,8 @@ static size_t logsum_bytes(const struct aorta_attention *shape) {
 /* One number for each row and, with dropout, one bit for each weight. */
 static size_t attention_saved_bytes_gpu(const struct aorta_attention *shape) {
     const size_t units = (size_t)units_of(shape);
-    const size_t kept = (size_t)(shape->batch * shape->heads) * units * 16 * units * sizeof(uint16_t);
-    return logsum_bytes(shape) + (shape->dropout > 0.0f ? kept : 0);
+    const size_t mask = (size_t)(shape->batch * shape->heads) * units * 16 * units * sizeof(uint16_t);
+    return logsum_bytes(shape) + (shape->dropout > 0.0f ? mask : 0);
 }
 
 static size_t attention_scratch_bytes_gpu(const struct aorta_attention *shape) {
@@ -114,7 +114,7 @@ static struct aorta_gpu_attention_args arguments(const struct aorta_attention_ar
     op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
     return (struct aorta_gpu_attention_args){.op = op,
                                              .logsum = (float *)(void *)logsum,
-                                             .kept = (uint16_t *)(void *)(logsum + logsum_bytes(&a->shape)),
+                                             .mask = (uint16_t *)(void *)(logsum + logsum_bytes(&a->shape)),
                                              .units = units_of(&a->shape),
                                              .along = a->scratch};
 }
@@ -144,15 +144,15 @@ static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *
 }
 
 /* With more heads than run at once, as many blocks as do, which fetch the next head ahead; where shared memory has no
- * room for two heads, or there are few, a block for each. */
+ * fits no two heads, or heads are few, a block for each. */
 static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const struct variant *variant,
                                            const struct aorta_attention *shape, int64_t *buffers) {
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
     enum { RESERVED = 1024 }; /* bytes of each block that the processor takes itself */
     const int64_t heads = shape->batch * shape->heads;
-    const int64_t room = (int64_t)gpu->shared_bytes_per_block + RESERVED;
+    const int64_t available = (int64_t)gpu->shared_bytes_per_block + RESERVED;
     const int64_t two = (int64_t)whole_backward_bytes(variant, shape, 2);
-    int64_t resident = room / (two + RESERVED);
+    int64_t resident = available / (two + RESERVED);
     if (resident > AORTA_WHOLE_UNITS / units_of(shape)) resident = AORTA_WHOLE_UNITS / units_of(shape); /* registers */
     *buffers = resident > 0 && heads > resident * gpu->multiprocessors ? 2 : 1;
     return whole_grid(shape, *buffers == 2 ? resident * gpu->multiprocessors : heads,

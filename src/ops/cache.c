@@ -31,12 +31,12 @@ static aorta_status attend(const void *args) {
     const float scale = 1.0f / sqrtf((float)dim);
     for (int64_t query = 0; query < a->queries; query++)
         for (int64_t b = 0; b < s->batch; b++) {
-            const int64_t held = a->positions[b] < s->window ? a->positions[b] : s->window;
+            const int64_t cached = a->positions[b] < s->window ? a->positions[b] : s->window;
             const int64_t own = a->first + query;
             for (int64_t column = 0; column < width; column += dim) {
                 const float *q = a->qkv + (own * s->batch + b) * 3 * width + column;
                 struct running r = {.greatest = -INFINITY};
-                for (int64_t t = 0; t < held; t++) {
+                for (int64_t t = 0; t < cached; t++) {
                     const int64_t place = (b * s->window + t) * width + column;
                     take(&r, q, a->keys + place, a->values + place, dim, scale);
                 }

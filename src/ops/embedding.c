@@ -124,7 +124,7 @@ static aorta_status sort(struct aorta_stream *stream, const struct aorta_embeddi
     return NULL;
 }
 
-/* Checks, and finds room for all of it. */
+/* Checks, and lays it out in the workspace. */
 static aorta_status plan_in_workspace(struct aorta_stream *stream, const struct aorta_embedding_args *a,
                                       struct plan *plan, struct aorta_ops_workspace *workspace) {
     if (a->shape.rows * a->shape.features > INT32_MAX || a->shape.vocab > INT32_MAX)

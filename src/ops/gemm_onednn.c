@@ -16,7 +16,7 @@ extern int omp_get_max_threads(void);
 const char *aorta_ops_gemm_library(void) {
     unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
     static const struct {
-        unsigned isa; /* all of these bits are there */
+        unsigned isa; /* all of these bits are set */
         const char *name;
     } names[] = {
         {dnnl_cpu_isa_avx512_core_bf16, LIBRARY ", AVX512 with bf16"},

@@ -1,4 +1,4 @@
-/* Matrix products by OpenBLAS, where oneDNN is not to be had. */
+/* Matrix products by OpenBLAS, where oneDNN is not installed. */
 #include "ops/gemm.h"
 
 #include <cblas.h>

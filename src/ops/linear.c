@@ -81,9 +81,9 @@ static aorta_status products(const void *args) {
 
 /* ---- on a GPU ---- */
 
-/* The same product by a kernel of our own: nothing changes places or is transposed, rows and columns have strides. */
-static aorta_status multiply_plainly(struct aorta_stream *stream, const struct aorta_blas_product *p,
-                                     const struct aorta_blas_operands *operands) {
+/* The same product by our own kernel: nothing changes places or is transposed, rows and columns have strides. */
+static aorta_status multiply_without_library(struct aorta_stream *stream, const struct aorta_blas_product *p,
+                                             const struct aorta_blas_operands *operands) {
     const struct aorta_gpu_gemm_args args = {.a = operands->b,
                                              .b = operands->a,
                                              .bias = operands->bias,
@@ -114,7 +114,7 @@ static aorta_status multiply(struct aorta_stream *stream, const struct aorta_ops
                              const struct aorta_blas_product *product, const struct aorta_blas_operands *operands) {
     bool done = false;
     if (!settings->own_products) AORTA_TRY(aorta_blas_multiply(stream, product, operands, &done));
-    return done ? NULL : multiply_plainly(stream, product, operands);
+    return done ? NULL : multiply_without_library(stream, product, operands);
 }
 
 static aorta_status linear_forward_gpu(struct aorta_stream *stream, const void *args) {

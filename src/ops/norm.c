@@ -3,10 +3,10 @@
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 
-/* How rows are held: by threads[0] side by side, threads[1] rows in a block. */
-struct holding {
+/* The threads of a block: count[0] side by side for a row, count[1] rows. */
+struct row_threads {
     bool wide;
-    uint32_t threads[2];
+    uint32_t count[2];
     uint32_t resident; /* blocks on a multiprocessor, as many as the registers of the backward kernel allow */
 };
 
@@ -14,29 +14,29 @@ int64_t aorta_ops_gpu_most_norm_row(void) {
     return (int64_t)AORTA_NORM_CHUNKS * 8 * AORTA_NORM_THREADS;
 }
 
-static aorta_status hold(int64_t width, enum aorta_dtype dtype, struct holding *holding) {
+static aorta_status choose_threads(int64_t width, enum aorta_dtype dtype, struct row_threads *threads) {
     const int64_t widest = aorta_ops_gpu_most_norm_row();
     if (width > widest)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "layernorm: a width of %lld; on a GPU rows have at most %lld elements",
                            (long long)width, (long long)widest);
-    holding->wide = width > 8 * AORTA_NORM_NARROW;
-    const int64_t per_thread = holding->wide ? AORTA_NORM_CHUNKS * 8 : 8;
-    holding->threads[0] = aorta_ops_blocks(width, per_thread * 32) * 32;
-    holding->threads[1] = holding->threads[0] < AORTA_NORM_NARROW ? AORTA_NORM_NARROW / holding->threads[0] : 1;
+    threads->wide = width > 8 * AORTA_NORM_NARROW;
+    const int64_t per_thread = threads->wide ? AORTA_NORM_CHUNKS * 8 : 8;
+    threads->count[0] = aorta_ops_blocks(width, per_thread * 32) * 32;
+    threads->count[1] = threads->count[0] < AORTA_NORM_NARROW ? AORTA_NORM_NARROW / threads->count[0] : 1;
     const int narrow = dtype == AORTA_F32 ? AORTA_NORM_RESIDENT - 1 : AORTA_NORM_RESIDENT;
-    const uint32_t together = holding->wide ? AORTA_NORM_THREADS : (uint32_t)(AORTA_NORM_NARROW * narrow);
-    holding->resident = together / (holding->threads[0] * holding->threads[1]);
+    const uint32_t together = threads->wide ? AORTA_NORM_THREADS : (uint32_t)(AORTA_NORM_NARROW * narrow);
+    threads->resident = together / (threads->count[0] * threads->count[1]);
     return NULL;
 }
 
 static aorta_status norm_forward_gpu(struct aorta_stream *stream, const void *args) {
     struct aorta_norm_args a = *(const struct aorta_norm_args *)args;
-    struct holding holding;
-    AORTA_TRY(hold(a.shape.width, a.shape.dtype, &holding));
+    struct row_threads threads;
+    AORTA_TRY(choose_threads(a.shape.width, a.shape.dtype, &threads));
     a.shape.rng = aorta_ops_gpu_key(a.shape.rng);
-    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, holding.threads[1])},
-                                        .threads = {holding.threads[0], holding.threads[1]}};
-    const enum aorta_ops_entry entry = holding.wide ? AORTA_ENTRY_norm_forward_wide : AORTA_ENTRY_norm_forward;
+    const struct aorta_gpu_grid grid = {.blocks = {aorta_ops_blocks(a.shape.rows, threads.count[1])},
+                                        .threads = {threads.count[0], threads.count[1]}};
+    const enum aorta_ops_entry entry = threads.wide ? AORTA_ENTRY_norm_forward_wide : AORTA_ENTRY_norm_forward;
     return aorta_ops_gpu_run_typed(stream, entry, a.shape.dtype, grid, &a, sizeof a);
 }
 
@@ -47,18 +47,18 @@ static aorta_status norm_backward_gpu(struct aorta_stream *stream, const void *a
         {AORTA_ENTRY_norm_backward_wide, AORTA_ENTRY_norm_backward_bias_wide}};
     const struct aorta_norm_backward_args *a = args;
     const int64_t rows = a->shape.rows, width = a->shape.width;
-    struct holding holding;
-    AORTA_TRY(hold(width, a->shape.dtype, &holding));
+    struct row_threads threads;
+    AORTA_TRY(choose_threads(width, a->shape.dtype, &threads));
     const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
-    const uint32_t most = aorta_ops_blocks(rows, (int64_t)LEAST_ROWS * holding.threads[1]);
-    uint32_t blocks = (uint32_t)gpu->multiprocessors * holding.resident;
+    const uint32_t most = aorta_ops_blocks(rows, (int64_t)LEAST_ROWS * threads.count[1]);
+    uint32_t blocks = (uint32_t)gpu->multiprocessors * threads.resident;
     if (blocks > most) blocks = most;
     const int64_t sums = a->dbias ? 3 : 2;
     struct aorta_gpu_norm_backward_args first = {.op = *a};
     AORTA_TRY(aorta_ops_gpu_partial(stream, (size_t)(blocks * sums * width) * sizeof(float), &first.partial));
     first.op.shape.rng = aorta_ops_gpu_key(a->shape.rng);
-    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {holding.threads[0], holding.threads[1]}};
-    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[holding.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
+    const struct aorta_gpu_grid grid = {.blocks = {blocks}, .threads = {threads.count[0], threads.count[1]}};
+    AORTA_TRY(aorta_ops_gpu_run_typed(stream, entries[threads.wide][a->dbias != NULL], a->shape.dtype, grid, &first,
                                       sizeof first));
     const struct aorta_gpu_column_sums second = {.partial = first.partial,
                                                  .rows = blocks,

@@ -17,8 +17,8 @@
 /* How a GPU multiplies matrices; the CPU has no choice to make. */
 struct aorta_ops_settings {
     bool allow_tf32;         /* fp32 products may round their operands to TF32 */
-    bool tune_products;      /* the first product of a shape tries the library's best guesses and keeps the fastest; two
-                                runs may then choose differently, and differ in the last bits */
+    bool tune_products;      /* autotuning: the fastest of the library's candidates for a shape is taken; two runs may
+                                choose differently, and then differ in the last bits */
     bool fuse_bias_gradient; /* dbias as a by-product of dweight, where the library offers it */
     bool own_products;       /* by our plain kernels, never by the vendor's library: slow, for tests */
 };
@@ -40,10 +40,10 @@ struct aorta_ops_limits {
 };
 struct aorta_ops_limits aorta_ops_limits(const struct aorta_device *device);
 
-/* How the products made so far are made on a GPU, one line for each shape: which of the library's candidates was taken,
- * its workspace, its time in a graph and the nodes it takes there. Other devices have nothing to tell. */
-AORTA_MUST_USE aorta_status aorta_ops_tell_products(struct aorta_device *device,
-                                                    void (*say)(void *user, const char *line), void *user);
+/* Reports how each product so far is made on a GPU, one line for each shape: which of the library's candidates was
+ * taken, its workspace, its time in a graph and its nodes there. Nothing on other devices. */
+AORTA_MUST_USE aorta_status aorta_ops_report_products(struct aorta_device *device,
+                                                      void (*print)(void *user, const char *line), void *user);
 
 /* ---- state that lives on the device, so that no step waits for the host ---- */
 
@@ -155,8 +155,9 @@ AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, in
 
 /* From logits [tokens, experts]: the `top` largest of each row, of equals the first: choices [tokens, top] and their
  * softmax over these alone, weights [tokens, top]. Then, in the order of the tokens, each expert gets rows until its
- * capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 for what found no room; owners
- * [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, those without room too. */
+ * capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 where the expert is full; owners
+ * [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, those beyond the capacity too.
+ */
 struct aorta_route_tensors {
     const float *logits;
     int32_t *choices, *slots, *owners, *loads;
@@ -209,14 +210,14 @@ AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
-/* Sums over rows that operations make by the way (dgamma, dbeta, dbias) may wait from here on until the stream comes to
+/* Sums over rows that operations make besides their result (dgamma, dbeta, dbias) are deferred from here on until
  * aorta_sums_finish, which is called also when an operation between the two has failed: a GPU then makes up to four in
  * one kernel instead of one each. Not nested. */
 AORTA_MUST_USE aorta_status aorta_sums_gather(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
 
 /* sum = residual + dropout(x); y = (sum − mean)·rstd·gamma + beta.
- * residual NULL: sum = dropout(x). sum [rows, width] is kept for backward and may be x itself; NULL is allowed when
+ * residual NULL: sum = dropout(x). sum [rows, width] is read by backward and may be x itself; NULL is allowed when
  * residual is NULL and dropout is 0 (backward then takes x as sum). mean, rstd [rows] fp32. gamma, beta [width] dtype.
  */
 AORTA_MUST_USE aorta_status aorta_norm_forward(struct aorta_stream *stream, struct aorta_norm shape, const void *x,
@@ -269,20 +270,20 @@ AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, s
 
 /* ---- flags ---- */
 
-/* *flag, in device memory and 0 at first, becomes 1 when the stream comes here; other streams that then see it see
- * what was queued before on this one, too. */
+/* *flag, in device memory and 0 at first, becomes 1 when the stream reaches this call; other streams that then see it
+ * see what was queued before on this one, too. */
 AORTA_MUST_USE aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_t *flag);
-/* Holds the stream by a kernel that looks at the flag until it is 1, and takes it down. Unlike an event it occupies the
+/* Holds the stream by a kernel that looks at the flag until it is 1, and clears it. Unlike an event it occupies the
  * device meanwhile. Whatever raises the flag is queued before this call, on another stream, and waits for nothing
- * behind it. After limit_s seconds (a GPU counts its looks: after that or a few times as much) it fails: AORTA_TIMEOUT,
- * on a GPU a fault of the device.
- * A graph's branches may be run one after the other: inside a capture an event has to order the two as well. */
+ * queued after it. After limit_s seconds (a GPU counts its reads: after that or a few times as long) it fails:
+ * AORTA_TIMEOUT, on a GPU a fault of the device. A graph's branches may be run one after the other: inside a capture an
+ * event has to order the two as well. */
 AORTA_MUST_USE aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s);
 
 /* ---- time ---- */
 
-/* Occupies the stream for this long by a kernel of one thread that watches the device's timer, and that notes when it
- * began and when it ended: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns).
+/* Occupies the stream for this long by a kernel of one thread that reads the device's timer, and that records when it
+ * began and ended: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns).
  * Unlike aorta_timestamp that takes no kernel beside it. On the CPU device the stream's thread sleeps meanwhile, so
  * that more streams than processors can do so at the same time. */
 AORTA_MUST_USE aorta_status aorta_spin(struct aorta_stream *stream, int64_t duration_ns, int64_t *stamps);
@@ -295,7 +296,7 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
 
 /* Loshchilov & Hutter, "Decoupled Weight Decay Regularization", as torch.optim.AdamW: p −= lr·wd·p; then the Adam step
  * with m, v [count] fp32. `copy` (may be NULL) receives the parameters as they are then, rounded to copy_dtype, in the
- * same pass: also where the state says that the step is skipped, which changes nothing else. */
+ * same pass: also when the step is skipped, which changes nothing else. */
 AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw args, float *parameter,
                                              const float *gradient, float *m, float *v, void *copy);
 

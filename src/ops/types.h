@@ -44,7 +44,7 @@ struct aorta_step_update_args {
 
 /* Counter-based: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11). A mask depends on
  * nothing but these values and the element's index, so it is the same on every device and can be made again in the
- * backward pass instead of being kept. */
+ * backward pass instead of being stored. */
 struct aorta_rng {
     uint64_t seed;
     uint32_t site; /* which dropout of which layer, e.g. layer × 8 + place */

@@ -11,7 +11,7 @@
 
 /* ---- flags ---- */
 
-static const double most_s = 1e9; /* so that what a kernel counts has room */
+static const double most_s = 1e9; /* so that a kernel's count does not overflow */
 
 static aorta_status raise(const void *args) {
     const struct aorta_flag_args *a = args;

@@ -581,7 +581,7 @@ static aorta_status run_loop(struct trainer *t) {
     t->outcome->wall_s = (double)(aorta_clock_ns() - start) / 1e9;
     if (progress) aorta_progress_end(&t->progress);
     if (!status && t->context.ranks.rank == 0)
-        status = aorta_ops_tell_products(t->context.device, log_line, (void *)t->run->log);
+        status = aorta_ops_report_products(t->context.device, log_line, (void *)t->run->log);
     return status;
 }
 

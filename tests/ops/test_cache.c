@@ -18,15 +18,15 @@ struct tensors {
 static void attend_naive(const struct aorta_cache *c, const struct tensors *t, int64_t own, int64_t b, int64_t head,
                          double *out) {
     const int64_t dim = c->head_dim, width = c->heads * dim, column = head * dim;
-    const int64_t held = t->positions[b] < c->window ? t->positions[b] : c->window;
+    const int64_t cached = t->positions[b] < c->window ? t->positions[b] : c->window;
     const double *q = t->qkv + (own * c->batch + b) * 3 * width + column;
     double total = 0.0;
     for (int64_t i = 0; i < dim; i++) out[i] = 0.0;
-    for (int64_t k = 0; k < held + own + 1; k++) {
+    for (int64_t k = 0; k < cached + own + 1; k++) {
         const int64_t place = (b * c->window + k) * width + column;
-        const double *fresh = t->qkv + ((k - held) * c->batch + b) * 3 * width + column;
-        const double *key = k < held ? t->keys + place : fresh + width;
-        const double *value = k < held ? t->values + place : fresh + 2 * width;
+        const double *fresh = t->qkv + ((k - cached) * c->batch + b) * 3 * width + column;
+        const double *key = k < cached ? t->keys + place : fresh + width;
+        const double *value = k < cached ? t->values + place : fresh + 2 * width;
         const double weight = exp(dot(q, key, dim) / sqrt((double)dim));
         total += weight;
         for (int64_t i = 0; i < dim; i++) out[i] += weight * value[i];

@@ -113,7 +113,7 @@ static void choices_are_told(void **state) {
     for (int i = 0; i < 2; i++) check_ok(aorta_products_run(stream, &s, a, b, c));
     check_ok(aorta_stream_synchronize(stream));
     int lines = 0;
-    check_ok(aorta_ops_tell_products(device, count_line, &lines));
+    check_ok(aorta_ops_report_products(device, count_line, &lines));
     const char *libraries = getenv("AORTA_LIBRARY_PATH");
     if (libraries && strstr(libraries, "fake_blas"))
         assert_int_equal(lines, 1);

@@ -1,7 +1,8 @@
+/* Plans of matrix products: their descriptions, candidates and the choice among these. */
 #include "ops/gpu/blas.h"
 
+#include "ops/gpu/autotune.h"
 #include "ops/gpu/blas_api.h"
-#include "ops/gpu/trials.h"
 #include "ops/gpu/workspace.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 enum {
     WANTED = 24, /* candidates with a workspace, and as many without */
     CANDIDATES = 2 * WANTED,
-    FAVOURED = 6, /* the library's first of either kind are tried to the end */
+    PREFERRED = 6, /* of each kind: measured to the end */
     OPERANDS = 4,
 };
 
@@ -30,25 +31,25 @@ struct plan {
     struct key key;
     bool possible; /* the library offers this product */
     void *description, *a, *b, *c;
-    int found, place;         /* candidates that differ, and which of them was taken */
-    struct aorta_trial trial; /* how that did; time 0: there was no trial */
-    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library says behind it */
+    int found, place;                                                /* distinct candidates, and the one in use */
+    struct aorta_candidate timing;                                   /* its measurement; time 0: none */
+    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library returns with it */
 };
 
 struct blas {
     struct aorta_device *device;
     const struct aorta_blas_vendor *vendor;
-    pthread_mutex_t lock; /* of everything below; descriptions carry the bias' address, so it is held while queueing */
+    pthread_mutex_t lock; /* of everything below; descriptions hold the bias' address, so it is locked while queueing */
     struct aorta_ops_settings settings;
     struct aorta_blas_api api;
     void *handle; /* NULL: not opened yet */
     struct plan *plans;
 };
 
-/* What can be had for a product. */
-struct choices {
+/* What the library offers for a product. */
+struct offers {
     int count;
-    bool favoured[CANDIDATES];
+    bool preferred[CANDIDATES];
     _Alignas(8) unsigned char candidates[CANDIDATES * AORTA_BLAS_CANDIDATE_BYTES];
 };
 
@@ -204,8 +205,8 @@ static size_t workspace_of(const struct blas *blas, const unsigned char *candida
 }
 
 /* A candidate that asks for no workspace gets none: where it has some, cuBLASLt clears four bytes of it before the
- * kernel, for a way to share out the work that was not faster in any shape of the trainer's; in a graph that is one
- * more node, which held an H100 up for 3 us alone and 8 us in a step. */
+ * kernel, to share out the work in a manner that was not faster for any shape of the trainer; in a graph that is one
+ * more node, which took an H100 3 us alone and 8 us in a step. */
 static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream *stream,
                  const struct aorta_blas_operands *operands, const unsigned char *candidate, void *workspace) {
     const float one = 1.0f, zero = 0.0f;
@@ -217,59 +218,60 @@ static int queue(struct blas *blas, const struct plan *plan, struct aorta_stream
 
 /* ---- choosing among candidates by time ---- */
 
-struct contest {
+struct tuning {
     struct blas *blas;
     const struct plan *plan;
     struct aorta_stream *stream;
     struct aorta_blas_operands operands;
-    const struct choices *choices;
+    const struct offers *offers;
     void *workspace;
 };
 
-static const unsigned char *candidate_at(const struct blas *blas, const struct choices *choices, int place) {
-    return choices->candidates + (size_t)place * blas->vendor->candidate_bytes;
+static const unsigned char *candidate_at(const struct blas *blas, const struct offers *offers, int place) {
+    return offers->candidates + (size_t)place * blas->vendor->candidate_bytes;
 }
 
 static int queue_candidate(void *context, int which) {
-    const struct contest *c = context;
-    return queue(c->blas, c->plan, c->stream, &c->operands, candidate_at(c->blas, c->choices, which), c->workspace);
+    const struct tuning *c = context;
+    return queue(c->blas, c->plan, c->stream, &c->operands, candidate_at(c->blas, c->offers, which), c->workspace);
 }
 
-/* A product that adds to c is tried on memory of its own; without room for that, the library's first guess it is. */
+/* A product that adds to c is measured on memory of its own; where that cannot be allocated, the library's first
+ * candidate is taken. */
 static aorta_status choose(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
-                           const struct aorta_blas_operands *operands, const struct choices *choices) {
+                           const struct aorta_blas_operands *operands, const struct offers *offers) {
     const struct aorta_blas_product *p = &plan->key.product;
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, AORTA_WORKSPACE_BYTES, &workspace));
-    struct contest contest = {.blas = blas,
-                              .plan = plan,
-                              .stream = stream,
-                              .operands = *operands,
-                              .choices = choices,
-                              .workspace = workspace.memory};
-    struct aorta_trial trials[CANDIDATES];
-    for (int i = 0; i < choices->count; i++)
-        trials[i] = (struct aorta_trial){.workspace_bytes = workspace_of(blas, candidate_at(blas, choices, i)),
-                                         .favoured = choices->favoured[i]};
+    struct tuning tuning = {.blas = blas,
+                            .plan = plan,
+                            .stream = stream,
+                            .operands = *operands,
+                            .offers = offers,
+                            .workspace = workspace.memory};
+    struct aorta_candidate timings[CANDIDATES];
+    for (int i = 0; i < offers->count; i++)
+        timings[i] = (struct aorta_candidate){.workspace_bytes = workspace_of(blas, candidate_at(blas, offers, i)),
+                                              .preferred = offers->preferred[i]};
     void *own = NULL;
     if (p->accumulate) {
         const int64_t before = p->batch > 1 ? (p->batch - 1) * p->c_batch : 0;
         const size_t bytes = (size_t)(before + p->c_stride * p->n) * aorta_dtype_size(p->c_dtype);
-        aorta_status full = aorta_device_alloc(blas->device, bytes, "trial of a product", &own);
+        aorta_status full = aorta_device_alloc(blas->device, bytes, "autotuning of a product", &own);
         aorta_status_free(full);
         if (!own) return NULL;
-        contest.operands.c = own;
+        tuning.operands.c = own;
     }
-    aorta_status status = aorta_trials_run(
-        &(struct aorta_trials){
-            .stream = stream, .queue = queue_candidate, .context = &contest, .count = choices->count},
-        trials);
+    aorta_status status = aorta_autotune_run(
+        &(struct aorta_autotune){
+            .stream = stream, .queue = queue_candidate, .context = &tuning, .count = offers->count},
+        timings);
     aorta_device_free(blas->device, own);
     if (status) return status;
-    const int best = aorta_trials_best(trials, choices->count);
+    const int best = aorta_autotune_best(timings, offers->count);
     if (best < 0) return NULL; /* none runs: the first says why when it is queued */
     plan->place = best;
-    plan->trial = trials[best];
+    plan->timing = timings[best];
     return NULL;
 }
 
@@ -288,43 +290,42 @@ static bool is_usable(const struct blas *blas, const unsigned char *candidate) {
 
 /* Asks for one kind, and appends those that are usable and not among them yet: the same algorithm with the same
  * workspace. */
-static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, struct choices *choices) {
+static int collect_kind(struct blas *blas, struct plan *plan, uint64_t workspace, struct offers *offers) {
     _Alignas(8) unsigned char answer[WANTED * AORTA_BLAS_CANDIDATE_BYTES] = {0};
-    const size_t size = blas->vendor->candidate_bytes, telling = blas->vendor->workspace_offset + sizeof(size_t);
+    const size_t size = blas->vendor->candidate_bytes, identity = blas->vendor->workspace_offset + sizeof(size_t);
     int found = 0, taken = 0;
     int code = ask(blas, plan, workspace, answer, &found);
     for (int i = 0; i < found && !code; i++) {
         const unsigned char *one = answer + (size_t)i * size;
         bool known = !is_usable(blas, one);
-        for (int j = 0; j < choices->count && !known; j++)
-            known = !memcmp(candidate_at(blas, choices, j), one, telling);
+        for (int j = 0; j < offers->count && !known; j++) known = !memcmp(candidate_at(blas, offers, j), one, identity);
         if (known) continue;
-        choices->favoured[choices->count] = taken++ < FAVOURED;
-        memcpy(choices->candidates + (size_t)choices->count++ * size, one, size);
+        offers->preferred[offers->count] = taken++ < PREFERRED;
+        memcpy(offers->candidates + (size_t)offers->count++ * size, one, size);
     }
     return code;
 }
 
-/* The library's guesses with workspace, its own best first; behind them, when there will be a choice, those without. */
-static int collect(struct blas *blas, struct plan *plan, struct choices *choices) {
-    const int code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, choices);
-    if (code || !choices->count || !blas->settings.tune_products) return code;
-    return collect_kind(blas, plan, 0, choices);
+/* The library's candidates with workspace, its own best first; then, when autotuning is on, those without. */
+static int collect(struct blas *blas, struct plan *plan, struct offers *offers) {
+    const int code = collect_kind(blas, plan, AORTA_WORKSPACE_BYTES, offers);
+    if (code || !offers->count || !blas->settings.tune_products) return code;
+    return collect_kind(blas, plan, 0, offers);
 }
 
 static aorta_status fill_plan(struct blas *blas, struct plan *plan, struct aorta_stream *stream,
                               const struct aorta_blas_operands *operands) {
-    struct choices choices = {0};
+    struct offers offers = {0};
     int code = describe(blas, plan, operands->bias);
     if (!code) code = lay_out(blas, plan);
-    if (!code) code = collect(blas, plan, &choices);
+    if (!code) code = collect(blas, plan, &offers);
     if (code) return failure(blas, plan, "its description", code);
-    plan->found = choices.count;
+    plan->found = offers.count;
     plan->possible = plan->found > 0;
-    plan->trial = (struct aorta_trial){.workspace_bytes = workspace_of(blas, choices.candidates)};
+    plan->timing = (struct aorta_candidate){.workspace_bytes = workspace_of(blas, offers.candidates)};
     if (plan->found > 1 && blas->settings.tune_products && !aorta_stream_capturing(stream))
-        AORTA_TRY(choose(blas, plan, stream, operands, &choices));
-    memcpy(plan->algorithm, candidate_at(blas, &choices, plan->place), blas->vendor->candidate_bytes);
+        AORTA_TRY(choose(blas, plan, stream, operands, &offers));
+    memcpy(plan->algorithm, candidate_at(blas, &offers, plan->place), blas->vendor->candidate_bytes);
     return NULL;
 }
 
@@ -390,7 +391,7 @@ aorta_status aorta_blas_multiply(struct aorta_stream *stream, const struct aorta
     return status;
 }
 
-/* ---- settings, and what came of them ---- */
+/* ---- settings, and a report of the plans ---- */
 
 aorta_status aorta_blas_settings(struct aorta_device *device, struct aorta_ops_settings *settings) {
     struct blas *blas;
@@ -424,10 +425,10 @@ aorta_status aorta_ops_prepare(struct aorta_stream *stream) {
     return status;
 }
 
-static void tell(const struct plan *plan, void (*say)(void *user, const char *line), void *user) {
+static void report(const struct plan *plan, void (*print)(void *user, const char *line), void *user) {
     const struct aorta_blas_product *p = &plan->key.product;
-    const struct aorta_trial *t = &plan->trial;
-    char line[256], batch[32] = "", how[96] = "not tried";
+    const struct aorta_candidate *t = &plan->timing;
+    char line[256], batch[32] = "", how[96] = "not autotuned";
     if (p->batch > 1) snprintf(batch, sizeof batch, "%d x ", p->batch);
     if (t->time_ns && !t->nodes) snprintf(how, sizeof how, "%.1f us as launched", (double)t->time_ns * 1e-3);
     if (t->time_ns && t->nodes)
@@ -438,17 +439,17 @@ static void tell(const struct plan *plan, void (*say)(void *user, const char *li
              (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? 'T' : 'N', p->transpose_b ? 'T' : 'N',
              aorta_dtype_name(p->dtype), aorta_dtype_name(p->c_dtype), p->accumulate ? ", added" : "", plan->place + 1,
              plan->found, t->workspace_bytes, how);
-    say(user, line);
+    print(user, line);
 }
 
-aorta_status aorta_ops_tell_products(struct aorta_device *device, void (*say)(void *user, const char *line),
-                                     void *user) {
+aorta_status aorta_ops_report_products(struct aorta_device *device, void (*print)(void *user, const char *line),
+                                       void *user) {
     if (!aorta_device_is_gpu(device)) return NULL;
     struct blas *blas;
     AORTA_TRY(find_blas(device, &blas));
     pthread_mutex_lock(&blas->lock);
     for (const struct plan *plan = blas->plans; plan; plan = plan->next)
-        if (plan->possible) tell(plan, say, user);
+        if (plan->possible) report(plan, print, user);
     pthread_mutex_unlock(&blas->lock);
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* Matrix products by the vendor's library (cuBLASLt, hipBLASLt). For every shape the fastest of the library's best
- * guesses is found at first use and kept. */
+/* Matrix products by the vendor's library (cuBLASLt, hipBLASLt). The fastest of its candidates for a shape is found at
+ * first use (autotune.h). */
 #ifndef AORTA_OPS_GPU_BLAS_H
 #define AORTA_OPS_GPU_BLAS_H
 
@@ -22,7 +22,7 @@ struct aorta_blas_product {
     enum aorta_blas_epilogue epilogue;
     int64_t m, n, k, a_stride, b_stride, c_stride;
     bool transpose_a, transpose_b, accumulate;
-    bool tf32; /* fp32 operands may be rounded to TF32, whatever the settings say */
+    bool tf32; /* fp32 operands may be rounded to TF32, also where the settings do not allow it */
     int32_t batch;
     int64_t a_batch, b_batch, c_batch;
 };

@@ -24,8 +24,8 @@ struct aorta_blas_api { /* 0 is success */
                     const void *algorithm, void *workspace, size_t workspace_bytes, void *stream);
 };
 
-/* Numbers from cublasLt.h and cublas_api.h (CUDA 13), hipblaslt.h and hipblas-common.h (ROCm 6); both vendors have kept
- * them over their releases. */
+/* Numbers from cublasLt.h and cublas_api.h (CUDA 13), hipblaslt.h and hipblas-common.h (ROCm 6); neither vendor has
+ * changed them since. */
 struct aorta_blas_vendor {
     const char *name;
     struct aorta_library_description library;

@@ -1,5 +1,5 @@
 /* Scratch memory of the operations, one piece for each stream: operations on a stream run one after the other, so all
- * of them can use the same. It is allocated before the first capture and stays where it is, as graphs keep its address.
+ * of them can use the same. It is allocated before the first capture and is never moved, as graphs hold its address.
  */
 #ifndef AORTA_OPS_GPU_WORKSPACE_H
 #define AORTA_OPS_GPU_WORKSPACE_H
@@ -12,14 +12,14 @@
 struct aorta_ops_workspace {
     void *memory;
     size_t bytes;
-    struct aorta_gpu_fault *fault; /* pinned: where kernels say what they met */
+    struct aorta_gpu_fault *fault; /* pinned: where kernels report a failure */
 };
 
 /* The stream's workspace, of at least `bytes`. Inside a capture it must exist
  * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
                                                 struct aorta_ops_workspace *workspace);
-/* Another of the stream's, by its number: 0 is the one above. What is left there outlasts the next operation. */
+/* Another of the stream's, by its number: 0 is the one above. Its contents outlast the next operation. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace_apart(struct aorta_stream *stream, int number, size_t bytes,
                                                       struct aorta_ops_workspace *workspace);
 

@@ -105,8 +105,8 @@ struct aorta_gpu_gelu_columns_args {
 
 /* ---- embedding ---- */
 
-/* In pinned memory: the first id out of range that any thread met. The host may look at any time: `found` is written
- * last, by the thread that was the first to set `claimed`. */
+/* In pinned memory: the first id out of range that any thread read. The host may read it at any time: `found` is
+ * written last, by the thread that was the first to set `claimed`. */
 struct aorta_gpu_fault {
     int32_t claimed, found;
     int64_t id, row, feature, vocab;
@@ -184,11 +184,10 @@ enum { AORTA_WHOLE_UNITS = 12, AORTA_WHOLE_THREADS = AORTA_WHOLE_UNITS * 32, AOR
 
 struct aorta_gpu_attention_args {
     struct aorta_attention_args op;
-    float *logsum; /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
-    uint16_t
-        *kept; /* [batch, heads, units, 16·units]: one bit for each weight that dropout keeps, 16 keys of a query */
-    int64_t units;   /* of 16 positions */
-    float *along;    /* [batch, heads, positions]: Σ dout∘out; backward only */
+    float *logsum;  /* [batch, heads, positions]: log2 of the sum that softmax divides by, its maximum included */
+    uint16_t *mask; /* [batch, heads, units, 16·units]: a bit for each weight that is not dropped, 16 keys of a query */
+    int64_t units;  /* of 16 positions */
+    float *along;   /* [batch, heads, positions]: Σ dout∘out; backward only */
     float *partial;  /* [batch, 3·width]: each sequence's sums of dq and dv (not of dk); NULL: not wanted. Backward of
                         whole heads only, as is … */
     int64_t buffers; /* … 2: a block takes one head after the other, all of them together; 1: each has a block */

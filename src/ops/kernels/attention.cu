@@ -120,17 +120,17 @@ DEVICE float row_max(float value) {
     return third > value ? third : value;
 }
 
-/* ---- dropout: which of 16 weights of a row are kept, as bits; kept[0] for the thread's upper row, kept[1] for its
- * lower one ---- */
+/* ---- dropout: which of 16 weights of a row are not dropped, as bits; mask[0] for the thread's upper row, mask[1] for
+ * its lower one ---- */
 
-DEVICE uint32_t kept_alone(const dropout &d, int64_t index) {
+DEVICE uint32_t keeps_one(const dropout &d, int64_t index) {
     return dropout_keeps(d, dropout_block(d, (uint64_t)index / 8), (int)(index % 8)) ? 1u : 0u;
 }
 
 /* `row` is the thread's upper row, `key` the first of the 16, both within the head. When rows are a whole number of
  * blocks of random numbers, each of a row's four threads makes one block: for the upper or the lower row, the left or
  * the right eight weights. */
-DEVICE void make_kept(const dropout &d, const head &h, int64_t row, int64_t key, uint32_t kept[2]) {
+DEVICE void make_mask(const dropout &d, const head &h, int64_t row, int64_t key, uint32_t mask[2]) {
     const int64_t upper = (h.index * h.positions + row) * h.positions + key, lower = upper + 8 * h.positions;
     const int quarter = lane_index() % 4;
     if (h.positions % 8 == 0) {
@@ -142,37 +142,37 @@ DEVICE void make_kept(const dropout &d, const head &h, int64_t row, int64_t key,
         bits <<= quarter % 2 * 8;
         bits |= shuffle_xor(bits, 1);
         const uint32_t other = shuffle_xor(bits, 2);
-        kept[0] = quarter < 2 ? bits : other;
-        kept[1] = quarter < 2 ? other : bits;
+        mask[0] = quarter < 2 ? bits : other;
+        mask[1] = quarter < 2 ? other : bits;
         return;
     }
-    kept[0] = kept[1] = 0;
+    mask[0] = mask[1] = 0;
     for (int i = 0; i < 4; i++) {
         const int column = i / 2 * 8 + quarter * 2 + i % 2;
-        kept[0] |= kept_alone(d, upper + column) << column;
-        kept[1] |= kept_alone(d, lower + column) << column;
+        mask[0] |= keeps_one(d, upper + column) << column;
+        mask[1] |= keeps_one(d, lower + column) << column;
     }
     for (int i = 0; i < 2; i++) {
-        kept[i] |= shuffle_xor(kept[i], 1);
-        kept[i] |= shuffle_xor(kept[i], 2);
+        mask[i] |= shuffle_xor(mask[i], 1);
+        mask[i] |= shuffle_xor(mask[i], 2);
     }
 }
 
-DEVICE int64_t kept_place(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
+DEVICE int64_t mask_place(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
     return (h.index * a.units + key / 16) * a.units * 16 + row;
 }
 
-DEVICE void store_kept(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key,
-                       const uint32_t kept[2]) {
+DEVICE void store_mask(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key,
+                       const uint32_t mask[2]) {
     const int quarter = lane_index() % 4;
     const int64_t mine = row + quarter / 2 * 8;
     if (quarter % 2 != 0 || mine >= h.positions || key >= h.positions) return;
-    a.kept[kept_place(a, h, mine, key)] = (uint16_t)(quarter < 2 ? kept[0] : kept[1]);
+    a.mask[mask_place(a, h, mine, key)] = (uint16_t)(quarter < 2 ? mask[0] : mask[1]);
 }
 
-DEVICE uint32_t load_kept(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
+DEVICE uint32_t load_mask(const aorta_gpu_attention_args &a, const head &h, int64_t row, int64_t key) {
     if (row >= h.positions || key >= h.positions) return 0;
-    return a.kept[kept_place(a, h, row, key)];
+    return a.mask[mask_place(a, h, row, key)];
 }
 
 /* ---- forward ---- */
@@ -227,13 +227,13 @@ template <typename T, int D> DEVICE void forward(const aorta_gpu_attention_args 
         if (drop.threshold) {
 #pragma unroll
             for (int n = 0; n < L::TILE / 8; n += 2) {
-                uint32_t kept[2];
-                make_kept(drop, h, row, other + n * 8, kept);
-                store_kept(a, h, row, other + n * 8, kept);
+                uint32_t mask[2];
+                make_mask(drop, h, row, other + n * 8, mask);
+                store_mask(a, h, row, other + n * 8, mask);
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
                     const int bit = i / 4 * 8 + part_column(i % 4);
-                    p.part[n + i / 4][i % 4] *= kept[i % 4 / 2] >> bit & 1u ? drop.scale : 0.0f;
+                    p.part[n + i / 4][i % 4] *= mask[i % 4 / 2] >> bit & 1u ? drop.scale : 0.0f;
                 }
             }
         }
@@ -318,16 +318,16 @@ template <typename T, int D> DEVICE void backward_queries(const aorta_gpu_attent
         add_product_of_rows<D>(dp, dout + group * L::STRIDE, L::STRIDE, value, L::STRIDE);
 #pragma unroll
         for (int n = 0; n < L::TILE / 8; n += 2) {
-            uint32_t kept[2] = {0xFFFFu, 0xFFFFu};
+            uint32_t mask[2] = {0xFFFFu, 0xFFFFu};
             if (drop.threshold)
-                for (int half = 0; half < 2; half++) kept[half] = load_kept(a, h, row + half * 8, other + n * 8);
+                for (int half = 0; half < 2; half++) mask[half] = load_mask(a, h, row + half * 8, other + n * 8);
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const int bit = i / 4 * 8 + part_column(i % 4), half = i % 4 / 2;
                 const bool inside = other + n * 8 + bit < h.positions;
                 float &score = p.part[n + i / 4][i % 4], &slope = dp.part[n + i / 4][i % 4];
                 const float weight = inside ? fast_exp2(score * scale - logsum[half]) : 0.0f;
-                const float factor = kept[half] >> bit & 1u ? drop.scale : 0.0f;
+                const float factor = mask[half] >> bit & 1u ? drop.scale : 0.0f;
                 score = weight * (slope * factor - mine[half]) * h.scale;
             }
         }
@@ -381,12 +381,12 @@ template <typename T, int D> DEVICE void backward_keys(const aorta_gpu_attention
             for (int side = 0; side < 2; side++) {
                 const int column = n * 8 + part_column(side);
                 const bool inside = other + column < h.positions;
-                const uint32_t kept = drop.threshold ? load_kept(a, h, other + column, first + group) : 0xFFFFu;
+                const uint32_t mask = drop.threshold ? load_mask(a, h, other + column, first + group) : 0xFFFFu;
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float &score = p.part[n][2 * half + side], &slope = dp.part[n][2 * half + side];
                     const float weight = inside ? fast_exp2(score * scale - logsum[column]) : 0.0f;
-                    const float factor = kept >> part_row(2 * half) & 1u ? drop.scale : 0.0f;
+                    const float factor = mask >> part_row(2 * half) & 1u ? drop.scale : 0.0f;
                     score = weight * factor;
                     slope = weight * (slope * factor - along[column]) * h.scale;
                 }

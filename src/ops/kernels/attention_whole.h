@@ -49,12 +49,12 @@ DEVICE void store_unit(T *stage, T *base, const head &h, int first, int parts, i
 
 /* Which of its weights a thread keeps: of unit u of 16 keys bit 15 − u for the even and bit 31 − u for the odd column
  * of pairs of columns: the upper row's among the first and the last eight keys, then the lower row's. */
-struct kept_pairs {
+struct mask_pairs {
     uint32_t pair[4];
 };
 
 /* Thread i of the four that share rows gets what the others, in their order, have in place i. */
-DEVICE void exchange(kept_pairs &k) {
+DEVICE void exchange(mask_pairs &k) {
 #pragma unroll
     for (int mask = 1; mask <= 2; mask *= 2) {
         const bool upper = lane_index() & mask;
@@ -72,7 +72,7 @@ DEVICE void exchange(kept_pairs &k) {
  * or the lower row, the first or the last eight keys. Word i of a block holds the two samples of the weights that
  * thread i works on: both are compared at once. `bytes` gets one bit for each of the eight, unit after unit, `apart`
  * bytes from each other. */
-DEVICE void make_kept_pairs(const dropout &d, uint64_t block, int units, uint8_t *bytes, int apart, kept_pairs &k) {
+DEVICE void make_mask_pairs(const dropout &d, uint64_t block, int units, uint8_t *bytes, int apart, mask_pairs &k) {
     const uint32_t tops = 0x80008000u, below_top = (d.threshold & 0x7FFFu) * 0x10001u;
     const uint32_t low_threshold = d.threshold & 0x8000u ? 0u : ~0u;
 #pragma unroll
@@ -139,12 +139,12 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
     copy_head<T, D>(value, qkv, h, 3, 2);
     const dropout drop = dropout_begin(a.op.shape.dropout, a.op.shape.rng);
     const float scale = h.scale * 1.44269504088896341f;
-    kept_pairs kept = {{~0u, ~0u, ~0u, ~0u}};
+    mask_pairs mask = {{~0u, ~0u, ~0u, ~0u}};
     if (drop.threshold) { /* while the rows are on their way */
         const int row = first + lane / 4 + quarter / 2 * 8;
         const uint64_t weight = (uint64_t)((h.index * positions + row) * positions);
-        uint8_t *bytes = (uint8_t *)(a.kept + h.index * padded * (padded / 16) + row) + quarter % 2;
-        make_kept_pairs(drop, weight / 8 + (uint64_t)(quarter % 2), padded / 16, bytes, 2 * padded, kept);
+        uint8_t *bytes = (uint8_t *)(a.mask + h.index * padded * (padded / 16) + row) + quarter % 2;
+        make_mask_pairs(drop, weight / 8 + (uint64_t)(quarter % 2), padded / 16, bytes, 2 * padded, mask);
     }
     copies_wait();
     __syncthreads();
@@ -178,7 +178,7 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
         pack_product(weights, p, T());
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t &pair = kept.pair[i % 2 * 2 + i / 2];
+            uint32_t &pair = mask.pair[i % 2 * 2 + i / 2];
             weights[i] &= halves_by_sign(pair);
             pair <<= 1;
         }

@@ -10,7 +10,7 @@
 template <typename T, int D> struct whole_buffer {
     T *query, *key, *dout;
     float *logsum, *along, *sums;
-    uint16_t *kept;
+    uint16_t *mask;
 };
 
 template <typename T, int D> DEVICE whole_buffer<T, D> buffer_at(int index, int padded) {
@@ -43,7 +43,7 @@ DEVICE void load_ahead(const aorta_gpu_attention_args &a, const head &h, bool dr
                        const whole_buffer<T, D> &buffer, whole_ahead<D> &ahead) {
     const int t = (int)threadIdx.x, padded = (int)blockDim.x / 2, units = padded / 16;
     if (dropping && t < units * units * 2)
-        copy_begin(buffer.kept + t * 8, a.kept + h.index * padded * units + t * 8, true);
+        copy_begin(buffer.mask + t * 8, a.mask + h.index * padded * units + t * 8, true);
     const int upper = t / 32 * 16 + part_row(0), positions = (int)h.positions, dim = (int)h.dim;
     const T *value = at((const T *)a.op.qkv, h, upper, 3, 2) + part_column(0);
 #pragma unroll
@@ -89,7 +89,7 @@ DEVICE void store_numbers(const whole_ahead<D> &ahead, const whole_buffer<T, D> 
 
 /* Weights and slopes of 16 keys (rows) and 16 queries, from scores and products with dout; without the factors of
  * dropout and of the scores, which dq, dk and dv get in the end. */
-DEVICE void weigh(product<16> &score, product<16> &slope, const uint32_t kept[2], const float *logsum,
+DEVICE void weigh(product<16> &score, product<16> &slope, const uint32_t mask[2], const float *logsum,
                   const float *along, float scale) {
     struct alignas(8) pair {
         float of[2];
@@ -101,7 +101,7 @@ DEVICE void weigh(product<16> &score, product<16> &slope, const uint32_t kept[2]
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float weight = fast_exp2(score.part[n][i] * scale - less.of[i % 2]);
-            score.part[n][i] = kept[n] & 1u << (i % 2 * 16 + i / 2 * 8) ? weight : 0.0f;
+            score.part[n][i] = mask[n] & 1u << (i % 2 * 16 + i / 2 * 8) ? weight : 0.0f;
             slope.part[n][i] = score.part[n][i] * slope.part[n][i] - weight * mean.of[i % 2];
         }
     }
@@ -120,7 +120,7 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
     load_left(key, buffer.key + first * STRIDE, STRIDE);
     clear(dkey);
     clear(dvalue);
-    const uint16_t *kept_row = buffer.kept + first / 16 * padded + column;
+    const uint16_t *mask_row = buffer.mask + first / 16 * padded + column;
     T *slopes_row = slopes + (first + lane / 4) * slopes_stride + column;
     for (int other = 0; other < padded; other += 16) {
         product<16> p, dp;
@@ -131,7 +131,7 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
         uint32_t bits[2] = {~0u, ~0u};
         if (dropping)
             for (int n = 0; n < 2; n++)
-                bits[n] = *reinterpret_cast<const uint32_t *>(kept_row + other + n * 8) >> (lane / 4);
+                bits[n] = *reinterpret_cast<const uint32_t *>(mask_row + other + n * 8) >> (lane / 4);
         weigh(p, dp, bits, buffer.logsum + other + column, buffer.along + other + column, scale);
         uint32_t weights[4], slope[4];
         pack_product(weights, p, T());

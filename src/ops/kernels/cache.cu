@@ -30,16 +30,16 @@ DEVICE void load_share(const float *row, int64_t dim, float value[SHARE]) {
 /* Rows of key number t: the cache's, then the new ones. */
 struct sequence {
     const float *keys, *values, *fresh;
-    int64_t held, row, fresh_row, width;
+    int64_t cached, row, fresh_row, width;
 };
 DEVICE const float *key_row(const sequence &s, int64_t t) {
-    return t < s.held ? s.keys + t * s.row : s.fresh + (t - s.held) * s.fresh_row + s.width;
+    return t < s.cached ? s.keys + t * s.row : s.fresh + (t - s.cached) * s.fresh_row + s.width;
 }
 DEVICE const float *value_row(const sequence &s, int64_t t) {
-    return t < s.held ? s.values + t * s.row : s.fresh + (t - s.held) * s.fresh_row + 2 * s.width;
+    return t < s.cached ? s.values + t * s.row : s.fresh + (t - s.cached) * s.fresh_row + 2 * s.width;
 }
 
-/* Keys t, t + GROUPS, … of which `count` are there. `q` carries scale and the change to powers of two. */
+/* Keys t, t + GROUPS, … `count` in all. `q` carries scale and the change to powers of two. */
 DEVICE void take_keys(running &r, const sequence &s, const float q[SHARE], int64_t t, int count, int64_t dim) {
     float key[AHEAD][SHARE], value[AHEAD][SHARE], score[AHEAD];
 #pragma unroll
@@ -76,10 +76,10 @@ KERNEL(AORTA_CACHE_THREADS, cache_attend, aorta_gpu_cache_args) {
     const int64_t dim = c.head_dim, width = c.heads * dim, column = blockIdx.y * dim;
     const int64_t query = blockIdx.z / c.batch, b = blockIdx.z % c.batch, own = a.op.first + query;
     const int lane = (int)(threadIdx.x % 32), group = (int)(threadIdx.x / 32);
-    const int64_t place = b * c.window * width + column, held = least(a.op.positions[b], c.window);
-    const sequence s = {a.op.keys + place, a.op.values + place, a.op.qkv + b * 3 * width + column, held, width,
+    const int64_t place = b * c.window * width + column, cached = least(a.op.positions[b], c.window);
+    const sequence s = {a.op.keys + place, a.op.values + place, a.op.qkv + b * 3 * width + column, cached, width,
                         c.batch * 3 * width, width};
-    const int64_t begin = blockIdx.x * a.per_split, end = least(begin + a.per_split, held + own + 1);
+    const int64_t begin = blockIdx.x * a.per_split, end = least(begin + a.per_split, cached + own + 1);
     float q[SHARE];
     load_share(s.fresh + own * s.fresh_row, dim, q);
     for (int i = 0; i < SHARE; i++) q[i] *= 1.44269504088896341f / sqrtf((float)dim);

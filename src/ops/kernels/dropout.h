@@ -25,7 +25,7 @@ struct dropout {
     uint32_t key0, key1;
     uint64_t step;
     uint32_t threshold; /* samples below it are dropped; 0: no dropout */
-    float scale;        /* of kept elements */
+    float scale;        /* of elements that are not dropped */
 };
 
 /* The host has put the key in the place of the seed (aorta_ops_gpu_key): it is the same for all threads. */

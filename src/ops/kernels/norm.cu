@@ -1,4 +1,4 @@
-/* Dropout, residual and LayerNorm. A row is held in the registers of blockDim.x threads (a multiple of 32): eight
+/* Dropout, residual and LayerNorm. A row is in the registers of blockDim.x threads (a multiple of 32): eight
  * elements in each, in those of wide rows sixteen; blockDim.y rows share a block. */
 #include "ops/kernels/portable.h"
 

@@ -39,7 +39,7 @@ KERNEL(AORTA_POINTWISE_THREADS, add, aorta_cast_args) {
     store8_any(a.to, a.to_dtype, first, count, to);
 }
 
-/* Φ(−t) over e^(−t²/2), as exactly as a result of type T tells. */
+/* Φ(−t) over e^(−t²/2), as exactly as type T can hold. */
 DEVICE float normal_tail(float t, float) {
     return aorta_normal_tail(fast_reciprocal(1.0f + 0.21f * t));
 }

@@ -166,8 +166,8 @@ DEVICE void join_rows(const place &at, bool maximum, float value[HELD_ROWS]) {
         const bool upper = (lane & rows) != 0;
 #pragma unroll
         for (int i = 0; i < rows; i++) {
-            const float kept = upper ? value[i + rows] : value[i], given = upper ? value[i] : value[i + rows];
-            value[i] = joined(kept, shuffle_xor(given, rows), maximum);
+            const float own = upper ? value[i + rows] : value[i], given = upper ? value[i] : value[i + rows];
+            value[i] = joined(own, shuffle_xor(given, rows), maximum);
         }
     }
     parts[warp][at.row + lane % HELD_ROWS] = value[0];
@@ -232,7 +232,7 @@ DEVICE float *left_aside(int i, int j) {
     return (float *)dynamic_shared() + ((i * (HELD_COLUMNS / 4) + j / 4) * THREADS + (int)threadIdx.x) * 4;
 }
 
-static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "there is room for all rows of a block");
+static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit");
 
 /* p is needed twice: registers that held it would leave none for a second block beside this one. */
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {

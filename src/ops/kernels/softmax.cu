@@ -34,7 +34,7 @@ KERNEL(AORTA_ROW_THREADS, softmax_backward, aorta_softmax_args) {
         dx[i] = i < end ? a.shape.scale * p[i] * (dp[i] - along) : 0.0f;
 }
 
-/* ---- short rows: read once, four neighbours at a time, and held in registers by 32 threads ---- */
+/* ---- short rows: read once, four neighbours at a time, into registers of 32 threads ---- */
 
 enum { FOURS = AORTA_SHORT_ROW / 128 };
 

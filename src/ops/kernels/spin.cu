@@ -1,4 +1,4 @@
-/* A kernel that lasts as long as it is told: as src/ops/spin.c. */
+/* A kernel of a given duration: as src/ops/wait.c. */
 #include "ops/kernels/clock.h"
 
 #include "ops/kernels/arguments.h"
