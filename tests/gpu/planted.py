@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""PyTorch jobs with one known cause of lost time each: what the verdict says of them against what was lost.
+
+    planted.py record OUT [--gpus 2] [--groups NAME ...]   on a GPU machine: OUT/CASE/rankN.json.gz, OUT/measured.json
+    planted.py check OUT --aorta BIN [--case NAME ...]     anywhere: the verdict on each recording beside the truth
+
+A case plants one cause in a base job; both run in one process, so that machine, clocks and memory are the same. The
+step is timed without a profiler and again while PyTorch's profiler records, as recording slows down a job that waits
+for its host: the truth for a recording is the recorded step with the cause minus the recorded step without.
+
+`check` prints a line per case: what was planted, what it cost, what the first line of the verdict names and what it
+promises; exit status 1 when a planted cause is not first in more than one case, or a gain is off by more than 15% and
+1% of the step.
+"""
+import argparse
+import contextlib
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG = {
+    "model": {"vocab_size": 60000, "embedding_dim": 192, "num_dense_features": 16, "dense_dim": 128, "model_dim": 768,
+              "num_heads": 12, "num_layers": 8, "mlp_hidden_dim": 2048, "dropout": 0.1},
+    "positions": 64, "sparse_features": 32}
+WARMUP, TIMED, RECORDED = 4, 16, 4
+
+# Bases: how the model is spread, samples of a rank, environment.
+BASES = {
+    "host": {"mode": "fsdp2", "batch": 8},      # the device waits for its host
+    "device": {"mode": "ddp", "batch": 1024},    # the host waits for its device
+    "sharded": {"mode": "fsdp2", "batch": 1536},
+}
+# Each group is one process: cases of one base, told apart by what they plant; `env` needs a process of its own.
+GROUPS = {
+    "device": {"base": "device", "cases": [
+        "none", "stray_kernels", "stray_kernels_small", "pause_rank", "pause_hidden", "loader", "loader_rank",
+        "sync_layers", "item_layers", "pageable_copy", "collect_garbage", "slow_kernels_rank"]},
+    "host": {"base": "host", "cases": ["none", "pause_rank", "pause_all", "sync_layers", "loader", "cache_emptied"]},
+    "one_bucket": {"base": "device", "cases": ["one_bucket"]},
+    "sharded": {"base": "sharded", "cases": ["none", "inline_reduce", "stray_kernels"]},
+    "one_channel": {"base": "sharded", "cases": ["one_channel"], "env": {"NCCL_MAX_CTAS": "1", "NCCL_MAX_NCHANNELS": "1"}},
+    "one_channel_host": {"base": "host", "cases": ["one_channel"], "env": {"NCCL_MAX_CTAS": "1", "NCCL_MAX_NCHANNELS": "1"}},
+    "one_connection": {"base": "sharded", "cases": ["one_connection"], "env": {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}},
+}
+# case -> (base case's group, the verdict's cause, the rank at fault or None). "none" expects no cause of a size.
+TRUTH = {
+    "stray_kernels": ("straggler", 1), "stray_kernels_small": ("straggler", 1), "slow_kernels_rank": ("straggler", 1),
+    "pause_rank": ("host_pause", 1), "pause_all": ("host_pause", None), "pause_hidden": (None, None),
+    "loader": ("data_wait", None), "loader_rank": ("data_wait", 1), "sync_layers": ("host_sync", None),
+    "item_layers": ("host_sync", None), "pageable_copy": ("copy", None), "collect_garbage": ("host_pause", None),
+    "cache_emptied": ("allocation", None), "one_bucket": ("exposed_collective", None),
+    "inline_reduce": ("exposed_collective", None), "one_channel": ("slow_collective", None),
+    "one_connection": ("serialized_streams", None),
+}
+
+
+# ---- recording (a process of torchrun) ----
+
+class Job:
+    """One model on this rank, with places where a case does its harm."""
+
+    def __init__(self, base, bucket_mb):
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        sys.path.insert(0, os.path.join(HERE, "..", "parity"))
+        from ranking import Ranking, loss_of
+        self.torch, self.dist, self.loss_of = torch, dist, loss_of
+        self.rank = dist.get_rank()
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.manual_seed(0)
+        model = Ranking(CONFIG["model"]).to(self.device)
+        self.layers = list(model.encoder.layers)
+        if base["mode"] == "ddp":
+            self.model = torch.nn.parallel.DistributedDataParallel(
+                model, device_ids=[self.device.index], gradient_as_bucket_view=True, bucket_cap_mb=bucket_mb)
+        else:
+            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+            for layer in self.layers:
+                fully_shard(layer, mp_policy=policy)
+            self.model = fully_shard(model, mp_policy=policy)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, fused=True)
+        shape = (base["batch"], CONFIG["positions"])
+        options = {"device": self.device, "generator": torch.Generator(device=self.device).manual_seed(self.rank)}
+        m = CONFIG["model"]
+        self.batch = {
+            "dense": torch.randn(*shape, m["num_dense_features"], m["dense_dim"], **options),
+            "categorical": torch.randint(m["vocab_size"], (*shape, CONFIG["sparse_features"]), **options),
+            "target": torch.rand(*shape, **options), "importance": torch.rand(*shape, **options)}
+        self.square = torch.randn(4096, 4096, device=self.device)
+
+    def step(self, plant):
+        torch = self.torch
+        plant.get("begin", idle)(self)
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = self.loss_of(self.model, self.batch)
+        plant.get("middle", idle)(self)
+        loss.backward()
+        plant.get("end", idle)(self)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+        self.optimizer.step()
+
+    def products(self, count):
+        for _ in range(count):
+            self.torch.mm(self.square, self.square)
+
+    def load(self, seconds):
+        """A DataLoader whose sample takes this long."""
+        if not hasattr(self, "loader"):
+            torch = self.torch
+
+            class Samples(torch.utils.data.Dataset):
+                def __len__(self):
+                    return 1 << 20
+
+                def __getitem__(self, index):
+                    time.sleep(Samples.seconds)
+                    return index
+            self.samples = Samples
+            self.loader = iter(torch.utils.data.DataLoader(Samples(), batch_size=1))
+        self.samples.seconds = seconds
+        next(self.loader)
+
+    def copy_pageable(self):
+        if not hasattr(self, "pageable"):
+            self.pageable = self.batch["dense"][: len(self.batch["dense"]) // 4].cpu()
+        self.batch["dense"][: len(self.pageable)] = self.pageable.to(self.device)
+
+    def reduce_inline(self):
+        if not hasattr(self, "extra"):
+            self.extra = self.torch.zeros(512 << 20, device=self.device)
+        self.dist.all_reduce(self.extra)
+
+
+def idle(job):
+    pass
+
+
+def only(rank, what):
+    return lambda job: what(job) if job.rank == rank else None
+
+
+def each_layer(what):
+    return {"layer": what}
+
+
+PLANTS = {
+    "none": {},
+    "stray_kernels": {"middle": only(1, lambda job: job.products(8))},
+    "stray_kernels_small": {"middle": only(1, lambda job: job.products(1))},
+    "slow_kernels_rank": {"stretch": 1},
+    "pause_rank": {"middle": only(1, lambda job: time.sleep(0.12 if job.busy else 0.03))},
+    "pause_all": {"middle": lambda job: time.sleep(0.03)},
+    "pause_hidden": {"middle": lambda job: time.sleep(0.008)},
+    "loader": {"begin": lambda job: job.load(0.16 if job.busy else 0.04)},
+    "loader_rank": {"begin": only(1, lambda job: job.load(0.16))},
+    "sync_layers": each_layer(lambda job: job.torch.cuda.synchronize()),
+    "item_layers": each_layer(lambda job: job.batch["target"].sum().item()),
+    "pageable_copy": {"begin": lambda job: job.copy_pageable()},
+    "collect_garbage": {"middle": lambda job: [gc.collect() for _ in range(3)]},
+    "cache_emptied": {"begin": lambda job: job.torch.cuda.empty_cache()},
+    "one_bucket": {},
+    "inline_reduce": {"end": lambda job: job.reduce_inline()},
+    "one_channel": {}, "one_connection": {},
+}
+
+
+@contextlib.contextmanager
+def planted(job, plant):
+    """Hooks of the layers, and a second stream that takes multiprocessors from one rank."""
+    handles = []
+    if "layer" in plant:
+        handles = [layer.register_forward_hook(lambda *_: plant["layer"](job) and None) for layer in job.layers]
+    if plant.get("stretch") == job.rank:
+        def stretch(module, arguments, output):
+            for _ in range(3):
+                module.linear1(arguments[0].detach())
+        handles = [layer.register_forward_hook(stretch) for layer in job.layers]
+    yield
+    for handle in handles:
+        handle.remove()
+
+
+def run_case(job, name, out):
+    """(ms a step, ms a step while recorded), of the slower rank; out=None: the same without a file, to warm up."""
+    torch, plant = job.torch, PLANTS[name]
+    with planted(job, plant):
+        for _ in range(WARMUP):
+            job.step(plant)
+        torch.cuda.synchronize()
+        job.dist.barrier()
+        begin = time.perf_counter()
+        for _ in range(TIMED):
+            job.step(plant)
+        torch.cuda.synchronize()
+        plain_ms = (time.perf_counter() - begin) * 1e3 / TIMED
+        job.dist.barrier()
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        schedule = torch.profiler.schedule(wait=0, warmup=2, active=RECORDED)
+        with torch.profiler.profile(activities=activities, schedule=schedule, record_shapes=True) as profile:
+            for i in range(2 + RECORDED):
+                if i == 2:
+                    torch.cuda.synchronize()
+                    begin = time.perf_counter()
+                job.step(plant)
+                if i < 1 + RECORDED:
+                    profile.step()
+            torch.cuda.synchronize()
+            recorded_ms = (time.perf_counter() - begin) * 1e3 / RECORDED
+        if out:
+            folder = os.path.join(out, name)
+            os.makedirs(folder, exist_ok=True)
+            profile.export_chrome_trace(os.path.join(folder, f"rank{job.rank}.json.gz"))
+    figures = torch.tensor([plain_ms, recorded_ms], device=job.device)
+    job.dist.all_reduce(figures, op=job.dist.ReduceOp.MAX)
+    return figures.tolist()
+
+
+def record_group(name, out):
+    import torch
+    import torch.distributed as dist
+    group = GROUPS[name]
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    job = Job(BASES[group["base"]], 4096 if name == "one_bucket" else 25)
+    job.busy = group["base"] != "host"
+    measured = {}
+    run_case(job, group["cases"][0], None)  # the profiler's first recording takes longer
+    for case in group["cases"]:
+        plain_ms, recorded_ms = run_case(job, case, os.path.join(out, name))
+        measured[f"{name}/{case}"] = {"plain_ms": plain_ms, "recorded_ms": recorded_ms}
+        if job.rank == 0:
+            print(f"{name}/{case}: {plain_ms:.2f} ms a step, {recorded_ms:.2f} while recorded", flush=True)
+    if job.rank == 0:
+        with open(os.path.join(out, f"{name}.json"), "w", encoding="utf-8") as file:
+            json.dump(measured, file)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def record(arguments):
+    os.makedirs(arguments.out, exist_ok=True)
+    measured = {}
+    for name in arguments.groups or GROUPS:
+        environment = {**os.environ, **GROUPS[name].get("env", {})}
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
+                   str(arguments.gpus), os.path.abspath(__file__), "group", name, arguments.out]
+        try:
+            subprocess.run(command, env=environment, check=True, timeout=240)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            print(f"{name}: {error}", flush=True)
+        path = os.path.join(arguments.out, f"{name}.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                measured.update(json.load(file))
+    with open(os.path.join(arguments.out, "measured.json"), "w", encoding="utf-8") as file:
+        json.dump(measured, file, indent=1)
+    return 0
+
+
+# ---- checking ----
+
+def base_of(name):
+    """The case without a cause that this one is held against."""
+    group = name.split("/")[0]
+    return {"one_bucket": "device/none", "one_channel": "sharded/none",
+            "one_channel_host": "host/none", "one_connection": "sharded/none"}.get(
+        group, f"{group}/none")
+
+
+def verdict_of(aorta, folder):
+    done = subprocess.run([aorta, "trace", "analyze", "--json", folder], capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr.strip()
+    analysis = json.loads(done.stdout)
+    return analysis, ""
+
+
+def check_case(aorta, out, name, measured):
+    """(the planted cause is first, the gain is right), and prints the line."""
+    case = name.split("/")[1]
+    expected, rank = TRUTH.get(case, (None, None))
+    analysis, error = verdict_of(aorta, os.path.join(out, name))
+    if analysis is None:
+        print(f"{name:28} {error}")
+        return False, False
+    step = measured[name]["recorded_ms"]
+    lost = step - measured[base_of(name)]["recorded_ms"]
+    rows = analysis["verdict"]
+    first = rows[0] if rows else {"cause": "nothing"}
+    gain = first.get("gain_ms")
+    right = first["cause"] == expected and (rank is None or first.get("rank") == rank)
+    if lost < 0.01 * step:  # hidden, or nothing planted
+        right = case == "none" or gain is None or gain < 0.05 * step
+        close = True
+    else:
+        close = gain is not None and abs(gain - lost) <= max(0.15 * lost, 0.01 * step)
+    print(f"{name:28} planted {expected or '-':20} lost {lost:8.2f} of {step:8.2f} ms   first {first['cause']:20} "
+          f"rank {first.get('rank')!s:5} gain {gain if gain is None else round(gain, 2)!s:>8}"
+          f"{'' if right else '   NOT FIRST'}{'' if close else '   GAIN OFF'}")
+    return right, close
+
+
+def check(arguments):
+    with open(os.path.join(arguments.out, "measured.json"), encoding="utf-8") as file:
+        measured = json.load(file)
+    names = [name for name in measured if not arguments.case or name in arguments.case]
+    results = [check_case(arguments.aorta, arguments.out, name, measured) for name in names]
+    wrong = sum(not right for right, _ in results)
+    off = sum(not close for _, close in results)
+    print(f"{len(results)} cases, {wrong} with another cause first, {off} with a gain that is off")
+    return 0 if wrong <= 1 and off == 0 else 1
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "group":
+        return record_group(sys.argv[2], sys.argv[3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("record")
+    one.add_argument("out")
+    one.add_argument("--gpus", type=int, default=2)
+    one.add_argument("--groups", nargs="*", choices=GROUPS)
+    one.set_defaults(run=record)
+    two = commands.add_parser("check")
+    two.add_argument("out")
+    two.add_argument("--aorta", required=True)
+    two.add_argument("--case", nargs="*")
+    two.set_defaults(run=check)
+    arguments = parser.parse_args()
+    return arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
