@@ -199,11 +199,8 @@ static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap
 static void write_idle(struct aorta_json *json, const struct aorta_idle *idle) {
     aorta_json_key(json, "idle_causes_ms");
     aorta_json_object(json);
-    key_ms(json, "data_wait", idle->data_wait_ns);
-    key_ms(json, "host_sync", idle->host_sync_ns);
-    key_ms(json, "host_launch", idle->host_launch_ns);
-    key_ms(json, "launch_latency", idle->launch_latency_ns);
-    key_ms(json, "unknown", idle->unknown_ns);
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++)
+        key_ms(json, aorta_idle_cause_name((enum aorta_idle_cause)i), idle->ns[i]);
     aorta_json_object_end(json);
 }
 

@@ -65,11 +65,11 @@ static void key_ms_unless(struct aorta_json *json, bool left_out, const char *ke
 static void write_idle(struct aorta_json *json, const struct aorta_trace *trace, const struct aorta_idle *idle) {
     aorta_json_key(json, "idle_causes_ms");
     aorta_json_object(json);
-    key_ms(json, "data_wait", idle->data_wait_ns);
-    key_ms_unless(json, trace->no_waits, "host_sync", idle->host_sync_ns);
-    key_ms_unless(json, trace->no_launches, "host_launch", idle->host_launch_ns);
-    key_ms_unless(json, trace->no_launches, "launch_latency", idle->launch_latency_ns);
-    key_ms(json, "unknown", idle->unknown_ns);
+    key_ms(json, "data_wait", idle->ns[AORTA_IDLE_DATA_WAIT]);
+    key_ms_unless(json, trace->no_waits, "host_sync", idle->ns[AORTA_IDLE_HOST_SYNC]);
+    key_ms_unless(json, trace->no_launches, "host_launch", idle->ns[AORTA_IDLE_HOST_LAUNCH]);
+    key_ms_unless(json, trace->no_launches, "launch_latency", idle->ns[AORTA_IDLE_LAUNCH_LATENCY]);
+    key_ms(json, "unknown", idle->ns[AORTA_IDLE_UNKNOWN]);
     if (trace->no_waits || trace->no_launches) {
         aorta_json_key(json, "null_reasons");
         aorta_json_object(json);
@@ -241,11 +241,11 @@ static void write_gaps(struct aorta_json *json, const struct aorta_trace_rank *r
         aorta_json_object(json);
         key_ms(json, "start_ms", gap->start_ns - rank->figures.start_ns);
         key_ms(json, "duration_ms", gap->end_ns - gap->start_ns);
-        aorta_json_key_string(json, "cause", aorta_trace_gap_cause_name(gap->cause));
+        aorta_json_key_string(json, "cause", aorta_idle_cause_name(aorta_idle_largest(&gap->idle)));
         aorta_json_key(json, "parts_ms");
         aorta_json_object(json);
-        for (int cause = 0; cause < AORTA_GAP_CAUSE_COUNT; cause++)
-            key_ms(json, aorta_trace_gap_cause_name((enum aorta_trace_gap_cause)cause), gap->part_ns[cause]);
+        for (int cause = 0; cause < AORTA_IDLE_CAUSE_COUNT; cause++)
+            key_ms(json, aorta_idle_cause_name((enum aorta_idle_cause)cause), gap->idle.ns[cause]);
         aorta_json_object_end(json);
         key_text(json, "next", trace, rank->work[gap->next].name);
         key_number(json, "stream",

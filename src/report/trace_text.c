@@ -45,12 +45,7 @@ static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_
     struct aorta_idle sum = {0};
     bool no_waits = false;
     for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_idle *idle = &analysis->ranks[i].idle;
-        sum.data_wait_ns += idle->data_wait_ns;
-        sum.host_sync_ns += idle->host_sync_ns;
-        sum.host_launch_ns += idle->host_launch_ns;
-        sum.launch_latency_ns += idle->launch_latency_ns;
-        sum.unknown_ns += idle->unknown_ns;
+        aorta_idle_add(&sum, &analysis->ranks[i].idle);
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         no_waits = no_waits || (trace->no_waits && !trace->no_launches);
     }
@@ -58,11 +53,11 @@ static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_
     const struct {
         const char *name;
         int64_t ns;
-    } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.host_launch_ns},
-                 {"host waited for the device", sum.host_sync_ns},
-                 {"waiting for data", sum.data_wait_ns},
-                 {"launched, not started", sum.launch_latency_ns},
-                 {"launch not recorded", sum.unknown_ns}};
+    } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.ns[AORTA_IDLE_HOST_LAUNCH]},
+                 {"host waited for the device", sum.ns[AORTA_IDLE_HOST_SYNC]},
+                 {"waiting for data", sum.ns[AORTA_IDLE_DATA_WAIT]},
+                 {"launched, not started", sum.ns[AORTA_IDLE_LAUNCH_LATENCY]},
+                 {"launch not recorded", sum.ns[AORTA_IDLE_UNKNOWN]}};
     aorta_text_puts(out, analysis->rank_count > 1 ? "idle (mean of the ranks):" : "idle:");
     const char *separator = " ";
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {

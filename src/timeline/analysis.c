@@ -10,7 +10,7 @@ enum { GAPS_KEPT = 10 };
 /* What is needed while an analysis is made, for each rank. */
 struct work {
     struct aorta_trace_busy *busy;
-    struct aorta_trace_host *host;
+    struct aorta_host_waits *waits;
     struct aorta_trace_parts parts;
 };
 
@@ -75,8 +75,8 @@ static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *wor
     AORTA_TRY(aorta_trace_lanes_make(rank));
     AORTA_TRY(aorta_trace_kernels_make(rank));
     AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
-    AORTA_TRY(aorta_trace_host_make(rank, &work->host[at]));
-    return aorta_trace_gaps_make(rank, &work->host[at], gaps);
+    AORTA_TRY(aorta_trace_waits_make(rank, &work->waits[at]));
+    return aorta_trace_gaps_make(rank, &work->waits[at], gaps);
 }
 
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
@@ -99,14 +99,14 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     AORTA_TRY(check_steps(analysis, options));
     drop_empty_ranks(analysis);
     work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
-    work->host = calloc(analysis->rank_count + 1, sizeof *work->host);
-    if (!work->busy || !work->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
+    work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
+    if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
     for (size_t i = 0; i < analysis->rank_count; i++)
         AORTA_TRY(measure_rank(&analysis->ranks[i], work, i, options->gaps ? options->gaps : GAPS_KEPT));
     AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
     for (size_t i = 0; i < analysis->rank_count; i++)
         AORTA_TRY(aorta_trace_profiles_make(&analysis->ranks[i], analysis->alignment.clocks[i].shift_ns, &work->parts,
-                                            i, &work->host[i]));
+                                            i, &work->waits[i]));
     aorta_trace_meetings_finish(analysis, &work->parts);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_parts *parts = &work->parts;
@@ -127,12 +127,12 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     memset(analysis, 0, sizeof *analysis);
     aorta_status status = aorta_trace_ranks_make(list, analysis);
     if (!status) status = run(analysis, &work, options ? options : &defaults);
-    for (size_t i = 0; work.busy && work.host && i < analysis->rank_count; i++) {
+    for (size_t i = 0; work.busy && work.waits && i < analysis->rank_count; i++) {
         aorta_trace_busy_free(&work.busy[i]);
-        aorta_trace_host_free(&work.host[i]);
+        aorta_host_waits_free(&work.waits[i]);
     }
     free(work.busy);
-    free(work.host);
+    free(work.waits);
     aorta_trace_parts_free(&work.parts);
     if (status) aorta_trace_analysis_free(analysis);
     return status;

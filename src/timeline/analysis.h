@@ -69,26 +69,15 @@ struct aorta_trace_collective_row {
     double transfer_busbw_gbps;              /* over those with known waits, without the waits; NaN: not known */
 };
 
-/* Why the device ran dry. */
-enum aorta_trace_gap_cause {
-    AORTA_GAP_DATA_WAIT,
-    AORTA_GAP_HOST_SYNC,
-    AORTA_GAP_HOST_LAUNCH,
-    AORTA_GAP_LATENCY, /* launched, nothing ran before it, not started yet */
-    AORTA_GAP_UNKNOWN, /* the launch is not in the file */
-    AORTA_GAP_CAUSE_COUNT
-};
-const char *aorta_trace_gap_cause_name(enum aorta_trace_gap_cause cause); /* "host_launch", … */
-
+/* A stretch in which nothing ran. */
 struct aorta_trace_gap {
     int64_t start_ns, end_ns;
-    int64_t launch_ns;                      /* when what ended it was launched; INT64_MIN: not known */
-    int64_t part_ns[AORTA_GAP_CAUSE_COUNT]; /* adds up to its length */
-    enum aorta_trace_gap_cause cause;       /* the largest part */
-    size_t next;                            /* work that ended it: row of the rank's work[] */
-    uint32_t call;                          /* the longest call of the host within; row of calls[], or NONE */
-    uint32_t annotation;                    /* the innermost range that the program had marked there; or NONE */
-    int64_t step;                           /* number; INT64_MIN: in none */
+    int64_t launch_ns;      /* when what ended it was launched; INT64_MIN: not known */
+    struct aorta_idle idle; /* adds up to its length */
+    size_t next;            /* work that ended it: row of the rank's work[] */
+    uint32_t call;          /* the longest call of the host within; row of calls[], or NONE */
+    uint32_t annotation;    /* the innermost range that the program had marked there; or NONE */
+    int64_t step;           /* number; INT64_MIN: in none */
 };
 
 /* A stretch of a rank's time that is judged on its own: a step, or what lies before, after or between. */

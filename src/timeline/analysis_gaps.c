@@ -1,14 +1,8 @@
-/* Why the device was idle: the rule of docs/measurement.md, applied to each gap. */
+/* The longest gaps of a rank: why it was idle, and what the host did meanwhile. */
 #include "timeline/analysis_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-const char *aorta_trace_gap_cause_name(enum aorta_trace_gap_cause cause) {
-    static const char *const names[AORTA_GAP_CAUSE_COUNT] = {"data_wait", "host_sync", "host_launch", "launch_latency",
-                                                             "unknown"};
-    return (unsigned)cause < AORTA_GAP_CAUSE_COUNT ? names[cause] : "unknown";
-}
 
 static int64_t launch_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     return work->call == AORTA_TRACE_NONE ? INT64_MIN : trace->calls[work->call].start_ns;
@@ -20,27 +14,6 @@ static size_t first_launched(const struct aorta_trace_rank *rank, size_t from) {
     for (size_t i = from + 1; i < rank->work_count && rank->work[i].start_ns == rank->work[from].start_ns; i++)
         if (launch_of(rank->trace, &rank->work[i]) < launch_of(rank->trace, &rank->work[best])) best = i;
     return best;
-}
-
-static void explain(struct aorta_trace_gap *gap, const struct aorta_trace_host *host) {
-    bool known = gap->launch_ns != INT64_MIN;
-    int64_t until_ns = !known || gap->launch_ns > gap->end_ns ? gap->end_ns : gap->launch_ns;
-    if (until_ns < gap->start_ns) until_ns = gap->start_ns;
-    gap->part_ns[AORTA_GAP_DATA_WAIT] = aorta_intervals_within(&host->data_wait, gap->start_ns, until_ns);
-    gap->part_ns[AORTA_GAP_HOST_SYNC] = aorta_intervals_within(&host->sync, gap->start_ns, until_ns);
-    gap->part_ns[AORTA_GAP_LATENCY] = gap->end_ns - until_ns;
-    gap->part_ns[known ? AORTA_GAP_HOST_LAUNCH : AORTA_GAP_UNKNOWN] =
-        until_ns - gap->start_ns - gap->part_ns[AORTA_GAP_DATA_WAIT] - gap->part_ns[AORTA_GAP_HOST_SYNC];
-    for (int i = 0; i < AORTA_GAP_CAUSE_COUNT; i++)
-        if (gap->part_ns[i] > gap->part_ns[gap->cause]) gap->cause = (enum aorta_trace_gap_cause)i;
-}
-
-static void add_up(const struct aorta_trace_gap *gap, struct aorta_idle *idle) {
-    idle->data_wait_ns += gap->part_ns[AORTA_GAP_DATA_WAIT];
-    idle->host_sync_ns += gap->part_ns[AORTA_GAP_HOST_SYNC];
-    idle->host_launch_ns += gap->part_ns[AORTA_GAP_HOST_LAUNCH];
-    idle->launch_latency_ns += gap->part_ns[AORTA_GAP_LATENCY];
-    idle->unknown_ns += gap->part_ns[AORTA_GAP_UNKNOWN];
 }
 
 static int64_t length_of(const struct aorta_trace_gap *gap) {
@@ -81,7 +54,7 @@ static int64_t step_at(const struct aorta_trace_rank *rank, int64_t time_ns) {
 }
 
 /* Work of no length ends a gap too, and begins the next. */
-aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host, size_t keep) {
+aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_host_waits *waits, size_t keep) {
     rank->gaps = calloc(keep + 1, sizeof *rank->gaps);
     if (!rank->gaps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu gaps", keep);
     int64_t busy_until_ns = rank->figures.start_ns;
@@ -95,8 +68,8 @@ aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct a
         if (gap.end_ns <= gap.start_ns || aorta_intervals_within(&rank->holes, gap.start_ns, gap.end_ns)) continue;
         gap.next = first_launched(rank, i);
         gap.launch_ns = launch_of(rank->trace, &rank->work[gap.next]);
-        explain(&gap, host);
-        add_up(&gap, &rank->idle);
+        gap.idle = aorta_idle_of_gap(waits, gap.start_ns, gap.end_ns, gap.launch_ns);
+        aorta_idle_add(&rank->idle, &gap.idle);
         keep_longest(rank, &gap, keep);
     }
     for (size_t i = 0; i < rank->gap_count; i++) {

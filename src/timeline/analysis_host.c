@@ -26,12 +26,11 @@ static int64_t lost_until(const struct aorta_trace_call *call, int64_t next_laun
     return until_ns > call->end_ns ? until_ns : call->end_ns;
 }
 
-aorta_status aorta_trace_host_make(const struct aorta_trace_rank *rank, struct aorta_trace_host *host) {
+aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct aorta_host_waits *waits) {
     const struct aorta_trace *trace = rank->trace;
-    *host = (struct aorta_trace_host){0};
     int64_t *next_ns = malloc((trace->thread_count + 1) * sizeof *next_ns); /* the thread's next launch */
     bool *launching = calloc(trace->thread_count + 1, sizeof *launching);
-    struct aorta_intervals waits = {0};
+    struct aorta_intervals data = {0}, device = {0};
     aorta_status status = NULL;
     if (!next_ns || !launching) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", trace->thread_count);
     for (size_t i = 0; !status && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
@@ -40,22 +39,12 @@ aorta_status aorta_trace_host_make(const struct aorta_trace_rank *rank, struct a
     for (size_t i = trace->call_count; !status && i-- > 0;) { /* backwards, so that what comes next is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
-            status = aorta_intervals_add(&host->data_wait, call->start_ns, call->end_ns);
+            status = aorta_intervals_add(&data, call->start_ns, call->end_ns);
         else if (launching[call->thread] && waits_for_device(trace, call))
-            status = aorta_intervals_add(&waits, call->start_ns, lost_until(call, next_ns[call->thread]));
+            status = aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
         if (launches(call)) next_ns[call->thread] = call->start_ns;
     }
-    aorta_intervals_normalise(&host->data_wait);
-    aorta_intervals_normalise(&waits);
-    if (!status) status = aorta_intervals_subtract(&waits, &host->data_wait, &host->sync);
-    aorta_intervals_free(&waits);
     free(next_ns);
     free(launching);
-    if (status) aorta_trace_host_free(host);
-    return status;
-}
-
-void aorta_trace_host_free(struct aorta_trace_host *host) {
-    aorta_intervals_free(&host->data_wait);
-    aorta_intervals_free(&host->sync);
+    return aorta_status_join(status, aorta_host_waits_make(&data, &device, waits));
 }

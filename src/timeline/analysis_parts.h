@@ -73,17 +73,13 @@ AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank
 
 /* ---- the engine (analysis_host.c, analysis_profiles.c, analysis_gaps.c) ---- */
 
-/* What the host was held up by: launching threads only. */
-struct aorta_trace_host {
-    struct aorta_intervals data_wait, sync;
-};
-AORTA_MUST_USE aorta_status aorta_trace_host_make(const struct aorta_trace_rank *rank, struct aorta_trace_host *host);
-void aorta_trace_host_free(struct aorta_trace_host *host);
+/* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */
+AORTA_MUST_USE aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct aorta_host_waits *waits);
 
 /* Fills profile, overlap and work of each window, and what each part is blamed for. `place`: of the rank. */
 AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
                                                       const struct aorta_trace_parts *parts, size_t place,
-                                                      const struct aorta_trace_host *host);
-AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_trace_host *host,
+                                                      const struct aorta_host_waits *waits);
+AORTA_MUST_USE aorta_status aorta_trace_gaps_make(struct aorta_trace_rank *rank, const struct aorta_host_waits *waits,
                                                   size_t keep);
 #endif

@@ -12,7 +12,7 @@ struct filling {
     const struct aorta_trace_part *all_parts; /* of all ranks: a part's place there is its own number */
     struct aorta_trace_part *parts;
     size_t part_count;
-    const struct aorta_trace_host *host;
+    const struct aorta_host_waits *waits;
     uint32_t *carried; /* work that began in an earlier window and still ran at its end */
     size_t carried_count, next;
 };
@@ -128,7 +128,7 @@ static void fill_ranges(struct filling *filling, struct aorta_trace_window *wind
     }
 }
 
-/* What the host was held up by from `from_ns` on. */
+/* The waits of the host from `from_ns` on. */
 static void add_host(struct aorta_profile *profile, enum aorta_host_kind kind, const struct aorta_intervals *set,
                      int64_t from_ns, int64_t shift_ns) {
     for (size_t i = aorta_intervals_first_after(set, from_ns + shift_ns); i < set->count; i++) {
@@ -144,14 +144,14 @@ static size_t count_host(const struct aorta_intervals *set, int64_t from_ns, int
 }
 
 static aorta_status fill_host(const struct filling *filling, int64_t from_ns, struct aorta_profile *profile) {
-    const struct aorta_trace_host *host = filling->host;
+    const struct aorta_host_waits *waits = filling->waits;
     int64_t shift = filling->shift_ns;
-    size_t limit = count_host(&host->data_wait, from_ns + shift, profile->end_ns + shift) +
-                   count_host(&host->sync, from_ns + shift, profile->end_ns + shift);
+    size_t limit = count_host(&waits->data, from_ns + shift, profile->end_ns + shift) +
+                   count_host(&waits->device, from_ns + shift, profile->end_ns + shift);
     profile->host = malloc((limit + 1) * sizeof *profile->host);
     if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", limit);
-    add_host(profile, AORTA_HOST_DATA_WAIT, &host->data_wait, from_ns, shift);
-    add_host(profile, AORTA_HOST_SYNC, &host->sync, from_ns, shift);
+    add_host(profile, AORTA_HOST_DATA_WAIT, &waits->data, from_ns, shift);
+    add_host(profile, AORTA_HOST_SYNC, &waits->device, from_ns, shift);
     return NULL;
 }
 
@@ -178,13 +178,13 @@ static void blame_parts(const struct filling *filling, const struct aorta_trace_
 
 aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
                                        const struct aorta_trace_parts *parts, size_t place,
-                                       const struct aorta_trace_host *host) {
+                                       const struct aorta_host_waits *waits) {
     struct filling filling = {.rank = rank,
                               .shift_ns = shift_ns,
                               .all_parts = parts->items,
                               .parts = parts->items + parts->first[place],
                               .part_count = parts->first[place + 1] - parts->first[place],
-                              .host = host,
+                              .waits = waits,
                               .carried = malloc((rank->work_count + 1) * sizeof *filling.carried)};
     if (!filling.carried) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", rank->work_count);
     aorta_status status = NULL;

@@ -98,9 +98,11 @@ static const struct time_class {
     {"exposed copies", AT(exposed_copy_ns)},
 };
 static const struct time_class idle_causes[] = {
-    {"idle: data wait", AT(idle.data_wait_ns)},     {"idle: host sync", AT(idle.host_sync_ns)},
-    {"idle: host launch", AT(idle.host_launch_ns)}, {"idle: launch latency", AT(idle.launch_latency_ns)},
-    {"idle: not known", AT(idle.unknown_ns)},
+    {"idle: data wait", AT(idle.ns[AORTA_IDLE_DATA_WAIT])},
+    {"idle: host sync", AT(idle.ns[AORTA_IDLE_HOST_SYNC])},
+    {"idle: host launch", AT(idle.ns[AORTA_IDLE_HOST_LAUNCH])},
+    {"idle: launch latency", AT(idle.ns[AORTA_IDLE_LAUNCH_LATENCY])},
+    {"idle: not known", AT(idle.ns[AORTA_IDLE_UNKNOWN])},
 };
 #undef AT
 

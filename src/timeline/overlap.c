@@ -261,38 +261,21 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
 
 /* ---- why the device was idle ---- */
 
-struct host_time {
-    struct aorta_intervals data_wait, sync; /* disjoint: data wait goes first */
-};
-
-static aorta_status collect_host_time(const struct aorta_profile *profile, struct host_time *host) {
-    struct aorta_intervals waits = {0};
+static aorta_status collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
+    struct aorta_intervals data = {0}, device = {0};
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
-        struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &host->data_wait : &waits;
+        struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
         status = aorta_intervals_add(set, range->start_ns, range->end_ns);
     }
-    aorta_intervals_normalise(&host->data_wait);
-    aorta_intervals_normalise(&waits);
-    if (!status) status = aorta_intervals_subtract(&waits, &host->data_wait, &host->sync);
-    aorta_intervals_free(&waits);
-    return status;
+    return aorta_status_join(status, aorta_host_waits_make(&data, &device, waits));
 }
 
-/* A gap in which nothing ran, and when the operation that ended it had been launched (INT64_MIN: unknown). */
-static void explain_gap(const struct host_time *host, int64_t start_ns, int64_t end_ns, int64_t launched_ns,
+static void explain_gap(const struct aorta_host_waits *waits, int64_t start_ns, int64_t end_ns, int64_t launch_ns,
                         struct aorta_idle *idle) {
-    bool known = launched_ns != INT64_MIN;
-    int64_t until_ns = !known || launched_ns > end_ns ? end_ns : launched_ns;
-    if (until_ns < start_ns) until_ns = start_ns;
-    int64_t data = aorta_intervals_within(&host->data_wait, start_ns, until_ns);
-    int64_t sync = aorta_intervals_within(&host->sync, start_ns, until_ns);
-    int64_t rest = until_ns - start_ns - data - sync;
-    idle->data_wait_ns += data;
-    idle->host_sync_ns += sync;
-    *(known ? &idle->host_launch_ns : &idle->unknown_ns) += rest;
-    idle->launch_latency_ns += end_ns - until_ns;
+    struct aorta_idle gap = aorta_idle_of_gap(waits, start_ns, end_ns, launch_ns);
+    aorta_idle_add(idle, &gap);
 }
 
 static int by_start(const void *left, const void *right) {
@@ -311,15 +294,15 @@ static int64_t dependency_within(const struct cell *cell, const struct aorta_ran
 
 static aorta_status explain_idle(const struct aorta_profile *profile, const struct cells *cells,
                                  struct aorta_overlap *overlap) {
-    struct host_time host = {0};
+    struct aorta_host_waits waits = {0};
     const struct aorta_range **order = malloc((profile->range_count + 1) * sizeof(*order));
-    aorta_status status = order ? collect_host_time(profile, &host)
+    aorta_status status = order ? collect_waits(profile, &waits)
                                 : AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
     size_t count = 0;
     for (; !status && count < profile->range_count; count++) order[count] = &profile->ranges[count];
     if (!status && count) {
         qsort(order, count, sizeof(*order), by_start);
-        explain_gap(&host, profile->start_ns - overlap->lead_ns, profile->start_ns, order[0]->enqueue_ns,
+        explain_gap(&waits, profile->start_ns - overlap->lead_ns, profile->start_ns, order[0]->enqueue_ns,
                     &overlap->idle);
         const struct aorta_range *next_compute = NULL;
         for (size_t i = cells->count; i-- > 0;) { /* backwards, so that what comes next is known */
@@ -330,11 +313,10 @@ static aorta_status explain_idle(const struct aorta_profile *profile, const stru
             }
             overlap->dependency_ns += dependency_within(cell, next_compute);
             if (!cell->roles)
-                explain_gap(&host, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
+                explain_gap(&waits, cell->start_ns, cell->end_ns, order[count]->enqueue_ns, &overlap->idle);
         }
     }
-    aorta_intervals_free(&host.data_wait);
-    aorta_intervals_free(&host.sync);
+    aorta_host_waits_free(&waits);
     free(order);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef AORTA_TIMELINE_OVERLAP_H
 #define AORTA_TIMELINE_OVERLAP_H
 
+#include "timeline/idle.h"
 #include "timeline/profile.h"
 
 /* One kind of collective within the iteration. */
@@ -28,15 +29,6 @@ struct aorta_exposed {
     size_t range; /* index in the profile */
 };
 
-/* Why the device was idle, over idle_ns + lead_ns; the five add up to it exactly. */
-struct aorta_idle {
-    int64_t data_wait_ns;      /* the host waited for input before it launched on */
-    int64_t host_sync_ns;      /* the host waited for the device before it launched on */
-    int64_t host_launch_ns;    /* the host had not launched the next operation for another reason */
-    int64_t launch_latency_ns; /* launched and nothing ran before it, but not started yet (e.g. a thread's wake-up) */
-    int64_t unknown_ns;        /* launch times were not recorded */
-};
-
 struct aorta_overlap {
     int64_t span_ns;    /* first start to last end */
     int64_t lead_ns;    /* gap between the previous iteration's end and this one's start; 0: none or not known */
@@ -50,7 +42,7 @@ struct aorta_overlap {
     int64_t role_ns[AORTA_ROLE_COUNT];
     double utilization[AORTA_ROLE_COUNT]; /* role_ns / span; NaN when the span is 0 */
     struct aorta_collective_overlap kind[AORTA_COLLECTIVE_COUNT];
-    struct aorta_idle idle;
+    struct aorta_idle idle;         /* by cause, over idle_ns + lead_ns; adds up to it exactly */
     struct aorta_segment *segments; /* owned */
     size_t segment_count;
     struct aorta_exposed *exposed; /* owned */

@@ -44,10 +44,10 @@ struct place {
 };
 
 static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
-    if (cause == AORTA_CAUSE_DATA_WAIT) return gap->part_ns[AORTA_GAP_DATA_WAIT];
-    if (cause == AORTA_CAUSE_HOST_SYNC) return gap->part_ns[AORTA_GAP_HOST_SYNC];
-    if (cause == AORTA_CAUSE_LAUNCH_LATENCY) return gap->part_ns[AORTA_GAP_LATENCY];
-    return gap->part_ns[AORTA_GAP_HOST_LAUNCH] + gap->part_ns[AORTA_GAP_UNKNOWN];
+    if (cause == AORTA_CAUSE_DATA_WAIT) return gap->idle.ns[AORTA_IDLE_DATA_WAIT];
+    if (cause == AORTA_CAUSE_HOST_SYNC) return gap->idle.ns[AORTA_IDLE_HOST_SYNC];
+    if (cause == AORTA_CAUSE_LAUNCH_LATENCY) return gap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
+    return gap->idle.ns[AORTA_IDLE_HOST_LAUNCH] + gap->idle.ns[AORTA_IDLE_UNKNOWN];
 }
 
 static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {

@@ -207,17 +207,17 @@ static aorta_status judge_iteration(const struct aorta_judged *item, struct tria
     AORTA_TRY(aorta_shapes_contention(&trial->shapes, item, &contention));
     costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
-    costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->data_wait_ns;
-    costs->cause_ns[AORTA_CAUSE_HOST_SYNC] += idle->host_sync_ns;
-    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->host_launch_ns + idle->unknown_ns;
-    costs->cause_ns[AORTA_CAUSE_LAUNCH_LATENCY] += idle->launch_latency_ns;
+    costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->ns[AORTA_IDLE_DATA_WAIT];
+    costs->cause_ns[AORTA_CAUSE_HOST_SYNC] += idle->ns[AORTA_IDLE_HOST_SYNC];
+    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->ns[AORTA_IDLE_HOST_LAUNCH] + idle->ns[AORTA_IDLE_UNKNOWN];
+    costs->cause_ns[AORTA_CAUSE_LAUNCH_LATENCY] += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
     costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
     for (size_t i = 0; i < overlap->exposed_count; i++)
         judge_exposed(item, &overlap->exposed[i], trial, verdict, costs);
-    if (is_graph(item->iteration.profile)) trial->grounds.graph_latency_ns += idle->launch_latency_ns;
-    trial->grounds.unknown_idle_ns += idle->unknown_ns;
+    if (is_graph(item->iteration.profile)) trial->grounds.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
+    trial->grounds.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
     trial->grounds.lead_ns += overlap->lead_ns;
     trial->grounds.rank_iterations++;
     if (!verdict->recorded) tally_idle(item, &trial->grounds); /* of a recording the longest gap is shown instead */

@@ -11,8 +11,7 @@
 
 static void check_view(const struct aorta_run_step *step, const struct aorta_profile *profile,
                        const struct aorta_overlap *o) {
-    int64_t idle = o->idle.data_wait_ns + o->idle.host_sync_ns + o->idle.host_launch_ns + o->idle.launch_latency_ns +
-                   o->idle.unknown_ns;
+    int64_t idle = aorta_idle_total(&o->idle);
     if (profile->range_count && idle != o->idle_ns + o->lead_ns) abort();
     if (o->overlap_ns > o->comm_ns || o->busy_ns > o->span_ns) abort();
     if (!profile->range_count) return;

@@ -41,7 +41,7 @@ static void original_sample(void **state) {
         assert_int_equal(o->kind[AORTA_ALL_GATHER].overlap_ns, expected[i].all_gather);
         assert_int_equal(o->kind[AORTA_REDUCE_SCATTER].overlap_ns, expected[i].reduce_scatter);
         assert_int_equal(o->role_ns[AORTA_ROLE_AUX], expected[i].aux);
-        assert_int_equal(o->idle.unknown_ns, o->idle_ns); /* no launch times */
+        assert_int_equal(o->idle.ns[AORTA_IDLE_UNKNOWN], o->idle_ns); /* no launch times */
         assert_int_equal(o->lead_ns, 0);
         assert_true(step->profile.own_clock);
     }
@@ -78,7 +78,7 @@ static void round_trip(void **state) {
         assert_int_equal(range[2].end_ns, t + 12000123 + i * 10000);
         assert_true(range[2].info.flops == 5e8);
         assert_int_equal(step->overlap.exposed_comm_ns, 1000000);
-        assert_int_equal(step->overlap.idle.launch_latency_ns, i ? 123 + 5000 : 123);
+        assert_int_equal(step->overlap.idle.ns[AORTA_IDLE_LAUNCH_LATENCY], i ? 123 + 5000 : 123);
         assert_int_equal(step->overlap.lead_ns, i ? 50000000 - 12000123 - (i - 1) * 10000 : 0);
         assert_true(fabs(step->loss - (0.7 - 0.001 * i)) < 1e-16);
         assert_true(isnan(step->step_ms));

@@ -37,12 +37,12 @@ static void known_figures(void **state) {
     assert_int_equal(o->kind[AORTA_ALL_GATHER].bytes, 1000);
     assert_int_equal(o->kind[AORTA_REDUCE_SCATTER].blamed_ns, 40);
     assert_int_equal(o->dependency_ns, 30); /* the second compute was launched at 120 and waited until 150 */
-    assert_int_equal(o->idle.data_wait_ns, 5);
-    assert_int_equal(o->idle.host_sync_ns, 8);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_DATA_WAIT], 5);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_HOST_SYNC], 8);
     /* lead: launched at -20, so 30 late and 20 latency; gap: 20 until 270 less 13 of waits, then 30 latency */
-    assert_int_equal(o->idle.host_launch_ns, 30 + 7);
-    assert_int_equal(o->idle.launch_latency_ns, 20 + 30);
-    assert_int_equal(o->idle.unknown_ns, 0);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_HOST_LAUNCH], 30 + 7);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_LAUNCH_LATENCY], 20 + 30);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_UNKNOWN], 0);
     assert_int_equal(o->segment_count, 8);
     assert_int_equal(o->segments[1].start_ns, 80);
     assert_int_equal(o->segments[1].end_ns, 100);
@@ -67,7 +67,7 @@ static void nothing_to_overlap(void **state) {
     sample_done(&sample, INT64_MIN);
     assert_true(isnan(sample.overlap.overlap_ratio));
     assert_true(sample.overlap.compute_overlap_ratio == 0);
-    assert_int_equal(sample.overlap.idle.unknown_ns, 10);
+    assert_int_equal(sample.overlap.idle.ns[AORTA_IDLE_UNKNOWN], 10);
     assert_int_equal(sample.overlap.lead_ns, 0);
     sample_free(&sample);
 
@@ -142,15 +142,15 @@ static void explain_moment(const struct aorta_profile *profile, int64_t time, st
     int64_t launch = 0;
     assert_true(next_launch(profile, time + 1, false, &launch));
     if (launch != INT64_MIN && launch <= time)
-        idle->launch_latency_ns++;
+        idle->ns[AORTA_IDLE_LAUNCH_LATENCY]++;
     else if (host_did(profile, AORTA_HOST_DATA_WAIT, time))
-        idle->data_wait_ns++;
+        idle->ns[AORTA_IDLE_DATA_WAIT]++;
     else if (host_did(profile, AORTA_HOST_SYNC, time))
-        idle->host_sync_ns++;
+        idle->ns[AORTA_IDLE_HOST_SYNC]++;
     else if (launch == INT64_MIN)
-        idle->unknown_ns++;
+        idle->ns[AORTA_IDLE_UNKNOWN]++;
     else
-        idle->host_launch_ns++;
+        idle->ns[AORTA_IDLE_HOST_LAUNCH]++;
 }
 
 static enum aorta_collective blame_moment(const struct aorta_profile *profile, int64_t time) {
@@ -208,9 +208,7 @@ static void compare(const struct aorta_overlap *o, const struct aorta_overlap *s
         assert_int_equal(o->kind[kind].blamed_ns, sum->kind[kind].blamed_ns);
     }
     assert_memory_equal(&o->idle, &sum->idle, sizeof o->idle);
-    assert_int_equal(o->idle.data_wait_ns + o->idle.host_sync_ns + o->idle.host_launch_ns + o->idle.launch_latency_ns +
-                         o->idle.unknown_ns,
-                     o->idle_ns + o->lead_ns);
+    assert_int_equal(aorta_idle_total(&o->idle), o->idle_ns + o->lead_ns);
 }
 
 static void check_segments(const struct aorta_profile *profile, const struct aorta_overlap *o) {

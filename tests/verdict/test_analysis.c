@@ -72,11 +72,7 @@ static void check_sums(const struct aorta_trace_rank *rank) {
         windows.overlap_ns += overlap->overlap_ns;
         windows.idle_ns += overlap->idle_ns;
         lead_ns += overlap->lead_ns;
-        causes.data_wait_ns += overlap->idle.data_wait_ns;
-        causes.host_sync_ns += overlap->idle.host_sync_ns;
-        causes.host_launch_ns += overlap->idle.host_launch_ns;
-        causes.launch_latency_ns += overlap->idle.launch_latency_ns;
-        causes.unknown_ns += overlap->idle.unknown_ns;
+        aorta_idle_add(&causes, &overlap->idle);
     }
     assert_int_equal(windows.span_ns + lead_ns, figures->span_ns);
     assert_int_equal(windows.idle_ns + lead_ns, figures->idle_ns);
@@ -86,9 +82,7 @@ static void check_sums(const struct aorta_trace_rank *rank) {
     assert_int_equal(windows.memcpy_ns, figures->memcpy_ns);
     assert_int_equal(windows.overlap_ns, figures->overlap_ns);
     assert_memory_equal(&causes, idle, sizeof causes);
-    assert_int_equal(idle->data_wait_ns + idle->host_sync_ns + idle->host_launch_ns + idle->launch_latency_ns +
-                         idle->unknown_ns,
-                     figures->idle_ns);
+    assert_int_equal(aorta_idle_total(idle), figures->idle_ns);
     for (size_t i = 0; i < rank->collective_count; i++) blamed_ns += rank->collectives[i].blamed_ns;
     assert_int_equal(blamed_ns, figures->exposed_comm_ns);
     for (size_t i = 0; i < rank->work_count; i++) kernels_ns += rank->work[i].end_ns - rank->work[i].start_ns;

@@ -107,7 +107,7 @@ static void a_long_wait_takes_the_gap(void **state) {
     expect(&made, AORTA_CAUSE_LAUNCH_LATENCY, 10, "between launch and start");
     expect(&made, AORTA_CAUSE_COMPUTE, 1990, "most of it relu");
     assert_int_equal(made.analysis.ranks[0].gap_count, 1);
-    assert_int_equal(made.analysis.ranks[0].gaps[0].cause, AORTA_GAP_HOST_SYNC);
+    assert_int_equal(aorta_idle_largest(&made.analysis.ranks[0].gaps[0].idle), AORTA_IDLE_HOST_SYNC);
     end(&made);
 }
 
@@ -277,7 +277,7 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     check_ok(aorta_text_check(&words));
     assert_non_null(strstr(words.data, "limited by an idle device, why is not recorded"));
     assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));
-    assert_int_equal(made.analysis.ranks[0].idle.unknown_ns, 2700);
+    assert_int_equal(made.analysis.ranks[0].idle.ns[AORTA_IDLE_UNKNOWN], 2700);
     aorta_text_free(&words);
     end(&made);
 }
