@@ -1,4 +1,4 @@
-/* aorta hwq run-priority: all workloads of a group, each for itself. */
+/* aorta hwq run-priority: all workloads of a group, one after the other. */
 #include "base/files.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
@@ -15,33 +15,21 @@ static aorta_status find_group(const char *word, int *group) {
     }
     names[AORTA_HWQ_GROUP_COUNT] = "all";
     if (!strcasecmp(word, "all")) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: \"%s\" is no group; they are P0, P1, P2, P3 and all",
-                       word);
-}
-
-/* A list would be cut to its first number. */
-static aorta_status check_streams(const struct hwq_values *values) {
-    if (!values->streams.items || values->streams.count == 1) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run-priority takes one number; aorta hwq sweep a list");
+    return AORTA_ERROR(AORTA_USAGE,
+                       "aorta hwq run-priority: \"%s\" is not a group; the groups are P0, P1, P2, P3 and all", word);
 }
 
 static bool is_in_group(const struct aorta_hwq_workload *w, int group) {
     return group == AORTA_HWQ_GROUP_COUNT || (int)w->group == group;
 }
 
-/* It is for those that have collectives; a group without any would ignore it. */
-static aorta_status check_backend(const struct hwq_values *values, int group) {
-    aorta_status none = NULL;
-    for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
-        if (!is_in_group(aorta_hwq_workloads[i], group)) continue;
-        aorta_status_free(none);
-        none = hwq_check_backend(values, aorta_hwq_workloads[i]);
-        if (!none) return NULL;
-    }
-    return none;
+static bool has_collectives(int group) {
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++)
+        if (is_in_group(aorta_hwq_workloads[i], group) && aorta_hwq_workloads[i]->collectives) return true;
+    return false;
 }
 
-/* Streams that a workload can run on: those asked for, held within its range. */
+/* --streams, limited to the workload's range. */
 static int64_t streams_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     if (!values->streams.items) return w->recommended_streams;
     const int64_t wanted = values->streams.items[0];
@@ -59,13 +47,13 @@ static aorta_status write_result(const struct hwq_values *values, const struct a
     return status;
 }
 
-/* Where a rank fails before its workload has ended the others may wait for it in a collective, and what it would say
- * next they would take for the answer: nobody goes on. A verification comes behind the last collective. */
+/* Where a rank fails before its workload has ended, the others may wait for it in a collective, and its next collective
+ * would be taken for that one: all ranks end. Verification comes after the last collective. */
 static aorta_status end_if_others_wait(struct hwq_session *session, const struct aorta_hwq_workload *w,
                                        aorta_status status, bool ended) {
     if (status && w->collectives && !ended && session->world) {
         if (session->ranks.world_size > 1)
-            status = aorta_annotate(status, "several ranks cannot go on with the next workload");
+            status = aorta_annotate(status, "several ranks cannot continue with the next workload");
         if (session->ranks.world_size > 1) hwq_session_close(session, status);
     }
     return status;
@@ -116,14 +104,14 @@ static void count(struct tally *tally, const struct hwq_session *session, const 
     const size_t used = strlen(tally->names);
     if (!status) return;
     snprintf(tally->names + used, sizeof tally->names - used, "%s%s", tally->failed++ ? ", " : "", w->name);
-    aorta_log(&session->log, AORTA_LOG_ERROR, "%s; going on with the next workload", aorta_status_message(status));
+    aorta_log(&session->log, AORTA_LOG_ERROR, "%s; continuing with the next workload", aorta_status_message(status));
     aorta_status_free(status);
 }
 
 typedef aorta_status (*action)(struct hwq_session *session, struct hwq_values *values,
                                const struct aorta_hwq_workload *w);
 
-/* A workload that fails does not keep the next ones from running. */
+/* The next workloads run after a failure. */
 static aorta_status each_of_group(struct hwq_session *session, struct hwq_values *values, int group, action act,
                                   const char *past) {
     struct tally tally = {0};
@@ -140,7 +128,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
     return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally.failed, tally.ran, tally.names);
 }
 
-/* Recordings come behind everything that is measured: a tracer's library stays in the process once it was there. */
+/* Recordings come after all measurements: a tracer's library stays in the process. */
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
     struct aorta_text table = {0};
     session->table = &table;
@@ -152,10 +140,18 @@ static aorta_status run_group(struct hwq_session *session, struct hwq_values *va
     return aorta_status_join(status, aorta_annotate(recorded, "--profile"));
 }
 
+static aorta_status check_and_run(struct hwq_values *values, const char *name, int group) {
+    struct hwq_session session;
+    AORTA_TRY(hwq_check(values, "run-priority", name, has_collectives(group)));
+    AORTA_TRY(hwq_session_open(values, &session));
+    aorta_status status = run_group(&session, values, group);
+    hwq_session_close(&session, NULL); /* failures are printed already, and no rank waits for another */
+    return status;
+}
+
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     struct hwq_values values;
     struct aorta_cli_line line;
-    struct hwq_session session;
     int group = AORTA_HWQ_GROUP_COUNT;
     const bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     if (!help) {
@@ -164,27 +160,12 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
         AORTA_TRY(find_group(argv[1], &group));
     }
     AORTA_TRY(
-        hwq_values_parse_many("run-priority P0|P1|P2|P3|all",
-                              "Runs the workloads of a group at their default sizes (--set changes them), goes on "
-                              "after a failure and says which ones failed. --streams is held within each workload's "
-                              "range.",
-                              help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
-    aorta_status status = NULL;
-    if (!line.help) {
-        if (values.gate && values.sync != AORTA_HWQ_PER_ITERATION)
-            status = AORTA_ERROR(AORTA_USAGE, "--gate goes with --sync-mode per_iteration only");
-        if (!status) status = check_streams(&values);
-        if (!status) status = check_backend(&values, group);
-        if (!status) status = hwq_check_set(&values);
-        if (!status) status = hwq_check_profile(&values);
-        if (!status) status = hwq_check_no_stamps(&values, "run-priority");
-        if (!status && values.output) status = aorta_directory_make(values.output);
-        if (!status) status = hwq_session_open(&values, &session);
-        if (!status) {
-            status = run_group(&session, &values, group);
-            hwq_session_close(&session, NULL); /* failures are told, and no rank waits for another */
-        }
-    }
+        hwq_values_parse("run-priority P0|P1|P2|P3|all",
+                         "Runs the workloads of a group at their default sizes (--set changes them). After a "
+                         "failure the next workload runs; failed ones are listed at the end. --streams is limited "
+                         "to each workload's range.",
+                         NULL, true, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
+    aorta_status status = line.help ? NULL : check_and_run(&values, argv[1], group);
     aorta_cli_free(&line);
     return status;
 }

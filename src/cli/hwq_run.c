@@ -1,4 +1,4 @@
-/* aorta hwq list, run, sweep, run-priority. */
+/* aorta hwq list, run, sweep. */
 #include "base/files.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
@@ -15,7 +15,7 @@ static const struct aorta_cli_option list_rows[] = {{.value = {.key = "json",
                                                                .help = "print one JSON array instead of the table"}}};
 static const struct aorta_cli_syntax list_syntax = {
     .usage = "aorta hwq list [--json]",
-    .about = "The workloads: what they are, on how many streams they run, and how much the cost of switching queues "
+    .about = "The workloads: what they are, on how many streams they run, and how much the overhead of queue switches "
              "shows in them.",
     .options = list_rows,
     .option_count = 1,
@@ -127,19 +127,16 @@ static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AO
 }
 
 static aorta_status check_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
-                                 const int64_t *counts, size_t count, bool sweep) {
+                                 const int64_t *counts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const struct aorta_hwq_run run = {
             .workload = w, .streams = counts[i], .gate = values->gate, .sync = (enum aorta_hwq_sync)values->sync};
         AORTA_TRY(aorta_hwq_run_check(&run));
     }
-    AORTA_TRY(hwq_check_backend(values, w));
-    AORTA_TRY(hwq_check_profile(values));
-    if (sweep) AORTA_TRY(hwq_check_no_stamps(values, "sweep"));
-    return hwq_check_output(values);
+    return NULL;
 }
 
-/* Behind all counts: a tracer's library stays in the process once it was there. */
+/* After all counts: a tracer's library stays in the process. */
 static aorta_status record_counts(struct hwq_session *session, const struct hwq_values *values,
                                   const struct aorta_hwq_workload *w, const int64_t *counts, size_t count, bool sweep) {
     for (size_t i = 0; i < count; i++) {
@@ -163,7 +160,7 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
         done++;
         if (!status) good = done;
     }
-    /* Of a sweep what ran before a failure is kept. */
+    /* A sweep keeps the results before a failure. */
     if (session.ranks.rank == 0 && (!status || (sweep && good)))
         status = aorta_status_join(status, conclude(values, results, good, sweep));
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
@@ -171,6 +168,29 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
     free(results);
     hwq_session_close(&session, status);
     return status;
+}
+
+/* Ascending. */
+static aorta_status choose_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep,
+                                  int64_t counts[AORTA_HWQ_MAX_STREAMS], size_t *count) {
+    counts[0] = w->recommended_streams;
+    *count = sweep ? usual_counts(w, counts) : 1;
+    if (!values->streams.items) return NULL;
+    if (values->streams.count == 0 || values->streams.count > AORTA_HWQ_MAX_STREAMS)
+        return AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
+    *count = values->streams.count;
+    memcpy(counts, values->streams.items, *count * sizeof *counts);
+    qsort(counts, *count, sizeof *counts, compare_counts);
+    return NULL;
+}
+
+static aorta_status check_and_run(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
+    int64_t counts[AORTA_HWQ_MAX_STREAMS];
+    size_t count;
+    AORTA_TRY(choose_counts(values, w, sweep, counts, &count));
+    AORTA_TRY(check_counts(values, w, counts, count));
+    AORTA_TRY(hwq_check(values, sweep ? "sweep" : "run", w->name, w->collectives));
+    return run_counts(values, w, counts, count, sweep);
 }
 
 static aorta_status run_command(int argc, char **argv, bool sweep) {
@@ -187,24 +207,10 @@ static aorta_status run_command(int argc, char **argv, bool sweep) {
     snprintf(usage, sizeof usage, "%s %s", command, workload ? workload->name : "WORKLOAD");
     const char *about = workload ? workload->summary
                         : sweep  ? "Runs a workload on several numbers of streams and shows how it scales."
-                                 : "Runs a workload, measures it and says what the figures mean.";
-    AORTA_TRY(hwq_values_parse(usage, about, workload, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
-    aorta_status status = NULL;
-    if (!line.help && workload) {
-        int64_t counts[AORTA_HWQ_MAX_STREAMS] = {workload->recommended_streams};
-        size_t count = sweep ? usual_counts(workload, counts) : 1;
-        if (values.streams.items && (values.streams.count == 0 || values.streams.count > AORTA_HWQ_MAX_STREAMS))
-            status = AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
-        if (!status && values.streams.items) {
-            count = values.streams.count;
-            memcpy(counts, values.streams.items, count * sizeof *counts);
-            qsort(counts, count, sizeof *counts, compare_counts);
-        }
-        if (!status && !sweep && count > 1)
-            status = AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run takes one number; aorta hwq sweep a list");
-        if (!status) status = check_counts(&values, workload, counts, count, sweep);
-        if (!status) status = run_counts(&values, workload, counts, count, sweep);
-    }
+                                 : "Runs a workload, measures it and explains the figures.";
+    AORTA_TRY(hwq_values_parse(usage, about, workload, false, help ? argc : argc - 1, help ? argv : argv + 1, &values,
+                               &line));
+    aorta_status status = line.help || !workload ? NULL : check_and_run(&values, workload, sweep);
     aorta_cli_free(&line);
     return status;
 }

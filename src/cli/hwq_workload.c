@@ -2,10 +2,8 @@
 #include "base/files.h"
 #include "base/progress.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AT(field) offsetof(struct hwq_values, field)
 static const struct aorta_range_limits stream_limits = {.min = 1, .max = 1000000};
@@ -17,124 +15,59 @@ static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
 static const struct aorta_cli_option common[] = {
     {.value =
-         {.key = "streams",
-          .type = AORTA_OPTION_INT_LIST,
-          .offset = AT(streams),
-          .fallback = "null",
-          .nullable = true,
-          .limits = &stream_limits,
-          .help = "number of streams; default: what is recommended for the workload; for sweep a list, default: powers "
-                  "of two within its range"},
+         {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits,
+          .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
+                  "within its range"},
      .argument = "N[,N…]"},
-    {.value = {.key = "iterations",
-               .type = AORTA_OPTION_INT,
-               .offset = AT(iterations),
-               .fallback = "100",
-               .limits = &iteration_limits,
+    {.value = {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits,
                .help = "measured iterations"}},
-    {.value = {.key = "warmup",
-               .type = AORTA_OPTION_INT,
-               .offset = AT(warmup),
-               .fallback = "10",
-               .limits = &warmup_limits,
+    {.value = {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits,
                .help = "iterations before them"}},
-    {.value = {.key = "sync-mode",
-               .type = AORTA_OPTION_CHOICE,
-               .offset = AT(sync),
-               .fallback = "per_iteration",
-               .choices = sync_modes,
-               .help = "what the host waits for: each iteration, the last one; none: streams are not joined between "
-                       "iterations either, where they exchange nothing"},
+    {.value = {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
+               .help =
+                   "the host waits for each iteration, or for the last one; none: streams that exchange nothing are "
+                   "not joined between iterations either"},
      .argument = "per_iteration|end_only|none"},
-    {.value = {.key = "graph",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(graph),
-               .fallback = "false",
-               .help = "capture an iteration once and replay it"}},
-    {.value = {.key = "gate",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(gate),
-               .fallback = "false",
+    {.value = {"graph", AORTA_OPTION_BOOL, AT(graph), "false", .help = "capture an iteration once and replay it"}},
+    {.value = {"gate", AORTA_OPTION_BOOL, AT(gate), "false",
                .help = "hold the device until an iteration is queued, so that only the device is timed"}},
-    {.value = {.key = "verify",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(verify),
-               .fallback = "false",
+    {.value = {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
                .help = "compare the results with naive ones in double precision; exit code 1 when they differ"}},
-    {.value = {.key = "seed",
-               .type = AORTA_OPTION_INT,
-               .offset = AT(seed),
-               .fallback = "0",
-               .limits = &seed_limits,
-               .help = "of the inputs"}},
-    {.value = {.key = "output",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(output),
-               .fallback = "null",
-               .nullable = true,
+    {.value = {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "of the inputs"}},
+    {.value = {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true,
                .help = "file for the result as JSON (run-priority: a directory)"},
      .letter = 'o',
      .argument = "FILE"},
-    {.value = {.key = "stamps",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(stamps),
-               .fallback = "null",
-               .nullable = true,
-               .help = "file for every stamp of the stamped pass and of the harness's probe, as JSON (run only)"},
+    {.value = {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true,
+               .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
      .argument = "FILE"},
-    {.value = {.key = "profile",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(profile),
-               .fallback = "false",
-               .help = "behind everything that is measured, record five more iterations as a trace file for Perfetto, "
-                       "TensorBoard and aorta trace; exit code 1 when that fails"}},
-    {.value = {.key = "profile-dir",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(profile_dir),
-               .fallback = "null",
-               .nullable = true,
-               .help = "where --profile writes: rankR/… there, for sweep and run-priority in a folder for each run; "
-                       "made when missing; default: hwq_profile"},
+    {.value = {"profile", AORTA_OPTION_BOOL, AT(profile), "false",
+               .help =
+                   "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and "
+                   "aorta trace; exit code 1 when that fails"}},
+    {.value =
+         {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true,
+          .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each "
+                  "run; default: hwq_profile"},
      .argument = "DIR"},
-    {.value = {.key = "device",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(device),
-               .fallback = "auto",
-               .help = AORTA_CLI_DEVICE_HELP},
-     .argument = "DEVICE"},
-    {.value = {.key = "backend",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(backend),
-               .fallback = "auto",
+    {.value = {"device", AORTA_OPTION_STRING, AT(device), "auto", .help = AORTA_CLI_DEVICE_HELP}, .argument = "DEVICE"},
+    {.value = {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
                .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"}},
-    {.value = {.key = "timeout-s",
-               .type = AORTA_OPTION_DOUBLE,
-               .offset = AT(timeout_s),
-               .fallback = "180",
-               .limits = &timeout_limits,
-               .help = "longest that a collective may wait for the other ranks"}},
-    {.value = {.key = "quiet",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(quiet),
-               .fallback = "false",
-               .help = "print nothing but errors"},
-     .letter = 'q'},
+    {.value = {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
+               .help = "longest wait of a collective for the other ranks"}},
+    {.value = {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .help = "print nothing but errors"}, .letter = 'q'},
 };
 static const struct aorta_cli_option set_row = {
-    .value = {.key = "set",
-              .type = AORTA_OPTION_STRING_LIST,
-              .offset = AT(set),
-              .fallback = "null",
-              .nullable = true,
+    .value = {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true,
               .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
     .argument = "WORKLOAD.OPTION=VALUE",
     .several = true};
 #undef AT
 enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };
 
-/* An option's name on the command line has dashes where its key has underscores. */
-static aorta_status take_own(const struct aorta_hwq_workload *w, struct aorta_cli_option *rows,
-                             struct aorta_arena *arena) {
+/* The workload's own options: dashes on the command line, underscores in the key. */
+static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aorta_cli_option *rows,
+                                 struct aorta_arena *arena) {
     if (w->option_count > MOST_OWN || w->option_bytes > AORTA_HWQ_OPTION_BYTES)
         return AORTA_ERROR(AORTA_INTERNAL, "%s has too many options", w->name);
     for (size_t i = 0; i < w->option_count; i++) {
@@ -149,39 +82,27 @@ static aorta_status take_own(const struct aorta_hwq_workload *w, struct aorta_cl
     return NULL;
 }
 
-static aorta_status parse(const char *command, const char *about, const struct aorta_cli_option *rows, size_t count,
-                          int argc, char **argv, struct hwq_values *values, struct aorta_cli_line *line) {
+aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
+                              bool many, int argc, char **argv, struct hwq_values *values,
+                              struct aorta_cli_line *line) {
+    struct aorta_cli_option rows[COMMON + MOST_OWN] = {0};
+    struct aorta_arena keys = {0};
     char usage[256];
+    memcpy(rows, common, sizeof common);
+    if (many) rows[COMMON] = set_row;
+    aorta_status status = workload ? add_own_rows(workload, rows + COMMON, &keys) : NULL;
     snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
-    memset(values, 0, sizeof *values);
     const struct aorta_cli_syntax syntax = {
         .usage = usage,
         .about = about,
         .options = rows,
-        .option_count = count,
+        .option_count = COMMON + (workload ? workload->option_count : many),
         .footer = "Exit codes: 0 success, 1 a run or a verification failed, 2 wrong arguments.",
     };
-    return aorta_cli_parse(&syntax, argc, argv, values, line);
-}
-
-aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
-                              int argc, char **argv, struct hwq_values *values, struct aorta_cli_line *line) {
-    struct aorta_cli_option rows[COMMON + MOST_OWN] = {0};
-    struct aorta_arena names = {0};
-    const size_t own = workload ? workload->option_count : 0;
-    memcpy(rows, common, sizeof common);
-    aorta_status status = workload ? take_own(workload, rows + COMMON, &names) : NULL;
-    if (!status) status = parse(command, about, rows, COMMON + own, argc, argv, values, line);
-    aorta_arena_free(&names);
+    *values = (struct hwq_values){.device = NULL};
+    if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);
+    aorta_arena_free(&keys);
     return status;
-}
-
-aorta_status hwq_values_parse_many(const char *command, const char *about, int argc, char **argv,
-                                   struct hwq_values *values, struct aorta_cli_line *line) {
-    struct aorta_cli_option rows[COMMON + 1];
-    memcpy(rows, common, sizeof common);
-    rows[COMMON] = set_row;
-    return parse(command, about, rows, COMMON + 1, argc, argv, values, line);
 }
 
 /* ---- options of single workloads ---- */
@@ -211,7 +132,7 @@ static aorta_status does_not_fit(const char *word, const struct aorta_option *op
     return status;
 }
 
-/* Stores one word of --set where it speaks of `only`; NULL: nowhere, the word is checked. */
+/* Stores one word of --set if it is about `only`; NULL: the word is only checked. */
 static aorta_status store_word(const char *word, const struct aorta_hwq_workload *only, void *own,
                                struct aorta_arena *arena) {
     const struct aorta_hwq_workload *w;
@@ -244,7 +165,7 @@ aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struc
     return NULL;
 }
 
-aorta_status hwq_check_set(const struct hwq_values *values) {
+static aorta_status check_set(const struct hwq_values *values) {
     _Alignas(16) unsigned char scratch[AORTA_HWQ_OPTION_BYTES];
     struct aorta_arena arena = {0};
     aorta_status status = NULL;
@@ -254,30 +175,30 @@ aorta_status hwq_check_set(const struct hwq_values *values) {
     return status;
 }
 
+/* ---- before a run ---- */
+
 static const char *profile_directory(const struct hwq_values *values) {
     return values->profile_dir ? values->profile_dir : "hwq_profile";
 }
 
-aorta_status hwq_check_profile(const struct hwq_values *values) {
-    if (values->profile) return aorta_directory_check_writable(profile_directory(values), "--profile-dir");
-    if (!values->profile_dir) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
-}
-
-aorta_status hwq_check_output(const struct hwq_values *values) {
-    AORTA_TRY(aorta_file_prepare(values->output, "--output"));
-    return aorta_file_prepare(values->stamps, "--stamps");
-}
-
-aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command) {
-    if (!values->stamps) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "--stamps %s: it keeps the stamps of one run; aorta hwq %s makes several",
-                       values->stamps, command);
-}
-
-aorta_status hwq_check_backend(const struct hwq_values *values, const struct aorta_hwq_workload *workload) {
-    if (workload->collectives || strcmp(values->backend, "auto") == 0) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, workload->name);
+aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what, bool collectives) {
+    const bool run = strcmp(command, "run") == 0, sweep = strcmp(command, "sweep") == 0;
+    if (values->gate && values->sync != AORTA_HWQ_PER_ITERATION)
+        return AORTA_ERROR(AORTA_USAGE, "--gate holds one iteration at a time: it needs --sync-mode per_iteration");
+    if (!sweep && values->streams.items && values->streams.count != 1)
+        return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq %s takes one number; aorta hwq sweep a list", command);
+    if (!run && values->stamps)
+        return AORTA_ERROR(AORTA_USAGE, "--stamps %s: it keeps the stamps of one run; aorta hwq %s makes several",
+                           values->stamps, command);
+    if (!collectives && strcmp(values->backend, "auto") != 0)
+        return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, what);
+    if (!values->profile && values->profile_dir)
+        return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
+    AORTA_TRY(check_set(values));
+    if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
+    AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
+    if (run || sweep) return aorta_file_prepare(values->output, "--output");
+    return values->output ? aorta_directory_make(values->output) : NULL;
 }
 
 /* ---- device and ranks ---- */

@@ -22,40 +22,36 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
-    struct aorta_text *table; /* of run-priority, a line for each workload; else NULL */
-    bool brief;               /* runs do not explain themselves: a table of all follows */
+    struct aorta_text *table; /* of run-priority, a row for each workload; else NULL */
+    bool brief;               /* no report of each run: a table of all follows */
 };
 
-/* Reads the words behind the workload's name; `workload` NULL: without options of its own. Free *line. */
+/* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the
+ * command runs several workloads, whose options come with --set. Free *line. */
 AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
-                                             const struct aorta_hwq_workload *workload, int argc, char **argv,
-                                             struct hwq_values *values, struct aorta_cli_line *line);
-/* The same for a command that runs many workloads, whose options come with --set. */
-AORTA_MUST_USE aorta_status hwq_values_parse_many(const char *command, const char *about, int argc, char **argv,
-                                                  struct hwq_values *values, struct aorta_cli_line *line);
-/* The workload's options as --set has them, the others as nobody has set them. */
+                                             const struct aorta_hwq_workload *workload, bool many, int argc,
+                                             char **argv, struct hwq_values *values, struct aorta_cli_line *line);
+/* Before anything runs: AORTA_USAGE for options that contradict each other or the command ("run", "sweep",
+ * "run-priority"), AORTA_CONFIG for files that cannot be written; creates the directories of files. `what` runs;
+ * `collectives`: it has any. */
+AORTA_MUST_USE aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what,
+                                      bool collectives);
+/* The workload's options: their defaults, then --set. */
 AORTA_MUST_USE aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
                                                struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
-/* Of several ranks the others may wait for this one in a collective: after a failure every rank is ended here, with the
- * failure's exit code, behind its message; then this does not return. */
+/* After a failure of one of several ranks, which the others may wait for in a collective: prints its message, ends
+ * every rank with its exit code, and does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
-/* Runs one workload on `streams` streams (0: recommended), and says on stdout what came out, unless quiet or brief.
- * Free *result in any case. AORTA_DEVICE when a verification failed. */
+/* Runs one workload on `streams` streams (0: recommended), and prints its report unless quiet or brief. Free *result in
+ * any case. AORTA_DEVICE when a verification failed. */
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);
-/* Writes the trace file that --profile asks for below --profile-dir, in its folder `name` (NULL: there itself), and
- * says where it is. Behind all that is measured. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
+/* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
+ * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
 AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,
                                            const struct aorta_hwq_workload *workload, int64_t streams,
                                            const char *name);
-/* Before anything runs. The directories of files are made. */
-AORTA_MUST_USE aorta_status hwq_check_set(const struct hwq_values *values);
-AORTA_MUST_USE aorta_status hwq_check_profile(const struct hwq_values *values);
-AORTA_MUST_USE aorta_status hwq_check_output(const struct hwq_values *values);
-AORTA_MUST_USE aorta_status hwq_check_backend(const struct hwq_values *values,
-                                              const struct aorta_hwq_workload *workload);
-AORTA_MUST_USE aorta_status hwq_check_no_stamps(const struct hwq_values *values, const char *command);
 
 #endif

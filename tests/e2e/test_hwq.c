@@ -181,7 +181,7 @@ static void test_a_group_goes_on_after_a_failure(void **state) {
     (void)state;
     snprintf(path, sizeof path, "%s/broken/hetero_kernels_streams8.json/x", e2e_workspace());
     check_ok(aorta_directory_make(path));
-    run_p0("broken", 1, "going on with the next workload");
+    run_p0("broken", 1, "continuing with the next workload");
     run_p0("broken", 1, "2 of 3 workloads ran well");
     run_p0("broken", 1, "1 of 3 workloads failed: hetero_kernels");
     assert_true(result_of("broken", "tiny_kernel_stress_streams16.json") > 0.0);
@@ -212,7 +212,7 @@ static void test_a_rank_that_fails_ends_the_others(void **state) {
     expect_soon("launch -n 2 -- sh -c 'test $RANK = 0 && size=4K || size=1; exec " AORTA_PROGRAM
                 " hwq run-priority P1 --device cpu --iterations 2 --set comms_compute_overlap.mm-dim=16 "
                 "comms_compute_overlap.comm-size=$size'",
-                2, "several ranks cannot go on with the next workload");
+                2, "several ranks cannot continue with the next workload");
 }
 
 static void test_mistakes_are_named(void **state) {
@@ -229,7 +229,7 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run-priority P0 --stamps x.json --device cpu", 2, "keeps the stamps of one run");
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
-    expect("hwq run-priority P9", 2, "is no group");
+    expect("hwq run-priority P9", 2, "is not a group");
     expect("hwq run-priority P0 --streams 4,8 --device cpu --iterations 1", 2, "run-priority takes one number");
     expect("hwq run-priority P0 --set size=3", 2, "WORKLOAD.OPTION=VALUE is expected");
     expect("hwq run-priority P0 --set hetero_kernel.size=3", 2, "did you mean \"hetero_kernels\"");

@@ -303,10 +303,7 @@ static const struct aorta_option rows[] = {
                   "channels of the first convolution; then twice as many each"),
     AORTA_HWQ_ROW(struct options, classes, "1000", aorta_hwq_sizes, "classes"),
     AORTA_HWQ_ROW(struct options, chunk, "8", chunk_sizes, "images that go from stage to stage together"),
-    {.key = "tf32",
-     .type = AORTA_OPTION_BOOL,
-     .offset = offsetof(struct options, tf32),
-     .fallback = "true",
+    {"tf32", AORTA_OPTION_BOOL, offsetof(struct options, tf32), "true",
      .help = "convolutions may round their operands to TF32, as PyTorch's do; --tf32=false: they stay in fp32"},
 };
 

@@ -213,11 +213,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, size, "4096", aorta_hwq_sizes, "rows and columns of the products' matrices"),
     AORTA_HWQ_ROW(struct options, elements, "1024", aorta_hwq_sizes, "elements of a tiny kernel"),
     AORTA_HWQ_ROW(struct options, ratio, "10", ratios, "tiny kernels for each product"),
-    {.key = "interleave",
-     .type = AORTA_OPTION_CHOICE,
-     .offset = offsetof(struct options, interleave),
-     .fallback = "alternating",
-     .choices = patterns,
+    {"interleave", AORTA_OPTION_CHOICE, offsetof(struct options, interleave), "alternating", .choices = patterns,
      .help = "the order of launching: in turn, all products first, or at random"},
 };
 

@@ -309,11 +309,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, top, "2", top_count, "experts that a token goes to"),
     AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width of a token"),
     AORTA_HWQ_ROW(struct options, hidden, "4096", aorta_hwq_sizes, "width inside an expert"),
-    {.key = "capacity",
-     .type = AORTA_OPTION_DOUBLE,
-     .offset = offsetof(struct options, capacity),
-     .fallback = "1.25",
-     .limits = &factors,
+    {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25", .limits = &factors,
      .help = "rows that an expert takes, as a multiple of its fair share; choices beyond are dropped"},
 };
 

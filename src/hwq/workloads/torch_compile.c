@@ -195,10 +195,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, mlp, "4", aorta_hwq_sizes, "width inside a region, as a multiple"),
     AORTA_HWQ_ROW(struct options, batch, "16", aorta_hwq_sizes, "sequences"),
     AORTA_HWQ_ROW(struct options, positions, "256", aorta_hwq_sizes, "positions of each"),
-    {.key = "compiled",
-     .type = AORTA_OPTION_BOOL,
-     .offset = offsetof(struct options, compiled),
-     .fallback = "true",
+    {"compiled", AORTA_OPTION_BOOL, offsetof(struct options, compiled), "true",
      .help = "regions are graphs captured beforehand; --compiled=false: their operations are queued one by one"},
 };
 
