@@ -1,0 +1,63 @@
+/* How a recording becomes a graph; for this folder only. */
+#ifndef AORTA_REPLAY_ASSEMBLY_H
+#define AORTA_REPLAY_ASSEMBLY_H
+
+#include "replay/recording.h"
+#include "replay/replay.h"
+
+/* Lags that an edge explains; what goes beyond is the residual of the point. */
+enum {
+    AORTA_LAG_EXPLAINED_NS = 20000, /* from what let a span begin to its beginning, beyond what is usual */
+    AORTA_LAG_RETURN_NS = 50000,    /* from the end of a span to the return of the call that waits for it */
+    AORTA_USUAL_RETURN_NS = 5000,   /* the same where it did not wait in the recording */
+    AORTA_CALL_OWN_NS = 5000,       /* what a call that waits takes by itself, at most */
+};
+
+/* Usual lags of one rank, of where nothing else decides. */
+struct aorta_usual {
+    int64_t stream_ns;     /* from the end of a span to the next one's beginning, on one stream */
+    int64_t launch_ns;     /* from the beginning of a launch to that of the span */
+    int64_t dependency_ns; /* as `stream_ns`, from another stream */
+};
+
+struct aorta_assembly {
+    const struct aorta_recording *recording;
+    struct aorta_graph *graph;
+    uint32_t *first_call;   /* of each host: point of its first call's start; its end is the next one, and so on */
+    uint32_t *first_span;   /* of each rank: likewise */
+    uint32_t first_meeting; /* point of the first */
+    uint32_t **launched;    /* of each rank: spans in order of their launch, those without one last */
+    uint32_t **by_end;      /* of each rank: spans in order of their end */
+    struct aorta_usual *usual;
+    double *shares; /* aorta_straggler_shares */
+};
+
+static inline uint32_t aorta_call_start(const struct aorta_assembly *assembly, uint32_t host, uint32_t call) {
+    return assembly->first_call[host] + 2 * call;
+}
+static inline uint32_t aorta_call_end(const struct aorta_assembly *assembly, uint32_t host, uint32_t call) {
+    return assembly->first_call[host] + 2 * call + 1;
+}
+static inline uint32_t aorta_span_start(const struct aorta_assembly *assembly, uint32_t rank, uint32_t span) {
+    return assembly->first_span[rank] + 2 * span;
+}
+static inline uint32_t aorta_span_end(const struct aorta_assembly *assembly, uint32_t rank, uint32_t span) {
+    return assembly->first_span[rank] + 2 * span + 1;
+}
+
+/* The span of the rank that ended last within (after_ns, until_ns], among those launched before call `before` (NONE:
+ * any) and other than `except`; NONE: no such. Looks at the last few only. */
+uint32_t aorta_last_ended(const struct aorta_assembly *assembly, uint32_t rank, int64_t after_ns, int64_t until_ns,
+                          uint32_t before, uint32_t except);
+
+/* Edges of one host's threads and of the calls that wait (assembly_host.c). */
+AORTA_MUST_USE aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t host);
+/* Edges of one rank's spans (assembly_spans.c), and those that hold only where launches are no limit
+ * (assembly_order.c). */
+AORTA_MUST_USE aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank);
+AORTA_MUST_USE aorta_status aorta_assemble_order(struct aorta_assembly *assembly, uint32_t rank);
+/* How much shorter each rank's kernels of a name would be if it did what the others do (assembly_straggler.c): the
+ * share of their time that stays, at rank × name_count + name. The caller frees *shares; NULL: one rank only. */
+AORTA_MUST_USE aorta_status aorta_straggler_shares(const struct aorta_recording *recording, double **shares);
+
+#endif

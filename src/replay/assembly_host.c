@@ -1,0 +1,373 @@
+/* A host's threads: calls in order, the host's own time between them, and what calls wait for.
+ *
+ *   thread 1   [launch]--gap--[launch]                      [launch]--...
+ *   thread 2                          \                    /
+ *                                      [launch][  sync  ]--      each goes on after the other: a handover
+ *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
+#include "replay/assembly.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    QUIET_NS = 100000,     /* a thread that records nothing for this long may be waiting for another */
+    PAUSE_NS = 1000000,    /* where the recording does not say what a pause is */
+    LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
+    FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
+    CLOCK_SLACK_NS = 2000, /* between clocks of host and device */
+};
+
+/* A thread while its calls are walked through. */
+struct thread {
+    uint32_t open;       /* innermost call that has not ended; NONE */
+    uint32_t last_point; /* NONE: nothing so far */
+    uint32_t last_call;  /* whose point that is */
+};
+
+struct host {
+    struct aorta_assembly *assembly;
+    const struct aorta_replay_host *rows;
+    uint32_t host;
+    struct thread *threads;
+    uint32_t *around;  /* of each call: the call that it lies in; NONE */
+    uint32_t *next;    /* of each call: the thread's next one; NONE */
+    int64_t *begun_ns; /* first beginning of what each launch launched, ascending */
+    uint32_t begun;    /* how many */
+    uint32_t launches; /* so far */
+    uint32_t *rank;    /* ranks of this host */
+    uint32_t ranks;
+    uint32_t *cursor; /* of each of these: place in launched[] */
+    uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
+    int64_t pause_ns, usual_gap_ns;
+};
+
+/* ---- what a call waits for ---- */
+
+/* The edge kinds of a call, by its kind. */
+static const struct {
+    enum aorta_edge_kind own, wait;
+} kinds[] = {
+    [AORTA_REPLAY_LAUNCH] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_QUEUE},
+    [AORTA_REPLAY_COPY] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_COPY},
+    [AORTA_REPLAY_SYNC_DEVICE] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
+    [AORTA_REPLAY_SYNC] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
+    [AORTA_REPLAY_MEMORY] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
+    [AORTA_REPLAY_FREE] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
+    [AORTA_REPLAY_DATA] = {AORTA_EDGE_DATA, AORTA_EDGE_DATA},
+};
+
+/* How long after the end of what it waited for the call returned: its lag, as far as that is explained. */
+static int64_t return_lag(const struct aorta_replay_call *call, int64_t last_end_ns) {
+    if (last_end_ns <= call->start_ns) return AORTA_USUAL_RETURN_NS;
+    int64_t lag_ns = call->end_ns - last_end_ns;
+    return lag_ns < AORTA_LAG_RETURN_NS ? lag_ns : AORTA_LAG_RETURN_NS;
+}
+
+/* Of a span that the call may have waited for; later ones it cannot have. */
+static bool ended_before(const struct host *host, uint32_t call, uint32_t rank, uint32_t span) {
+    return host->assembly->recording->ranks[rank].spans[span].end_ns <= host->rows->calls[call].end_ns + CLOCK_SLACK_NS;
+}
+
+/* True if the call did wait: the span ended after it began. */
+static bool add_wait(struct host *host, uint32_t call, uint32_t rank, uint32_t span, int64_t lag_ns, bool inferred) {
+    struct aorta_assembly *assembly = host->assembly;
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    aorta_graph_edge(assembly->graph, aorta_span_end(assembly, rank, span), aorta_call_end(assembly, host->host, call),
+                     lag_ns, kinds[row->kind].wait, inferred);
+    return assembly->recording->ranks[rank].spans[span].end_ns > row->start_ns;
+}
+
+/* All that was launched since the last such call: one span of each stream. */
+static bool wait_for_device(struct host *host, uint32_t call, uint32_t index) {
+    uint32_t number = host->rank[index], *dirty = host->dirty[index];
+    const struct aorta_replay_rank *rank = &host->assembly->recording->ranks[number];
+    int64_t last_ns = INT64_MIN;
+    bool waited = false;
+    for (uint32_t i = 0; i < rank->stream_count; i++) {
+        if (dirty[i] == AORTA_GRAPH_NONE || !ended_before(host, call, number, dirty[i])) continue;
+        if (rank->spans[dirty[i]].end_ns > last_ns) last_ns = rank->spans[dirty[i]].end_ns;
+    }
+    for (uint32_t i = 0; i < rank->stream_count; i++) {
+        uint32_t span = dirty[i];
+        dirty[i] = AORTA_GRAPH_NONE;
+        if (span == AORTA_GRAPH_NONE || !ended_before(host, call, number, span)) continue;
+        waited |= add_wait(host, call, number, span, return_lag(&host->rows->calls[call], last_ns), false);
+    }
+    return waited;
+}
+
+/* Which stream or event is not recorded: it was what ended last before the call returned. */
+static bool wait_for_last(struct host *host, uint32_t call) {
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    uint32_t best = AORTA_GRAPH_NONE, best_rank = 0;
+    int64_t best_ns = INT64_MIN;
+    for (uint32_t i = 0; i < host->ranks; i++) {
+        uint32_t rank = host->rank[i];
+        uint32_t span =
+            aorta_last_ended(host->assembly, rank, row->start_ns, row->end_ns + CLOCK_SLACK_NS, call, AORTA_GRAPH_NONE);
+        if (span == AORTA_GRAPH_NONE || host->assembly->recording->ranks[rank].spans[span].end_ns <= best_ns) continue;
+        best = span;
+        best_rank = rank;
+        best_ns = host->assembly->recording->ranks[rank].spans[span].end_ns;
+    }
+    return best != AORTA_GRAPH_NONE && add_wait(host, call, best_rank, best, return_lag(row, best_ns), true);
+}
+
+static bool wait_for_own(struct host *host, uint32_t call) {
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    bool waited = false;
+    for (uint32_t i = 0; i < host->ranks; i++) {
+        uint32_t rank = host->rank[i], at = host->cursor[i];
+        const struct aorta_replay_rank *one = &host->assembly->recording->ranks[rank];
+        const uint32_t *launched = host->assembly->launched[rank];
+        for (; at < one->span_count && one->spans[launched[at]].launch == call; at++) {
+            int64_t end_ns = one->spans[launched[at]].end_ns;
+            if (end_ns <= row->start_ns || !ended_before(host, call, rank, launched[at])) continue;
+            waited |= add_wait(host, call, rank, launched[at], return_lag(row, end_ns), false);
+        }
+    }
+    return waited;
+}
+
+static uint32_t begun_until(const struct host *host, int64_t time_ns) {
+    uint32_t low = 0, high = host->begun;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (host->begun_ns[middle] <= time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool queue_full(const struct host *host, uint32_t call) {
+    uint32_t begun = begun_until(host, host->rows->calls[call].end_ns);
+    return host->launches > begun && host->launches - begun >= FULL_QUEUE;
+}
+
+/* Adds the edges of what the call waited for; false: it did not wait. */
+static bool add_waits(struct host *host, uint32_t call) {
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    bool is_long = row->end_ns - row->start_ns > LONG_CALL_NS;
+    switch ((enum aorta_replay_call_kind)row->kind) {
+    case AORTA_REPLAY_SYNC_DEVICE:
+        return host->ranks == 1 ? wait_for_device(host, call, 0) : wait_for_last(host, call);
+    case AORTA_REPLAY_SYNC:
+        return wait_for_last(host, call);
+    case AORTA_REPLAY_COPY:
+        return wait_for_own(host, call) || (is_long && queue_full(host, call) && wait_for_last(host, call));
+    case AORTA_REPLAY_LAUNCH:
+        return is_long && queue_full(host, call) && wait_for_last(host, call);
+    case AORTA_REPLAY_FREE:
+        return is_long && wait_for_last(host, call);
+    case AORTA_REPLAY_MEMORY:
+    case AORTA_REPLAY_DATA:
+        break;
+    }
+    return false;
+}
+
+/* ---- order within a thread ---- */
+
+static enum aorta_edge_kind time_within(const struct host *host, uint32_t open) {
+    if (open == AORTA_GRAPH_NONE) return AORTA_EDGE_GAP;
+    return kinds[host->rows->calls[open].kind].own;
+}
+
+/* An edge of the host's own time; of that between calls, what is long is a pause. */
+static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
+    struct aorta_graph *graph = host->assembly->graph;
+    int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
+    bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
+    if (pause) kind = AORTA_EDGE_PAUSE;
+    uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
+    if (pause) aorta_graph_change(graph, edge, AORTA_WITHOUT_PAUSE, host->usual_gap_ns);
+}
+
+static void end_call(struct host *host, struct thread *thread) {
+    struct aorta_assembly *assembly = host->assembly;
+    uint32_t call = thread->open, point = aorta_call_end(assembly, host->host, call);
+    enum aorta_edge_kind own = kinds[host->rows->calls[call].kind].own;
+    int64_t lag_ns = assembly->graph->time_ns[point] - assembly->graph->time_ns[thread->last_point];
+    if (add_waits(host, call) && lag_ns > AORTA_CALL_OWN_NS) lag_ns = AORTA_CALL_OWN_NS;
+    aorta_graph_edge(assembly->graph, thread->last_point, point, lag_ns, own, false);
+    thread->open = host->around[call];
+    thread->last_point = point;
+    thread->last_call = call;
+}
+
+static void end_until(struct host *host, struct thread *thread, int64_t time_ns) {
+    while (thread->open != AORTA_GRAPH_NONE && host->rows->calls[thread->open].end_ns <= time_ns)
+        end_call(host, thread);
+}
+
+/* The thread that fell silent last before this call began, within the call's own thread's silence; NULL: none. */
+static const struct thread *handed_over_by(struct host *host, const struct thread *thread, uint32_t call) {
+    const int64_t *time_ns = host->assembly->graph->time_ns;
+    const struct aorta_replay_call *calls = host->rows->calls;
+    const struct thread *latest = NULL;
+    int64_t latest_ns = thread->last_point == AORTA_GRAPH_NONE ? INT64_MIN : time_ns[thread->last_point];
+    int64_t start_ns = calls[call].start_ns;
+    if (latest_ns != INT64_MIN && start_ns - latest_ns < QUIET_NS) return NULL;
+    for (uint32_t i = 0; i < host->rows->thread_count; i++) {
+        struct thread *other = &host->threads[i];
+        if (other == thread || other->last_point == AORTA_GRAPH_NONE) continue;
+        end_until(host, other, start_ns);
+        if (other->open != AORTA_GRAPH_NONE) continue;
+        int64_t silent_ns = time_ns[other->last_point];
+        uint32_t next = host->next[other->last_call];
+        if (next != AORTA_GRAPH_NONE && calls[next].start_ns - silent_ns < QUIET_NS) continue;
+        if (silent_ns <= latest_ns) continue;
+        latest_ns = silent_ns;
+        latest = other;
+    }
+    return latest;
+}
+
+static void begin_call(struct host *host, uint32_t call) {
+    struct aorta_assembly *assembly = host->assembly;
+    struct thread *thread = &host->threads[host->rows->calls[call].thread];
+    end_until(host, thread, host->rows->calls[call].start_ns);
+    uint32_t point = aorta_call_start(assembly, host->host, call);
+    const struct thread *before = thread->open == AORTA_GRAPH_NONE ? handed_over_by(host, thread, call) : NULL;
+    if (before) {
+        add_time(host, before->last_point, point, AORTA_EDGE_HANDOVER, true);
+        if (thread->last_point != AORTA_GRAPH_NONE)
+            aorta_graph_edge(assembly->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
+    } else if (thread->last_point != AORTA_GRAPH_NONE) {
+        add_time(host, thread->last_point, point, time_within(host, thread->open), false);
+    }
+    host->around[call] = thread->open;
+    thread->open = call;
+    thread->last_point = point;
+    thread->last_call = call;
+}
+
+/* ---- launches so far ---- */
+
+/* Of each stream the span launched last, once the call has been made. */
+static void count_launches(struct host *host, uint32_t call) {
+    bool any = false;
+    for (uint32_t i = 0; i < host->ranks; i++) {
+        uint32_t rank = host->rank[i];
+        const struct aorta_replay_rank *one = &host->assembly->recording->ranks[rank];
+        const uint32_t *launched = host->assembly->launched[rank];
+        while (host->cursor[i] < one->span_count && one->spans[launched[host->cursor[i]]].launch <= call) {
+            uint32_t span = launched[host->cursor[i]++];
+            host->dirty[i][one->spans[span].stream] = span;
+            any = true;
+        }
+    }
+    host->launches += any;
+}
+
+static int ascending(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static aorta_status find_begun(struct host *host) {
+    const struct aorta_recording *recording = host->assembly->recording;
+    size_t limit = 1;
+    for (uint32_t i = 0; i < host->ranks; i++) limit += recording->ranks[host->rank[i]].span_count;
+    host->begun_ns = malloc(limit * sizeof *host->begun_ns);
+    if (!host->begun_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu launches", limit);
+    for (uint32_t i = 0; i < host->ranks; i++) {
+        const struct aorta_replay_rank *rank = &recording->ranks[host->rank[i]];
+        const uint32_t *launched = host->assembly->launched[host->rank[i]];
+        uint32_t before = AORTA_GRAPH_NONE;
+        for (uint32_t j = 0; j < rank->span_count; j++) {
+            const struct aorta_replay_span *span = &rank->spans[launched[j]];
+            if (span->launch != AORTA_GRAPH_NONE && span->launch != before)
+                host->begun_ns[host->begun++] = span->start_ns;
+            before = span->launch;
+        }
+    }
+    qsort(host->begun_ns, host->begun, sizeof *host->begun_ns, ascending);
+    return NULL;
+}
+
+/* The median of the first gaps between calls. */
+static int64_t usual_gap(const struct host *host) {
+    enum { SAMPLES = 1024 };
+    int64_t gaps[SAMPLES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < host->rows->call_count && count < SAMPLES; i++) {
+        uint32_t next = host->next[i];
+        if (next == AORTA_GRAPH_NONE) continue;
+        int64_t gap_ns = host->rows->calls[next].start_ns - host->rows->calls[i].end_ns;
+        if (gap_ns > 0) gaps[count++] = gap_ns;
+    }
+    if (!count) return 0;
+    qsort(gaps, count, sizeof *gaps, ascending);
+    return gaps[count / 2];
+}
+
+/* ---- a host ---- */
+
+static aorta_status host_make(struct host *host) {
+    const struct aorta_recording *recording = host->assembly->recording;
+    size_t calls = (size_t)host->rows->call_count + 1, ranks = (size_t)recording->rank_count + 1;
+    host->threads = malloc(((size_t)host->rows->thread_count + 1) * sizeof *host->threads);
+    host->around = malloc(calls * sizeof *host->around);
+    host->next = malloc(calls * sizeof *host->next);
+    host->rank = malloc(ranks * sizeof *host->rank);
+    host->cursor = calloc(ranks, sizeof *host->cursor);
+    host->dirty = calloc(ranks, sizeof *host->dirty);
+    if (!host->threads || !host->around || !host->next || !host->rank || !host->cursor || !host->dirty)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u calls", host->rows->call_count);
+    for (uint32_t i = 0; i < host->rows->thread_count; i++)
+        host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
+    for (uint32_t i = 0; i < recording->rank_count; i++) {
+        const struct aorta_replay_rank *rank = &recording->ranks[i];
+        if (rank->host != host->host) continue;
+        uint32_t *dirty = malloc(((size_t)rank->stream_count + 1) * sizeof *dirty);
+        if (!dirty) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u streams", rank->stream_count);
+        for (uint32_t j = 0; j < rank->stream_count; j++) dirty[j] = AORTA_GRAPH_NONE;
+        host->dirty[host->ranks] = dirty;
+        host->rank[host->ranks++] = i;
+    }
+    return find_begun(host);
+}
+
+static void host_free(struct host *host) {
+    free(host->threads);
+    free(host->around);
+    free(host->next);
+    free(host->rank);
+    free(host->cursor);
+    free(host->begun_ns);
+    for (uint32_t i = 0; i < host->ranks; i++) free(host->dirty[i]);
+    free(host->dirty);
+}
+
+/* The thread's next call; for the time being threads[].last_call is the one seen last. */
+static void find_next(struct host *host) {
+    for (uint32_t i = host->rows->call_count; i-- > 0;) {
+        struct thread *thread = &host->threads[host->rows->calls[i].thread];
+        host->next[i] = thread->last_call;
+        thread->last_call = i;
+    }
+    for (uint32_t i = 0; i < host->rows->thread_count; i++) host->threads[i].last_call = AORTA_GRAPH_NONE;
+}
+
+aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t index) {
+    struct host host = {.assembly = assembly, .rows = &assembly->recording->hosts[index], .host = index};
+    aorta_status status = host_make(&host);
+    if (!status) {
+        find_next(&host);
+        host.pause_ns = assembly->recording->pause_ns ? assembly->recording->pause_ns : PAUSE_NS;
+        host.usual_gap_ns = usual_gap(&host);
+        if (host.usual_gap_ns > host.pause_ns) host.usual_gap_ns = host.pause_ns;
+        for (uint32_t i = 0; i < host.rows->call_count; i++) {
+            begin_call(&host, i);
+            end_until(&host, &host.threads[host.rows->calls[i].thread],
+                      host.next[i] == AORTA_GRAPH_NONE ? INT64_MAX : host.rows->calls[host.next[i]].start_ns);
+            count_launches(&host, i);
+        }
+        for (uint32_t i = 0; i < host.rows->thread_count; i++) end_until(&host, &host.threads[i], INT64_MAX);
+    }
+    host_free(&host);
+    return status;
+}

@@ -1,0 +1,304 @@
+/* What lets a rank's spans begin, and how long they take.
+ *
+ * A span begins after the one before it on its stream, after its launch, and after what the file says it waits for.
+ * Where none of these explains the beginning, it is inferred: what ended last before it and was launched before it. The
+ * edge that explains best takes the recorded lag, the others what is usual for them. */
+#include "replay/assembly.h"
+
+#include <stdlib.h>
+
+enum {
+    NEAR_NS = 3000, /* a beginning that is later than usual by no more needs no other explanation */
+    CLOCK_NS = 500, /* an end this long after a beginning may still be before it */
+};
+
+/* The last of something on a stream. */
+struct lane {
+    uint32_t span;   /* NONE: nothing so far */
+    uint32_t ready;  /* point: when its last gather was ready; NONE */
+    uint32_t gather; /* that gather */
+    uint32_t reduction;
+};
+
+struct spans {
+    struct aorta_assembly *assembly;
+    const struct aorta_replay_rank *rows;
+    const struct aorta_replay_call *calls;
+    uint32_t rank;
+    struct lane *lanes;
+    uint32_t *reduction_before; /* of each reduction: the one before it on its stream in its step; NONE */
+    bool *last_reduction;       /* of its stream in its step */
+    const double *stays;        /* aorta_straggler_shares */
+};
+
+/* Something that may have let a span begin. */
+struct reason {
+    uint32_t from; /* point */
+    int64_t from_ns, usual_ns;
+    enum aorta_edge_kind kind;
+    bool inferred;
+};
+
+enum { MOST_REASONS = 64 };
+struct reasons {
+    struct reason items[MOST_REASONS];
+    uint32_t count;
+};
+
+static void add_reason(struct reasons *reasons, struct reason reason) {
+    if (reasons->count < MOST_REASONS) reasons->items[reasons->count++] = reason;
+}
+
+/* How much later than usual the span began; the least decides. */
+static int64_t beyond(const struct reason *reason, int64_t start_ns) {
+    return start_ns - reason->from_ns - reason->usual_ns;
+}
+
+static const struct reason *best_reason(const struct reasons *reasons, int64_t start_ns) {
+    const struct reason *best = NULL;
+    for (uint32_t i = 0; i < reasons->count; i++)
+        if (!best || beyond(&reasons->items[i], start_ns) < beyond(best, start_ns)) best = &reasons->items[i];
+    return best;
+}
+
+/* ---- reasons ---- */
+
+static void add_stream(struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    uint32_t before = spans->lanes[span->stream].span;
+    if (before == AORTA_GRAPH_NONE) return;
+    const struct aorta_replay_span *other = &spans->rows->spans[before];
+    bool overlaps = other->end_ns > span->start_ns; /* graphs, and launches that begin before their predecessor ends */
+    add_reason(reasons, (struct reason){
+                            .from = overlaps ? aorta_span_start(spans->assembly, spans->rank, before)
+                                             : aorta_span_end(spans->assembly, spans->rank, before),
+                            .from_ns = overlaps ? other->start_ns : other->end_ns,
+                            .usual_ns = overlaps ? span->start_ns - other->start_ns
+                                                 : spans->assembly->usual[spans->rank].stream_ns,
+                            .kind = AORTA_EDGE_STREAM,
+                        });
+}
+
+static void add_launch(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    if (span->launch == AORTA_GRAPH_NONE) return;
+    int64_t launch_ns = spans->calls[span->launch].start_ns, end_ns = spans->calls[span->launch].end_ns;
+    if (launch_ns > span->start_ns) return; /* clocks that differ */
+    int64_t usual_ns = spans->assembly->usual[spans->rank].launch_ns;
+    if (end_ns < span->start_ns && end_ns - launch_ns > usual_ns) usual_ns = end_ns - launch_ns; /* a long call */
+    add_reason(reasons, (struct reason){.from = aorta_call_start(spans->assembly, spans->rows->host, span->launch),
+                                        .from_ns = launch_ns,
+                                        .usual_ns = usual_ns,
+                                        .kind = AORTA_EDGE_LAUNCH});
+}
+
+/* What a span waits for on another stream says what kind of waiting it is. */
+static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uint32_t other_row) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[other_row];
+    bool collectives = span->kind == AORTA_REPLAY_COLLECTIVE && other->kind == AORTA_REPLAY_COLLECTIVE;
+    if (span->stream == other->stream) return AORTA_EDGE_DEPENDENCY;
+    if (span->queue != AORTA_GRAPH_NONE && span->queue == other->queue) return AORTA_EDGE_QUEUE;
+    if (collectives && span->communicator != AORTA_GRAPH_NONE && span->communicator == other->communicator)
+        return AORTA_EDGE_QUEUE;
+    bool consumes = other->kind == AORTA_REPLAY_COLLECTIVE && other->role == AORTA_REPLAY_REDUCE &&
+                    span->kind != AORTA_REPLAY_COLLECTIVE && !spans->last_reduction[other_row];
+    return consumes ? AORTA_EDGE_CONSUME : AORTA_EDGE_DEPENDENCY;
+}
+
+static void add_dependency(const struct spans *spans, uint32_t row, uint32_t other, bool inferred,
+                           struct reasons *reasons) {
+    add_reason(reasons, (struct reason){.from = aorta_span_end(spans->assembly, spans->rank, other),
+                                        .from_ns = spans->rows->spans[other].end_ns,
+                                        .usual_ns = spans->assembly->usual[spans->rank].dependency_ns,
+                                        .kind = kind_of(spans, row, other),
+                                        .inferred = inferred});
+}
+
+static void add_recorded(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_rank *rows = spans->rows;
+    if (!rows->first_wait) return;
+    for (uint32_t i = rows->first_wait[row]; i < rows->first_wait[row + 1]; i++)
+        add_dependency(spans, row, rows->waits[i], false, reasons);
+}
+
+static void infer_dependency(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    const struct reason *best = best_reason(reasons, span->start_ns);
+    if (best && beyond(best, span->start_ns) <= NEAR_NS) return;
+    int64_t after_ns = best ? best->from_ns : INT64_MIN;
+    uint32_t found =
+        aorta_last_ended(spans->assembly, spans->rank, after_ns, span->start_ns + CLOCK_NS, span->launch, row);
+    if (found != AORTA_GRAPH_NONE && spans->rows->spans[found].start_ns < span->start_ns)
+        add_dependency(spans, row, found, true, reasons);
+}
+
+/* ---- edges ---- */
+
+static int64_t lag_of(const struct reason *reason, const struct reason *best, int64_t start_ns) {
+    if (reason != best) return reason->usual_ns;
+    int64_t lag_ns = start_ns - reason->from_ns, limit_ns = reason->usual_ns + AORTA_LAG_EXPLAINED_NS;
+    return lag_ns < limit_ns ? lag_ns : reason->usual_ns;
+}
+
+/* A gather of the same step before it on its stream: that it could have begun when that one was ready is what prefetch
+ * means. The first of a step cannot. */
+static bool is_ahead(const struct spans *spans, const struct aorta_replay_span *span) {
+    const struct lane *lane = &spans->lanes[span->stream];
+    return span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_GATHER &&
+           lane->ready != AORTA_GRAPH_NONE && spans->rows->spans[lane->gather].step == span->step;
+}
+
+/* All reasons of a gather but its stream's order meet in a point of their own; NONE: it has none. */
+static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
+    struct aorta_graph *graph = spans->assembly->graph;
+    int64_t start_ns = spans->rows->spans[row].start_ns, ready_ns = INT64_MIN;
+    for (uint32_t i = 0; i < reasons->count; i++) {
+        const struct reason *reason = &reasons->items[i];
+        int64_t at_ns = reason->from_ns + lag_of(reason, best, start_ns);
+        if (reason->kind != AORTA_EDGE_STREAM && at_ns > ready_ns) ready_ns = at_ns;
+    }
+    if (ready_ns == INT64_MIN) return AORTA_GRAPH_NONE;
+    if (ready_ns > start_ns) ready_ns = start_ns;
+    uint32_t ready =
+        aorta_graph_point(graph, ready_ns, spans->rank, aorta_subject_make(AORTA_SUBJECT_SPAN, row), false);
+    for (uint32_t i = 0; i < reasons->count; i++) {
+        const struct reason *reason = &reasons->items[i];
+        if (reason->kind != AORTA_EDGE_STREAM)
+            aorta_graph_edge(graph, reason->from, ready, lag_of(reason, best, start_ns), reason->kind,
+                             reason->inferred);
+    }
+    return ready;
+}
+
+static void begin_gather(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
+    struct aorta_graph *graph = spans->assembly->graph;
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    struct lane *lane = &spans->lanes[span->stream];
+    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row), ready = add_ready(spans, row, reasons, best);
+    bool ahead = is_ahead(spans, span);
+    if (ready != AORTA_GRAPH_NONE)
+        aorta_graph_edge(graph, ready, start, 0, ahead ? AORTA_EDGE_READY : AORTA_EDGE_DEPENDENCY, false);
+    if (ready != AORTA_GRAPH_NONE && ahead) aorta_graph_edge(graph, lane->ready, start, 0, AORTA_EDGE_EARLIER, false);
+    lane->ready = ready;
+    lane->gather = row;
+}
+
+/* Who waits for a reduction waits for the one before it, once there is slack. */
+static void add_slack(const struct spans *spans, uint32_t start, const struct reason *reason) {
+    struct aorta_graph *graph = spans->assembly->graph;
+    uint32_t before = spans->reduction_before[aorta_subject_row(graph->subject[reason->from])];
+    if (before != AORTA_GRAPH_NONE)
+        aorta_graph_edge(graph, aorta_span_end(spans->assembly, spans->rank, before), start, reason->usual_ns,
+                         AORTA_EDGE_EARLIER, reason->inferred);
+}
+
+static void begin_span(struct spans *spans, uint32_t row) {
+    struct reasons reasons = {0};
+    struct aorta_graph *graph = spans->assembly->graph;
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row);
+    bool gather = span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_GATHER;
+    add_stream(spans, row, &reasons);
+    add_launch(spans, row, &reasons);
+    add_recorded(spans, row, &reasons);
+    infer_dependency(spans, row, &reasons);
+    const struct reason *best = best_reason(&reasons, span->start_ns);
+    if (gather) begin_gather(spans, row, &reasons, best);
+    for (uint32_t i = 0; i < reasons.count; i++) {
+        const struct reason *reason = &reasons.items[i];
+        if (gather && reason->kind != AORTA_EDGE_STREAM) continue;
+        aorta_graph_edge(graph, reason->from, start, lag_of(reason, best, span->start_ns), reason->kind,
+                         reason->inferred);
+        if (reason->kind == AORTA_EDGE_CONSUME) add_slack(spans, start, reason);
+    }
+    spans->lanes[span->stream].span = row;
+}
+
+/* ---- how long it takes ---- */
+
+static void change_kernel(const struct spans *spans, const struct aorta_replay_span *span, uint32_t edge) {
+    struct aorta_graph *graph = spans->assembly->graph;
+    int64_t lag_ns = span->end_ns - span->start_ns;
+    double stays =
+        spans->stays ? spans->stays[(size_t)spans->rank * spans->assembly->recording->name_count + span->name] : 1;
+    if (span->alone_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_CONTENTION, span->alone_ns);
+    if (stays < 1) aorta_graph_change(graph, edge, AORTA_WITHOUT_STRAGGLER, (int64_t)((double)lag_ns * stays));
+}
+
+/* A collective that other ranks recorded moves once all have arrived. */
+static void end_meeting(const struct spans *spans, const struct aorta_replay_span *span, uint32_t start, uint32_t end) {
+    struct aorta_graph *graph = spans->assembly->graph;
+    const struct aorta_replay_meeting *meeting = &spans->assembly->recording->meetings[span->meeting];
+    uint32_t point = spans->assembly->first_meeting + span->meeting;
+    aorta_graph_edge(graph, start, point, 0, AORTA_EDGE_ARRIVAL, false);
+    uint32_t edge = aorta_graph_edge(graph, point, end, INT64_MAX, AORTA_EDGE_TRANSFER, false);
+    if (meeting->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOWNESS, meeting->best_ns);
+    aorta_graph_edge(graph, start, end, 0, AORTA_EDGE_KERNEL, false);
+}
+
+static void end_span(const struct spans *spans, uint32_t row) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row);
+    uint32_t end = aorta_span_end(spans->assembly, spans->rank, row);
+    if (span->meeting != AORTA_GRAPH_NONE && spans->assembly->recording->meetings[span->meeting].parts > 1) {
+        end_meeting(spans, span, start, end);
+        return;
+    }
+    bool transfer = span->kind == AORTA_REPLAY_TRANSFER;
+    uint32_t edge = aorta_graph_edge(spans->assembly->graph, start, end, INT64_MAX,
+                                     transfer ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL, false);
+    if (span->kind == AORTA_REPLAY_KERNEL) change_kernel(spans, span, edge);
+}
+
+/* ---- reductions ---- */
+
+static bool is_reduction(const struct aorta_replay_span *span) {
+    return span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_REDUCE;
+}
+
+static void find_reductions(struct spans *spans) {
+    const struct aorta_replay_rank *rows = spans->rows;
+    for (uint32_t i = 0; i < rows->span_count; i++) {
+        spans->reduction_before[i] = AORTA_GRAPH_NONE;
+        if (!is_reduction(&rows->spans[i])) continue;
+        struct lane *lane = &spans->lanes[rows->spans[i].stream];
+        bool same = lane->reduction != AORTA_GRAPH_NONE && rows->spans[lane->reduction].step == rows->spans[i].step;
+        if (same) spans->reduction_before[i] = lane->reduction;
+        if (same) spans->last_reduction[lane->reduction] = false;
+        spans->last_reduction[i] = true;
+        lane->reduction = i;
+    }
+}
+
+/* ---- a rank ---- */
+
+static aorta_status assemble(struct spans *spans, const double *shares) {
+    const struct aorta_replay_rank *rows = spans->rows;
+    spans->lanes = malloc(((size_t)rows->stream_count + 1) * sizeof *spans->lanes);
+    spans->reduction_before = malloc(((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
+    spans->last_reduction = calloc((size_t)rows->span_count + 1, sizeof *spans->last_reduction);
+    if (!spans->lanes || !spans->reduction_before || !spans->last_reduction)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", rows->span_count);
+    for (uint32_t i = 0; i < rows->stream_count; i++)
+        spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
+    spans->stays = shares;
+    find_reductions(spans);
+    for (uint32_t i = 0; i < rows->span_count; i++) {
+        begin_span(spans, i);
+        end_span(spans, i);
+    }
+    return NULL;
+}
+
+aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank) {
+    const struct aorta_recording *recording = assembly->recording;
+    struct spans spans = {.assembly = assembly,
+                          .rows = &recording->ranks[rank],
+                          .calls = recording->hosts[recording->ranks[rank].host].calls,
+                          .rank = rank};
+    aorta_status status = assemble(&spans, assembly->shares);
+    free(spans.lanes);
+    free(spans.reduction_before);
+    free(spans.last_reduction);
+    return status;
+}

@@ -1,0 +1,356 @@
+#include "replay/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- growing ---- */
+
+static bool grow(void **array, size_t size, uint32_t capacity) {
+    void *moved = realloc(*array, size * capacity);
+    if (moved) *array = moved;
+    return moved != NULL;
+}
+
+static uint32_t next_capacity(uint32_t capacity) {
+    return capacity < 1024 ? 1024 : capacity + capacity / 2;
+}
+
+static bool grow_points(struct aorta_graph *graph) {
+    uint32_t capacity = next_capacity(graph->point_capacity);
+    bool grown = grow((void **)&graph->time_ns, sizeof *graph->time_ns, capacity) &&
+                 grow((void **)&graph->rank, sizeof *graph->rank, capacity) &&
+                 grow((void **)&graph->subject, sizeof *graph->subject, capacity) &&
+                 grow((void **)&graph->ends, sizeof *graph->ends, capacity);
+    if (grown) graph->point_capacity = capacity;
+    return grown;
+}
+
+static bool grow_edges(struct aorta_graph *graph) {
+    uint32_t capacity = next_capacity(graph->edge_capacity);
+    bool grown = grow((void **)&graph->from, sizeof *graph->from, capacity) &&
+                 grow((void **)&graph->to, sizeof *graph->to, capacity) &&
+                 grow((void **)&graph->lag_ns, sizeof *graph->lag_ns, capacity) &&
+                 grow((void **)&graph->kind, sizeof *graph->kind, capacity) &&
+                 grow((void **)&graph->inferred, sizeof *graph->inferred, capacity);
+    if (grown) graph->edge_capacity = capacity;
+    return grown;
+}
+
+aorta_status aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count) {
+    *graph = (struct aorta_graph){.rank_count = rank_count, .ranks = malloc((rank_count + 1) * sizeof *graph->ranks)};
+    if (!graph->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", rank_count);
+    memcpy(graph->ranks, ranks, rank_count * sizeof *ranks);
+    for (uint32_t i = 0; i < rank_count; i++) graph->ranks[i].mark = AORTA_GRAPH_NONE;
+    return NULL;
+}
+
+void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point) {
+    graph->ranks[rank].mark = point;
+}
+
+uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends) {
+    if (graph->point_count == graph->point_capacity && !graph->failed) graph->failed = !grow_points(graph);
+    if (graph->failed) return 0;
+    uint32_t point = graph->point_count++;
+    graph->time_ns[point] = time_ns;
+    graph->rank[point] = rank;
+    graph->subject[point] = subject;
+    graph->ends[point] = ends;
+    return point;
+}
+
+uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to, int64_t lag_ns,
+                          enum aorta_edge_kind kind, bool inferred) {
+    if (graph->edge_count == graph->edge_capacity && !graph->failed) graph->failed = !grow_edges(graph);
+    if (graph->failed) return 0;
+    uint32_t edge = graph->edge_count++;
+    int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from];
+    graph->from[edge] = from;
+    graph->to[edge] = to;
+    graph->lag_ns[edge] = lag_ns < distance_ns ? lag_ns : distance_ns;
+    graph->kind[edge] = (uint8_t)kind;
+    graph->inferred[edge] = inferred;
+    return edge;
+}
+
+void aorta_graph_change(struct aorta_graph *graph, uint32_t edge, uint32_t cause, int64_t lag_ns) {
+    if (graph->change_count == graph->change_capacity && !graph->failed) {
+        graph->change_capacity = next_capacity(graph->change_capacity);
+        graph->failed = !grow((void **)&graph->changes, sizeof *graph->changes, graph->change_capacity);
+    }
+    if (graph->failed) return;
+    graph->changes[graph->change_count++] = (struct aorta_graph_change){edge, cause, lag_ns};
+}
+
+/* ---- order ---- */
+
+/* Edges by the point that they lead to, before points are numbered anew. */
+struct by_target {
+    uint32_t *first; /* of each point, one more than there are */
+    uint32_t *edges;
+};
+
+static bool sort_by_target(const struct aorta_graph *graph, struct by_target *in) {
+    in->first = calloc((size_t)graph->point_count + 2, sizeof *in->first);
+    in->edges = malloc(((size_t)graph->edge_count + 1) * sizeof *in->edges);
+    if (!in->first || !in->edges) return false;
+    for (uint32_t i = 0; i < graph->edge_count; i++) in->first[graph->to[i] + 2]++;
+    for (uint32_t i = 2; i < graph->point_count + 2; i++) in->first[i] += in->first[i - 1];
+    for (uint32_t i = 0; i < graph->edge_count; i++) in->edges[in->first[graph->to[i] + 1]++] = i;
+    return true;
+}
+
+enum state { UNSEEN, OPEN, DONE };
+
+struct walk {
+    const struct by_target *in;
+    uint32_t *stack, *cursor;
+    uint8_t *state;
+    uint32_t *order; /* old numbers, in the new order */
+    uint32_t done;
+};
+
+static bool walk_make(const struct aorta_graph *graph, const struct by_target *in, struct walk *walk) {
+    size_t count = (size_t)graph->point_count + 1;
+    *walk = (struct walk){.in = in,
+                          .stack = malloc(count * sizeof *walk->stack),
+                          .cursor = malloc(count * sizeof *walk->cursor),
+                          .state = calloc(count, sizeof *walk->state),
+                          .order = malloc(count * sizeof *walk->order)};
+    return walk->stack && walk->cursor && walk->state && walk->order;
+}
+
+static void walk_free(struct walk *walk) {
+    free(walk->stack);
+    free(walk->cursor);
+    free(walk->state);
+    free(walk->order);
+}
+
+/* Everything that a point depends on goes before it. An edge that would close a circle is dropped: it gets no source.
+ */
+static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t point) {
+    uint32_t depth = 0;
+    walk->stack[depth++] = point;
+    walk->cursor[point] = walk->in->first[point];
+    walk->state[point] = OPEN;
+    while (depth) {
+        uint32_t top = walk->stack[depth - 1];
+        if (walk->cursor[top] == walk->in->first[top + 1]) {
+            walk->state[top] = DONE;
+            walk->order[walk->done++] = top;
+            depth--;
+            continue;
+        }
+        uint32_t edge = walk->in->edges[walk->cursor[top]++], from = graph->from[edge];
+        if (walk->state[from] == OPEN) {
+            graph->from[edge] = AORTA_GRAPH_NONE;
+            graph->dropped++;
+        } else if (walk->state[from] == UNSEEN) {
+            walk->state[from] = OPEN;
+            walk->cursor[from] = walk->in->first[from];
+            walk->stack[depth++] = from;
+        }
+    }
+}
+
+static bool reorder(void *array, size_t size, const uint32_t *order, uint32_t count) {
+    char *sorted = malloc((size_t)count * size + 1);
+    if (!sorted) return false;
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(sorted + (size_t)i * size, (const char *)array + (size_t)order[i] * size, size);
+    memcpy(array, sorted, (size_t)count * size);
+    free(sorted);
+    return true;
+}
+
+static bool order_points(struct aorta_graph *graph, const uint32_t *order) {
+    uint32_t count = graph->point_count;
+    return reorder(graph->time_ns, sizeof *graph->time_ns, order, count) &&
+           reorder(graph->rank, sizeof *graph->rank, order, count) &&
+           reorder(graph->subject, sizeof *graph->subject, order, count) &&
+           reorder(graph->ends, sizeof *graph->ends, order, count);
+}
+
+static int change_order(const void *left, const void *right) {
+    const struct aorta_graph_change *a = left, *b = right;
+    if (a->edge != b->edge) return a->edge < b->edge ? -1 : 1;
+    return (a->cause > b->cause) - (a->cause < b->cause);
+}
+
+/* `places`: scratch; the edges' new numbers. */
+static void move_changes(struct aorta_graph *graph, const uint32_t *places) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < graph->change_count; i++) {
+        struct aorta_graph_change change = graph->changes[i];
+        change.edge = places[change.edge];
+        if (change.edge != AORTA_GRAPH_NONE) graph->changes[used++] = change;
+    }
+    graph->change_count = used;
+    if (used) qsort(graph->changes, used, sizeof *graph->changes, change_order);
+}
+
+/* Edges in order of the points' new numbers, without those that were dropped. */
+static bool order_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *number, uint32_t *places,
+                        uint32_t *kept) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < graph->point_count; i++) number[walk->order[i]] = i;
+    for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        uint32_t old = walk->order[i];
+        graph->first_edge[i] = used;
+        for (uint32_t j = walk->in->first[old]; j < walk->in->first[old + 1]; j++) {
+            uint32_t edge = walk->in->edges[j];
+            if (graph->from[edge] == AORTA_GRAPH_NONE) continue;
+            places[edge] = used;
+            kept[used++] = edge;
+        }
+    }
+    graph->first_edge[graph->point_count] = used;
+    for (uint32_t i = 0; i < graph->edge_count; i++)
+        if (graph->from[i] != AORTA_GRAPH_NONE) graph->from[i] = number[graph->from[i]];
+    graph->edge_count = used;
+    return reorder(graph->from, sizeof *graph->from, kept, used) &&
+           reorder(graph->lag_ns, sizeof *graph->lag_ns, kept, used) &&
+           reorder(graph->kind, sizeof *graph->kind, kept, used) &&
+           reorder(graph->inferred, sizeof *graph->inferred, kept, used);
+}
+
+static bool renumber(struct aorta_graph *graph, const struct walk *walk) {
+    uint32_t *number = malloc(((size_t)graph->point_count + 1) * sizeof *number);
+    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places);
+    uint32_t *kept = malloc(((size_t)graph->edge_count + 1) * sizeof *kept);
+    graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
+    bool done = number && places && kept && graph->first_edge && order_edges(graph, walk, number, places, kept) &&
+                order_points(graph, walk->order);
+    if (done) move_changes(graph, places);
+    for (uint32_t i = 0; done && i < graph->rank_count; i++)
+        if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
+    free(number);
+    free(places);
+    free(kept);
+    return done;
+}
+
+/* ---- residuals ---- */
+
+static int64_t explained(const struct aorta_graph *graph, uint32_t point) {
+    int64_t latest_ns = INT64_MIN;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        int64_t at_ns = graph->time_ns[graph->from[i]] + graph->lag_ns[i];
+        if (!aorta_edge_is_alternative((enum aorta_edge_kind)graph->kind[i]) && at_ns > latest_ns) latest_ns = at_ns;
+    }
+    return latest_ns == INT64_MIN ? graph->time_ns[point] : latest_ns;
+}
+
+aorta_status aorta_graph_finish(struct aorta_graph *graph) {
+    struct by_target in = {0};
+    struct walk walk = {0};
+    bool done = !graph->failed && sort_by_target(graph, &in) && walk_make(graph, &in, &walk);
+    if (done) {
+        for (uint32_t i = 0; i < graph->point_count; i++)
+            if (walk.state[i] == UNSEEN) visit_from(graph, &walk, i);
+        free(graph->to);
+        graph->to = NULL;
+        done = renumber(graph, &walk);
+    }
+    walk_free(&walk);
+    free(in.first);
+    free(in.edges);
+    if (done) graph->residual_ns = malloc(((size_t)graph->point_count + 1) * sizeof *graph->residual_ns);
+    if (!done || !graph->residual_ns)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for a graph of %u points and %u edges", graph->point_count,
+                           graph->edge_count);
+    for (uint32_t i = 0; i < graph->point_count; i++) graph->residual_ns[i] = graph->time_ns[i] - explained(graph, i);
+    return NULL;
+}
+
+void aorta_graph_free(struct aorta_graph *graph) {
+    free(graph->ranks);
+    free(graph->time_ns);
+    free(graph->residual_ns);
+    free(graph->rank);
+    free(graph->subject);
+    free(graph->ends);
+    free(graph->first_edge);
+    free(graph->from);
+    free(graph->to);
+    free(graph->lag_ns);
+    free(graph->kind);
+    free(graph->inferred);
+    free(graph->changes);
+    *graph = (struct aorta_graph){0};
+}
+
+/* ---- the critical path ---- */
+
+static bool replayed(const struct aorta_graph *graph, uint32_t point) {
+    return graph->time_ns[point] > graph->ranks[graph->rank[point]].start_ns;
+}
+
+static uint32_t last_end(const struct aorta_graph *graph) {
+    uint32_t last = AORTA_GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        if (!graph->ends[i] || !replayed(graph, i) || graph->time_ns[i] > graph->ranks[graph->rank[i]].end_ns) continue;
+        if (last == AORTA_GRAPH_NONE || graph->time_ns[i] > graph->time_ns[last]) last = i;
+    }
+    return last;
+}
+
+static uint32_t deciding_edge(const struct aorta_graph *graph, uint32_t point) {
+    uint32_t best = AORTA_GRAPH_NONE;
+    int64_t latest_ns = INT64_MIN;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        if (aorta_edge_is_alternative((enum aorta_edge_kind)graph->kind[i])) continue;
+        int64_t at_ns = graph->time_ns[graph->from[i]] + graph->lag_ns[i];
+        if (at_ns <= latest_ns) continue;
+        latest_ns = at_ns;
+        best = i;
+    }
+    return best;
+}
+
+void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user) {
+    uint32_t point = last_end(graph);
+    while (point != AORTA_GRAPH_NONE && replayed(graph, point)) {
+        uint32_t edge = deciding_edge(graph, point);
+        if (edge == AORTA_GRAPH_NONE) return;
+        visit(user, point, edge, graph->lag_ns[edge], graph->residual_ns[point]);
+        point = graph->from[edge];
+    }
+}
+
+struct measure {
+    const struct aorta_graph *graph;
+    struct aorta_graph_path path;
+    int64_t pending_ns; /* spans whose beginning the next edge explains */
+};
+
+/* Within a span: why it is where it is, an edge further back says. */
+static bool within_span(enum aorta_edge_kind kind) {
+    return kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY || kind == AORTA_EDGE_TRANSFER ||
+           kind == AORTA_EDGE_ARRIVAL || kind == AORTA_EDGE_READY;
+}
+
+static void measure_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
+    struct measure *measure = user;
+    enum aorta_edge_kind kind = (enum aorta_edge_kind)measure->graph->kind[edge];
+    (void)point;
+    measure->path.length_ns += lag_ns + residual_ns;
+    measure->path.unexplained_ns += residual_ns;
+    measure->path.kind_ns[kind] += lag_ns;
+    measure->pending_ns += lag_ns;
+    if (within_span(kind)) return;
+    if (measure->graph->inferred[edge])
+        measure->path.inferred_ns += measure->pending_ns;
+    else
+        measure->path.recorded_ns += measure->pending_ns;
+    measure->pending_ns = 0;
+}
+
+struct aorta_graph_path aorta_graph_critical(const struct aorta_graph *graph) {
+    struct measure measure = {.graph = graph};
+    aorta_graph_walk(graph, measure_edge, &measure);
+    measure.path.recorded_ns += measure.pending_ns;
+    return measure.path;
+}

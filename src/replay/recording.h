@@ -1,0 +1,97 @@
+/* What the graph of a step is made from: calls of hosts and spans of devices, of all ranks, whatever recorded them.
+ *
+ * Times are int64 ns on the common clock of the ranks. Rows are named by their number; AORTA_GRAPH_NONE: no such row.
+ * Names are numbers that are the same on all ranks. Arrays belong to whoever fills them. */
+#ifndef AORTA_REPLAY_RECORDING_H
+#define AORTA_REPLAY_RECORDING_H
+
+#include "replay/graph.h"
+
+enum aorta_replay_call_kind {
+    AORTA_REPLAY_LAUNCH,      /* of kernels, graphs, fills; and any other call */
+    AORTA_REPLAY_COPY,        /* launches a copy; returns after it, if it ends within the call */
+    AORTA_REPLAY_SYNC_DEVICE, /* waits for all that was launched */
+    AORTA_REPLAY_SYNC,        /* waits for a stream or an event */
+    AORTA_REPLAY_MEMORY,      /* allocates */
+    AORTA_REPLAY_FREE,        /* gives back, for which it may wait for the device */
+    AORTA_REPLAY_DATA,        /* waits for data; other calls may lie within */
+};
+
+struct aorta_replay_call {
+    int64_t start_ns, end_ns;
+    uint32_t thread; /* of its host */
+    uint8_t kind;    /* enum aorta_replay_call_kind */
+};
+
+/* One process. Calls of threads that launch nothing are no part of it, but for those that wait for data. */
+struct aorta_replay_host {
+    const struct aorta_replay_call *calls; /* ascending start, then longer first */
+    uint32_t call_count, thread_count;
+    uint32_t rank; /* on whose clock it is */
+};
+
+enum aorta_replay_span_kind { AORTA_REPLAY_KERNEL, AORTA_REPLAY_TRANSFER, AORTA_REPLAY_COLLECTIVE };
+
+/* What a collective does for those that wait for it. */
+enum aorta_replay_role {
+    AORTA_REPLAY_OTHER,
+    AORTA_REPLAY_GATHER, /* brings what is needed later: can begin ahead of its use */
+    AORTA_REPLAY_REDUCE, /* takes away what was made: can end behind it */
+};
+
+struct aorta_replay_span {
+    int64_t start_ns, end_ns;
+    int64_t alone_ns;      /* how long it takes with nothing beside it; -1: not known, or not significantly less */
+    uint32_t stream;       /* of the rank */
+    uint32_t queue;        /* hardware queue; NONE: not known */
+    uint32_t communicator; /* collectives; NONE: not known */
+    uint32_t launch;       /* row of the host's calls[]; NONE: not recorded */
+    uint32_t name;
+    uint32_t meeting; /* collectives that other ranks recorded as well; NONE */
+    uint32_t step;    /* any number that tells steps apart */
+    uint8_t kind;     /* enum aorta_replay_span_kind */
+    uint8_t role;     /* collectives: enum aorta_replay_role */
+};
+
+struct aorta_replay_rank {
+    const struct aorta_replay_span *spans; /* ascending start */
+    uint32_t span_count, stream_count;
+    uint32_t host; /* row of hosts[] */
+    /* Spans that the file says each span waits for: waits[first_wait[i] .. first_wait[i + 1]). NULL: the file does not
+     * say. */
+    const uint32_t *first_wait, *waits;
+    struct aorta_graph_rank bounds;
+};
+
+/* A collective of several ranks. */
+struct aorta_replay_meeting {
+    uint32_t parts;  /* how many ranks recorded it */
+    int64_t best_ns; /* how long it takes at the bandwidth that its size reaches, once all have arrived; -1: not known,
+                      * or not far less */
+};
+
+struct aorta_recording {
+    const struct aorta_replay_host *hosts;
+    const struct aorta_replay_rank *ranks;
+    const struct aorta_replay_meeting *meetings;
+    uint32_t host_count, rank_count, meeting_count, name_count;
+    int64_t pause_ns; /* a host that records nothing for this long pauses; 0: 1 ms */
+};
+
+/* What a point is a moment of: the graph's column `subject`. */
+enum aorta_subject { AORTA_SUBJECT_CALL, AORTA_SUBJECT_SPAN, AORTA_SUBJECT_MEETING };
+static inline uint32_t aorta_subject_make(enum aorta_subject subject, uint32_t row) {
+    return row << 2 | (uint32_t)subject;
+}
+static inline enum aorta_subject aorta_subject_kind(uint32_t subject) {
+    return (enum aorta_subject)(subject & 3);
+}
+static inline uint32_t aorta_subject_row(uint32_t subject) {
+    return subject >> 2;
+}
+
+/* Makes the graph; the recording is not needed afterwards. AORTA_MEMORY; AORTA_UNSUPPORTED: more rows than a graph can
+ * number. */
+AORTA_MUST_USE aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph);
+
+#endif

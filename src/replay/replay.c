@@ -1,0 +1,227 @@
+#include "replay/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the removals ---- */
+
+#define EDGE(kind) (UINT32_C(1) << AORTA_EDGE_##kind)
+
+/* What a removal does to edges, by their kind. Where a rule depends on the edge (which kernels are slower, which
+ * collectives), the graph has a list of changes instead. */
+static const struct removal {
+    const char *cause, *description;
+    uint32_t free; /* take no time */
+    uint32_t off;  /* do not hold */
+    uint32_t on;   /* alternatives that hold */
+} removals[AORTA_REMOVAL_COUNT] = {
+    [AORTA_WITHOUT_LAUNCHES] = {"host_launch", "launches cost the host nothing, as in a graph",
+                                EDGE(GAP) | EDGE(CALL) | EDGE(HANDOVER), EDGE(WAIT_QUEUE), EDGE(ORDER)},
+    [AORTA_WITHOUT_SYNC] = {"host_sync", "calls that wait for the device return at once", EDGE(CALL_SYNC), EDGE(WAIT),
+                            0},
+    [AORTA_WITHOUT_PAUSE] = {"host_pause", "the host goes on at once where nothing of it was recorded for long", 0, 0,
+                             0},
+    [AORTA_WITHOUT_DATA_WAIT] = {"data_wait", "the input is there when it is needed", EDGE(DATA), 0, 0},
+    [AORTA_WITHOUT_ALLOCATION] = {"allocation", "device memory is neither taken nor given back within the step",
+                                  EDGE(CALL_MEMORY), EDGE(WAIT_MEMORY), 0},
+    [AORTA_WITHOUT_COPIES] = {"copy", "copies run beside compute", EDGE(COPY), EDGE(WAIT_COPY), 0},
+    [AORTA_WITHOUT_STRAGGLER] = {"straggler", "each rank's kernels take as long as those of the others", 0, 0, 0},
+    [AORTA_WITHOUT_SLOWNESS] = {"slow_collective", "collectives reach the bandwidth of their size", 0, 0, 0},
+    [AORTA_WITHOUT_SHARING] = {"serialized_streams", "streams share neither queue nor communicator", 0, EDGE(QUEUE), 0},
+    [AORTA_WITHOUT_EXPOSURE] = {"exposed_collective", "collectives run one unit ahead of the compute that needs them",
+                                0, EDGE(READY) | EDGE(CONSUME), EDGE(EARLIER)},
+    [AORTA_WITHOUT_CONTENTION] = {"contention", "kernels beside collectives are as fast as alone", 0, 0, 0},
+};
+
+const char *aorta_removal_cause(enum aorta_removal removal) {
+    return removals[removal].cause;
+}
+
+const char *aorta_removal_description(enum aorta_removal removal) {
+    return removals[removal].description;
+}
+
+/* Several at once. */
+static struct removal combine(uint32_t removed) {
+    struct removal all = {0};
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        if (!(removed & aorta_removal_bit((enum aorta_removal)i))) continue;
+        all.free |= removals[i].free;
+        all.off |= removals[i].off;
+        all.on |= removals[i].on;
+    }
+    return all;
+}
+
+/* The edge's lag under a removal; false: it does not hold. `change`: the first of the edge's changes, or the end. */
+static bool lag_of(const struct aorta_graph *graph, uint32_t edge, const struct removal *removal, uint32_t removed,
+                   uint32_t change, int64_t *lag_ns) {
+    uint32_t bit = UINT32_C(1) << graph->kind[edge];
+    if (removal->off & bit) return false;
+    if (aorta_edge_is_alternative((enum aorta_edge_kind)graph->kind[edge]) && !(removal->on & bit)) return false;
+    *lag_ns = graph->lag_ns[edge];
+    if (removal->free & bit && *lag_ns > 0) *lag_ns = 0;
+    for (; change < graph->change_count && graph->changes[change].edge == edge; change++)
+        if (removed & UINT32_C(1) << graph->changes[change].cause && graph->changes[change].lag_ns < *lag_ns)
+            *lag_ns = graph->changes[change].lag_ns;
+    return true;
+}
+
+/* ---- replaying ---- */
+
+static bool pinned(const struct aorta_graph *graph, uint32_t point) {
+    return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
+}
+
+static aorta_status prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    if (!replay->point_ns) replay->point_ns = malloc(((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
+    if (!replay->rank_ns) replay->rank_ns = malloc(((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
+    if (!replay->point_ns || !replay->rank_ns)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
+    return NULL;
+}
+
+/* A point whose edges are all gone stays where it was. */
+static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t *point_ns) {
+    struct removal removal = combine(removed);
+    uint32_t change = 0;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        int64_t latest_ns = INT64_MIN, lag_ns;
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
+            while (change < graph->change_count && graph->changes[change].edge < j) change++;
+            if (!lag_of(graph, j, &removal, removed, change, &lag_ns)) continue;
+            if (point_ns[graph->from[j]] + lag_ns > latest_ns) latest_ns = point_ns[graph->from[j]] + lag_ns;
+        }
+        bool stays = latest_ns == INT64_MIN || pinned(graph, i);
+        point_ns[i] = stays ? graph->time_ns[i] : latest_ns + graph->residual_ns[i];
+    }
+}
+
+static int64_t mark_of(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
+    uint32_t mark = graph->ranks[rank].mark;
+    return mark == AORTA_GRAPH_NONE ? graph->ranks[rank].start_ns : point_ns[mark];
+}
+
+/* The points are those that end within the rank's time in the recording. */
+static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    for (uint32_t i = 0; i < graph->rank_count; i++) replay->rank_ns[i] = 0;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
+        if (!graph->ends[i] || graph->time_ns[i] <= rank->start_ns || graph->time_ns[i] > rank->end_ns) continue;
+        int64_t *rank_ns = &replay->rank_ns[graph->rank[i]];
+        int64_t length_ns = replay->point_ns[i] - mark_of(graph, replay->point_ns, graph->rank[i]);
+        if (length_ns > *rank_ns) *rank_ns = length_ns;
+    }
+    replay->step_ns = 0;
+    for (uint32_t i = 0; i < graph->rank_count; i++)
+        replay->step_ns += (double)replay->rank_ns[i] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
+    if (graph->rank_count) replay->step_ns /= graph->rank_count;
+}
+
+aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay) {
+    AORTA_TRY(prepare(graph, replay));
+    replay->removed = removed;
+    evaluate(graph, removed, replay->point_ns);
+    measure_ranks(graph, replay);
+    return NULL;
+}
+
+void aorta_replay_free(struct aorta_replay *replay) {
+    free(replay->point_ns);
+    free(replay->rank_ns);
+    *replay = (struct aorta_replay){0};
+}
+
+/* ---- gains ---- */
+
+/* Without a cause the first step can shrink by more than those that are measured, which then begin with less lead. */
+static double gain(double with_ns, double without_ns) {
+    return without_ns < with_ns ? with_ns - without_ns : 0;
+}
+
+static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_replay *replay,
+                                  struct aorta_gains *gains) {
+    uint32_t all = 0;
+    AORTA_TRY(aorta_replay_run(graph, 0, replay));
+    gains->replayed_ns = replay->step_ns;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        uint32_t bit = aorta_removal_bit((enum aorta_removal)i);
+        AORTA_TRY(aorta_replay_run(graph, bit, replay));
+        gains->gain_ns[i] = gain(gains->replayed_ns, replay->step_ns);
+        all |= bit;
+    }
+    AORTA_TRY(aorta_replay_run(graph, all, replay));
+    gains->floor_ns = gains->replayed_ns - gain(gains->replayed_ns, replay->step_ns);
+    return NULL;
+}
+
+static double measured(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
+    measure_ranks(graph, replay);
+    return replay->step_ns;
+}
+
+aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains) {
+    struct aorta_replay replay = {0};
+    *gains = (struct aorta_gains){0};
+    aorta_status status = measure_gains(graph, &replay, gains);
+    if (!status) gains->measured_ns = measured(graph, &replay);
+    aorta_replay_free(&replay);
+    gains->path = aorta_graph_critical(graph);
+    if (gains->path.length_ns > 0) {
+        gains->inferred_share = (double)gains->path.inferred_ns / (double)gains->path.length_ns;
+        gains->unexplained_share = (double)gains->path.unexplained_ns / (double)gains->path.length_ns;
+    }
+    return status;
+}
+
+/* ---- where ---- */
+
+struct search {
+    const struct aorta_graph *graph;
+    enum aorta_removal removal;
+    int64_t *rank_ns;
+    struct aorta_origin origin;
+};
+
+static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
+    uint32_t low = 0, high = graph->change_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (graph->changes[middle].edge < edge)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
+    struct search *search = user;
+    const struct aorta_graph *graph = search->graph;
+    (void)residual_ns;
+    int64_t left_ns = 0, gone_ns = lag_ns;
+    bool stays = lag_of(graph, edge, &removals[search->removal], aorta_removal_bit(search->removal),
+                        first_change(graph, edge), &left_ns);
+    if (stays) gone_ns -= left_ns;
+    if (stays && gone_ns <= 0) return;
+    search->origin.count++;
+    search->origin.total_ns += gone_ns;
+    search->rank_ns[graph->rank[point]] += gone_ns;
+    if (search->origin.point != AORTA_GRAPH_NONE && gone_ns <= search->origin.largest_ns) return;
+    search->origin.largest_ns = gone_ns;
+    search->origin.point = point;
+}
+
+aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
+                                 struct aorta_origin *origin) {
+    struct search search = {.graph = graph, .removal = removal, .origin = {.point = AORTA_GRAPH_NONE}};
+    search.rank_ns = calloc((size_t)graph->rank_count + 1, sizeof *search.rank_ns);
+    if (!search.rank_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", graph->rank_count);
+    aorta_graph_walk(graph, search_edge, &search);
+    for (uint32_t i = 0; i < graph->rank_count; i++)
+        if (search.rank_ns[i] > search.rank_ns[search.origin.rank]) search.origin.rank = i;
+    *origin = search.origin;
+    free(search.rank_ns);
+    return NULL;
+}

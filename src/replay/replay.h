@@ -1,0 +1,72 @@
+/* What a step would take without a cause: the graph of all ranks evaluated once more with edges shortened or taken
+ * away.
+ *
+ * Nothing is ever made longer, so a gain is never negative; what lies at or before a rank's start stays, so it is never
+ * above the step either. */
+#ifndef AORTA_REPLAY_REPLAY_H
+#define AORTA_REPLAY_REPLAY_H
+
+#include "replay/graph.h"
+
+/* What can be removed; a row of the table in replay.c each. */
+enum aorta_removal {
+    AORTA_WITHOUT_LAUNCHES,   /* host_launch */
+    AORTA_WITHOUT_SYNC,       /* host_sync */
+    AORTA_WITHOUT_PAUSE,      /* host_pause */
+    AORTA_WITHOUT_DATA_WAIT,  /* data_wait */
+    AORTA_WITHOUT_ALLOCATION, /* allocation */
+    AORTA_WITHOUT_COPIES,     /* copy */
+    AORTA_WITHOUT_STRAGGLER,  /* straggler */
+    AORTA_WITHOUT_SLOWNESS,   /* slow_collective */
+    AORTA_WITHOUT_SHARING,    /* serialized_streams */
+    AORTA_WITHOUT_EXPOSURE,   /* exposed_collective */
+    AORTA_WITHOUT_CONTENTION, /* contention */
+    AORTA_REMOVAL_COUNT
+};
+const char *aorta_removal_cause(enum aorta_removal removal);       /* "host_launch", … as in the verdict */
+const char *aorta_removal_description(enum aorta_removal removal); /* "launches cost nothing, as in a graph" */
+
+static inline uint32_t aorta_removal_bit(enum aorta_removal removal) {
+    return UINT32_C(1) << removal;
+}
+
+/* Times of one replay. Zero-initialise; end with aorta_replay_free. */
+struct aorta_replay {
+    uint32_t removed;  /* aorta_removal_bit of each cause that is left out */
+    int64_t *point_ns; /* of each point */
+    int64_t *rank_ns;  /* of each rank: from its mark to the last end of a span */
+    double step_ns;    /* mean over ranks of rank_ns / steps */
+};
+
+/* Evaluates the finished graph without these causes; 0: as it was recorded. A replay can be used again, for the same
+ * graph. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
+                                             struct aorta_replay *replay);
+void aorta_replay_free(struct aorta_replay *replay);
+
+/* All causes, one at a time and together. */
+struct aorta_gains {
+    double measured_ns, replayed_ns; /* a step's; equal, or the graph is wrong */
+    double floor_ns;                 /* without any of them */
+    double gain_ns[AORTA_REMOVAL_COUNT];
+    struct aorta_graph_path path;
+    double inferred_share, unexplained_share; /* of the path's length; 0 where it has none */
+};
+AORTA_MUST_USE aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains);
+
+/* More of the critical path without an explanation than this, and no gains are given. */
+#define AORTA_UNEXPLAINED_LIMIT 0.10
+
+/* Where on the critical path most of what the removal takes away lies: the point that the largest such edge leads to,
+ * or AORTA_GRAPH_NONE; and what it takes away there, in all, and from each rank (rank_ns: as many as there are ranks).
+ */
+struct aorta_origin {
+    uint32_t point;
+    int64_t largest_ns, total_ns;
+    uint32_t count; /* edges of the path that are shortened or taken away */
+    uint32_t rank;  /* that most of it lies on */
+};
+AORTA_MUST_USE aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
+                                                struct aorta_origin *origin);
+
+#endif
