@@ -1,6 +1,7 @@
 #include "timeline/align.h"
 #include "base/interval.h"
 #include "timeline/align_match.h"
+#include "timeline/clocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,10 @@ struct work {
     struct aorta_alignment *out;
     const struct align_op *ops; /* in order of out->parts */
     size_t part_count;
-    int64_t *values;   /* as many as there are parts, to take medians of */
-    int64_t *left;     /* of each part: how far its end is from the others' */
-    int64_t *moments;  /* of each shared collective: its end on the common clock */
-    size_t *shared_of; /* of each part: its shared collective */
-    size_t *by_rank;   /* indices of the parts, rank after rank; those of rank r from begins[r] on */
+    int64_t *values; /* as many as there are parts, to take medians of */
+    int64_t *left;   /* of each part: how far its end is from the others' */
+    size_t *by_rank; /* indices of the parts, rank after rank; those of rank r from begins[r] on */
     size_t *begins;
-    uint32_t *roots; /* of each rank: the first of those it is linked with; UINT32_MAX: not yet known */
 };
 
 /* ---- shared collectives ---- */
@@ -70,106 +68,51 @@ static aorta_status prepare(struct work *w) {
     size_t parts = w->part_count, ranks = w->out->rank_count;
     w->values = malloc((parts + 1) * sizeof *w->values);
     w->left = malloc((parts + 1) * sizeof *w->left);
-    w->shared_of = malloc((parts + 1) * sizeof *w->shared_of);
-    w->moments = calloc(w->out->shared_count + 1, sizeof *w->moments);
     w->by_rank = malloc((parts + 1) * sizeof *w->by_rank);
     w->begins = calloc(ranks + 2, sizeof *w->begins);
-    w->roots = malloc((ranks + 1) * sizeof *w->roots);
-    if (!w->values || !w->left || !w->shared_of || !w->moments || !w->by_rank || !w->begins || !w->roots)
+    if (!w->values || !w->left || !w->by_rank || !w->begins)
         return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", w->out->shared_count);
     for (size_t i = 0; i < parts; i++) w->begins[w->ops[i].rank + 2]++;
     for (size_t r = 2; r <= ranks; r++) w->begins[r] += w->begins[r - 1];
     for (size_t i = 0; i < parts; i++) w->by_rank[w->begins[w->ops[i].rank + 1]++] = i;
-    for (size_t r = 0; r < ranks; r++) w->roots[r] = UINT32_MAX;
     return NULL;
 }
 
 static void release(struct work *w) {
     free(w->values);
     free(w->left);
-    free(w->shared_of);
-    free(w->moments);
     free(w->by_rank);
     free(w->begins);
-    free(w->roots);
 }
 
-/* The end of a shared collective on the common clock: the median over the ranks that `root` is linked with. False when
- * none of them took part. */
-static bool moment_of(const struct work *w, const struct aorta_align_shared *shared, uint32_t root, int64_t *moment) {
-    size_t begin = (size_t)(shared->parts - w->out->parts), count = 0;
-    for (size_t i = begin; i < begin + shared->part_count; i++) {
-        uint32_t rank = w->ops[i].rank;
-        if (w->roots[rank] == root) w->values[count++] = w->ops[i].end_ns - w->out->clocks[rank].shift_ns;
+/* A rank's first guess is what the files say of the time of day. */
+static aorta_status find_shifts(const struct work *w) {
+    struct aorta_alignment *out = w->out;
+    struct aorta_rank_end *ends = malloc((w->part_count + 1) * sizeof *ends);
+    size_t *first = malloc((out->shared_count + 1) * sizeof *first);
+    int64_t *shifts = malloc((out->rank_count + 1) * sizeof *shifts);
+    uint32_t *roots = malloc((out->rank_count + 1) * sizeof *roots);
+    aorta_status status = NULL;
+    if (ends && first && shifts && roots) {
+        for (size_t i = 0; i < w->part_count; i++) ends[i] = (struct aorta_rank_end){w->ops[i].rank, w->ops[i].end_ns};
+        for (size_t c = 0; c < out->shared_count; c++) first[c] = (size_t)(out->shared[c].parts - out->parts);
+        first[out->shared_count] = w->part_count;
+        for (size_t r = 0; r < out->rank_count; r++)
+            shifts[r] = aorta_align_wall_shift(w->ranks[r].trace, w->ranks[0].trace);
+        const struct aorta_rank_ends all = {ends, first, out->shared_count, out->rank_count};
+        status = aorta_clock_shifts(&all, shifts, roots);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", out->shared_count);
     }
-    *moment = aorta_align_median(w->values, count);
-    return count > 0;
-}
-
-/* The median difference between a rank's ends and the moments; `known`: of the shared collectives. 0 samples: false. */
-static bool shift_of(struct work *w, size_t rank, const bool *known, int64_t *shift) {
-    size_t count = 0;
-    for (size_t i = w->begins[rank]; i < w->begins[rank + 1]; i++) {
-        size_t part = w->by_rank[i], shared = w->shared_of[part];
-        if (known[shared]) w->values[count++] = w->ops[part].end_ns - w->moments[shared];
+    for (size_t r = 0; !status && r < out->rank_count; r++) {
+        out->clocks[r].shift_ns = shifts[r];
+        out->clocks[r].linked = roots[r] == 0;
     }
-    *shift = aorta_align_median(w->values, count);
-    return count > 0;
-}
-
-static void find_moments(struct work *w, uint32_t root, bool *known) {
-    for (size_t c = 0; c < w->out->shared_count; c++) known[c] = moment_of(w, &w->out->shared[c], root, &w->moments[c]);
-}
-
-/* Links all ranks that share collectives with the root, nearest first. */
-static void link_ranks(struct work *w, uint32_t root, bool *known) {
-    w->roots[root] = root;
-    for (bool found = true; found;) {
-        found = false;
-        find_moments(w, root, known);
-        for (size_t r = 0; r < w->out->rank_count; r++) {
-            if (w->roots[r] != UINT32_MAX || !shift_of(w, r, known, &w->out->clocks[r].shift_ns)) continue;
-            w->roots[r] = root;
-            found = true;
-        }
-    }
-}
-
-/* Alternating medians until nothing moves. The root's clock stays what it is. */
-static void polish(struct work *w, uint32_t root, bool *known) {
-    enum { ROUNDS = 50 };
-    int64_t kept = w->out->clocks[root].shift_ns;
-    for (int round = 0; round < ROUNDS; round++) {
-        find_moments(w, root, known);
-        int64_t moved = 0;
-        for (size_t r = 0; r < w->out->rank_count; r++) {
-            int64_t shift, *own = &w->out->clocks[r].shift_ns;
-            if (w->roots[r] != root || !shift_of(w, r, known, &shift)) continue;
-            int64_t change = shift > *own ? shift - *own : *own - shift;
-            if (change > moved) moved = change;
-            *own = shift;
-        }
-        int64_t drift = w->out->clocks[root].shift_ns - kept;
-        for (size_t r = 0; r < w->out->rank_count; r++)
-            if (w->roots[r] == root) w->out->clocks[r].shift_ns -= drift;
-        if (moved == 0) break;
-    }
-}
-
-static aorta_status find_shifts(struct work *w) {
-    bool *known = calloc(w->out->shared_count + 1, sizeof *known);
-    if (!known) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", w->out->shared_count);
-    for (size_t c = 0, part = 0; c < w->out->shared_count; c++)
-        for (size_t i = 0; i < w->out->shared[c].part_count; i++) w->shared_of[part++] = c;
-    for (size_t r = 0; r < w->out->rank_count; r++) {
-        if (w->roots[r] != UINT32_MAX) continue;
-        w->out->clocks[r].shift_ns = aorta_align_wall_shift(w->ranks[r].trace, w->ranks[0].trace);
-        link_ranks(w, (uint32_t)r, known);
-        polish(w, (uint32_t)r, known);
-    }
-    for (size_t r = 0; r < w->out->rank_count; r++) w->out->clocks[r].linked = w->roots[r] == 0;
-    free(known);
-    return NULL;
+    free(ends);
+    free(first);
+    free(shifts);
+    free(roots);
+    return status;
 }
 
 /* ---- what is left over ---- */
@@ -189,7 +132,7 @@ static void find_residuals(struct work *w) {
         const struct aorta_align_shared *shared = &w->out->shared[c];
         size_t begin = (size_t)(shared->parts - w->out->parts);
         for (size_t i = 0; i < shared->part_count; i++) w->values[i] = shared->parts[i].end_ns;
-        int64_t moment = aorta_align_median(w->values, shared->part_count);
+        int64_t moment = aorta_median_ns(w->values, shared->part_count);
         for (size_t i = 0; i < shared->part_count; i++) {
             int64_t distance = shared->parts[i].end_ns - moment;
             left[begin + i] = distance < 0 ? -distance : distance;
@@ -198,13 +141,13 @@ static void find_residuals(struct work *w) {
     for (size_t r = 0; r < w->out->rank_count; r++) {
         struct aorta_align_clock *clock = &w->out->clocks[r];
         for (size_t i = w->begins[r]; i < w->begins[r + 1]; i++) w->values[clock->shared++] = left[w->by_rank[i]];
-        clock->residual_ns = clock->shared ? aorta_align_median(w->values, clock->shared) : -1; /* sorts them */
+        clock->residual_ns = clock->shared ? aorta_median_ns(w->values, clock->shared) : -1; /* sorts them */
         clock->p95_ns = clock->shared ? percentile_95(w->values, clock->shared) : -1;
     }
     w->out->residual_ns = w->out->p95_ns = -1;
     if (!w->part_count) return;
     qsort(left, w->part_count, sizeof *left, by_value);
-    w->out->residual_ns = aorta_align_median(left, w->part_count);
+    w->out->residual_ns = aorta_median_ns(left, w->part_count);
     w->out->p95_ns = percentile_95(left, w->part_count);
 }
 
@@ -227,27 +170,7 @@ static aorta_status find_busy(const struct aorta_align_rank *rank, struct aorta_
     return NULL;
 }
 
-/* How long the device was busy in [from, to), on its own clock. */
-static int64_t busy_in(const struct aorta_intervals *busy, int64_t from, int64_t to) {
-    size_t low = 0, high = busy->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (busy->items[middle].end_ns <= from) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    int64_t sum = 0;
-    for (; low < busy->count && busy->items[low].start_ns < to; low++) {
-        int64_t start = busy->items[low].start_ns > from ? busy->items[low].start_ns : from;
-        int64_t end = busy->items[low].end_ns < to ? busy->items[low].end_ns : to;
-        sum += end - start;
-    }
-    return sum;
-}
-
-static void judge(struct work *w, struct aorta_align_shared *shared, const struct aorta_intervals *busy) {
+static void find_last(struct work *w, struct aorta_align_shared *shared, const struct aorta_intervals *busy) {
     const struct aorta_align_part *first = shared->parts, *last = shared->parts;
     if (!first) return;
     for (size_t i = 1; i < shared->part_count; i++) {
@@ -260,9 +183,10 @@ static void judge(struct work *w, struct aorta_align_shared *shared, const struc
     shared->skew_ns = last->start_ns - first->start_ns;
     if (shared->skew_ns <= w->out->p95_ns) return; /* within what the clocks can tell */
     struct aorta_align_clock *clock = &w->out->clocks[last->rank];
-    int64_t busy_ns = busy_in(&busy[last->rank], first->start_ns + clock->shift_ns, last->start_ns + clock->shift_ns);
+    int64_t busy_ns =
+        aorta_intervals_within(&busy[last->rank], first->start_ns + clock->shift_ns, last->start_ns + clock->shift_ns);
     shared->cause_known = true;
-    shared->device_late = busy_ns * 2 > shared->skew_ns;
+    shared->device_late = aorta_late_by_device(shared->skew_ns, busy_ns);
     clock->late++;
     clock->late_ns += shared->skew_ns;
     clock->late_by_device += shared->device_late;
@@ -285,7 +209,7 @@ static aorta_status find_late(struct work *w) {
     if (!busy) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu ranks", out->rank_count);
     aorta_status status = NULL;
     for (size_t r = 0; r < out->rank_count && !status; r++) status = find_busy(&w->ranks[r], &busy[r]);
-    for (size_t c = 0; c < out->shared_count && !status; c++) judge(w, &out->shared[c], busy);
+    for (size_t c = 0; c < out->shared_count && !status; c++) find_last(w, &out->shared[c], busy);
     if (!status && out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, by_first_start);
     for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_free(&busy[r]);
     free(busy);

@@ -1,13 +1,10 @@
 /* Ranks on one clock, and who was late.
  *
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of the collectives
- * that ranks share tell how their clocks differ. Rank r's clock shows e(r,c) at the end of collective c; the shifts
- * o(r) and the moments T(c) are those that make |e(r,c) - o(r) - T(c)| small, by alternating medians (the robust form
- * of least squares with one constant per rank and one per collective), beginning with the medians of pairs of ranks.
- * What is left over is the residual. Broadcasts, sends and receives end at different times on different ranks and are
- * left out.
+ * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts, sends and
+ * receives end at different times on different ranks and are left out.
  *
- * Which collectives are the same is told by process group and sequence number where the traces have them. Else by their
+ * Process group and sequence number identify a collective where the traces have them. Else by their
  * order within the process group: kinds and sizes must agree, and where a trace begins or ends earlier than another,
  * the lag is the one that leaves the smallest residual. */
 #ifndef AORTA_TIMELINE_ALIGN_H

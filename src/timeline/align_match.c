@@ -1,20 +1,9 @@
 #include "timeline/align_match.h"
+#include "timeline/clocks.h"
 #include "timeline/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int by_value(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-int64_t aorta_align_median(int64_t *values, size_t count) {
-    if (count == 0) return 0;
-    qsort(values, count, sizeof *values, by_value);
-    int64_t low = values[(count - 1) / 2], high = values[count / 2];
-    return low + (high - low) / 2;
-}
 
 /* Times that can be: further off than 70 years is a broken file, and its differences would not fit. */
 static bool sane(int64_t ns) {
@@ -129,12 +118,12 @@ static struct fit fit_of(struct run reference, struct run other, int64_t lag, in
         const struct align_op *a = &reference.items[i + lag], *b = &other.items[i];
         if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
     }
-    fit.shift_ns = aorta_align_median(differences, fit.agreeing);
+    fit.shift_ns = aorta_median_ns(differences, fit.agreeing);
     for (size_t i = 0; i < fit.agreeing; i++) {
         int64_t distance = differences[i] - fit.shift_ns;
         differences[i] = distance < 0 ? -distance : distance;
     }
-    fit.spread_ns = aorta_align_median(differences, fit.agreeing);
+    fit.spread_ns = aorta_median_ns(differences, fit.agreeing);
     return fit;
 }
 

@@ -20,9 +20,6 @@ struct align_op {
     uint32_t twin; /* number among those of the same place, kind and size on its rank */
 };
 
-/* The middle value, or the mean of the two in the middle; sorts. 0 for none. */
-int64_t aorta_align_median(int64_t *values, size_t count);
-
 /* A trace's clock − another's, by the time of day they began at; 0 where not both know it. */
 int64_t aorta_align_wall_shift(const struct aorta_trace *trace, const struct aorta_trace *reference);
 

@@ -37,17 +37,11 @@ static enum aorta_role role_of(const struct aorta_range_info *info) {
     return info->collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
 }
 
-static double flops_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    if (work->shape == AORTA_TRACE_NONE) return 0;
-    const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
-    if (shape->m < 0 || shape->n < 0 || shape->k < 0) return 0;
-    return 2.0 * (double)(shape->batch > 0 ? shape->batch : 1) * (double)shape->m * (double)shape->n * (double)shape->k;
-}
-
 /* What tells matrix products apart: their arithmetic, else the dims of their inputs, else how they were launched. */
 static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              struct aorta_range_info *info) {
-    info->flops = flops_of(trace, work);
+    double flops = aorta_trace_flops(trace, work->shape);
+    info->flops = flops > 0 ? flops : 0;
     if (info->flops > 0 || work->geometry == AORTA_TRACE_NONE) return; /* only matrix products have a geometry */
     info->by_grid = work->shape == AORTA_TRACE_NONE;
     info->alike = aorta_trace_text(trace, info->by_grid ? work->geometry : trace->shapes[work->shape].dims);

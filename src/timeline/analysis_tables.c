@@ -1,11 +1,10 @@
 /* Kernels by name, matrix products by shape. */
 #include "base/statistics.h"
 #include "timeline/analysis_parts.h"
+#include "timeline/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-enum { FEWEST_RUNS = 8 }; /* of each kind, before a slowdown says anything; as in docs/measurement.md */
 
 static int ascending(const void *left, const void *right) {
     const int64_t *a = left, *b = right;
@@ -111,7 +110,7 @@ aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
 /* One run. */
 struct run {
     uint32_t shape, geometry, name;
-    int8_t beside; /* 1: a collective ran for at least half of it; 0: none at all; -1: something in between */
+    enum aorta_beside beside;
     int64_t ns;
 };
 
@@ -124,42 +123,34 @@ static int run_order(const void *left, const void *right) {
     return (a->ns > b->ns) - (a->ns < b->ns);
 }
 
-static double flops_of(const struct aorta_trace *trace, uint32_t shape) {
-    if (shape == AORTA_TRACE_NONE) return NAN;
-    const struct aorta_trace_shape *row = &trace->shapes[shape];
-    if (row->m < 0 || row->n < 0 || row->k < 0) return NAN;
-    return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
-}
-
 static bool alike(const struct run *a, const struct run *b) {
     return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
 }
 
+/* Room for the times of as many runs. */
+struct scratch {
+    int64_t *all;
+    double *apart; /* those alone, then those beside */
+};
+
 /* runs[0 .. count): one kernel and shape. */
 static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, const struct run *runs, size_t count,
-                                            int64_t *scratch) {
-    struct aorta_trace_gemm_row row = {
-        .name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry, .slowdown = NAN};
-    size_t between = 0;
-    while (between < count && runs[between].beside < 0) between++;
-    for (size_t i = between; i < count; i++) {
-        scratch[i] = runs[i].ns;
-        *(runs[i].beside ? &row.beside : &row.alone) += 1;
+                                            const struct scratch *scratch) {
+    struct aorta_trace_gemm_row row = {.name = runs[0].name, .shape = runs[0].shape, .geometry = runs[0].geometry};
+    for (size_t i = 0; i < count; i++) {
+        scratch->all[i] = runs[i].ns;
+        if (runs[i].beside == AORTA_BESIDE_NEITHER) continue;
+        scratch->apart[row.alone + row.beside] = (double)runs[i].ns;
+        *(runs[i].beside == AORTA_BESIDE_COLLECTIVE ? &row.beside : &row.alone) += 1;
     }
-    row.alone_p50_ns = percentile(scratch + between, row.alone, 50);
-    row.beside_p50_ns = percentile(scratch + between + row.alone, row.beside, 50);
-    if (row.alone >= FEWEST_RUNS && row.beside >= FEWEST_RUNS && row.alone_p50_ns > 0)
-        row.slowdown = row.beside_p50_ns / row.alone_p50_ns;
-    for (size_t i = 0; i < count; i++) scratch[i] = runs[i].ns;
-    row.times = aorta_trace_times_of(scratch, count);
-    row.flops = flops_of(trace, row.shape);
+    struct aorta_product_slowdown slowdown =
+        aorta_product_slowdown_of(scratch->apart, row.alone, scratch->apart + row.alone, row.beside);
+    row.alone_p50_ns = slowdown.alone_p50_ns;
+    row.beside_p50_ns = slowdown.beside_p50_ns;
+    row.slowdown = slowdown.ratio;
+    row.times = aorta_trace_times_of(scratch->all, count);
+    row.flops = aorta_trace_flops(trace, row.shape);
     return row;
-}
-
-static int8_t beside(const struct aorta_trace_work *work, const struct aorta_intervals *comm) {
-    int64_t length = work->end_ns - work->start_ns;
-    int64_t with = aorta_intervals_within(comm, work->start_ns, work->end_ns);
-    return with == 0 ? 0 : with >= length - with ? 1 : -1;
 }
 
 /* Which names are matrix products; the table of names is asked once per name. */
@@ -185,21 +176,21 @@ static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, 
     qsort(runs, count, sizeof *runs, run_order);
     size_t rows = 0;
     for (size_t i = 0; i < count; i++) rows += i == 0 || !alike(&runs[i], &runs[i - 1]);
-    int64_t *scratch = calloc(count + 1, sizeof *scratch);
+    const struct scratch scratch = {calloc(count + 1, sizeof *scratch.all), calloc(count + 1, sizeof *scratch.apart)};
     rank->gemms = calloc(rows + 1, sizeof *rank->gemms);
-    if (!scratch || !rank->gemms) {
-        free(scratch);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu matrix products", count);
-    }
-    for (size_t i = 0; i < count;) {
+    aorta_status status = NULL;
+    if (!scratch.all || !scratch.apart || !rank->gemms)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu matrix products", count);
+    for (size_t i = 0; !status && i < count;) {
         size_t same = 1;
         while (i + same < count && alike(&runs[i + same], &runs[i])) same++;
-        rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, scratch);
+        rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, &scratch);
         i += same;
     }
     qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
-    free(scratch);
-    return NULL;
+    free(scratch.all);
+    free(scratch.apart);
+    return status;
 }
 
 aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
@@ -212,8 +203,8 @@ aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct 
         const struct aorta_trace_work *work = &rank->work[i];
         if (work->kind != AORTA_TRACE_KERNEL || !gemm[work->name]) continue;
         uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
-        runs[count++] =
-            (struct run){work->shape, geometry, work->name, beside(work, comm), work->end_ns - work->start_ns};
+        enum aorta_beside beside = aorta_beside_of(comm, work->start_ns, work->end_ns);
+        runs[count++] = (struct run){work->shape, geometry, work->name, beside, work->end_ns - work->start_ns};
     }
     if (!status) status = group_runs(rank, runs, count);
     free(gemm);

@@ -2,6 +2,7 @@
 
 #include "timeline/texts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,13 @@ int aorta_trace_rank_in_path(const char *path) {
         if (length > 0 && length < 8) number = atoi(digits);
     }
     return number;
+}
+
+double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
+    if (shape == AORTA_TRACE_NONE) return NAN;
+    const struct aorta_trace_shape *row = &trace->shapes[shape];
+    if (row->m < 0 || row->n < 0 || row->k < 0) return NAN;
+    return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
 }
 
 void aorta_trace_free(struct aorta_trace *trace) {

@@ -218,6 +218,9 @@ static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work
     return work->kind == AORTA_TRACE_KERNEL && work->class == AORTA_KERNEL_COLLECTIVE;
 }
 
+/* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
+double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);
+
 void aorta_trace_free(struct aorta_trace *trace); /* NULL is fine */
 
 /* For traces that do not know their rank: "…/rank_3/x.json", "job-rank3.json.gz": the number behind the last "rank", or

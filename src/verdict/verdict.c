@@ -31,9 +31,9 @@ void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int
     tally->rows[at].ns += ns;
 }
 
-/* All that is known while the judging goes on. */
-struct trial {
-    struct aorta_judged *items; /* measured iterations, by rank and step */
+/* What the verdict is made from. */
+struct work {
+    struct aorta_rank_step *items; /* measured iterations, by rank and step */
     size_t count;
     struct aorta_transfers transfers;
     struct aorta_shapes shapes;
@@ -43,12 +43,12 @@ struct trial {
 /* ---- which iterations count ---- */
 
 static int iteration_order(const void *left, const void *right) {
-    const struct aorta_judged *a = left, *b = right;
+    const struct aorta_rank_step *a = left, *b = right;
     if (a->iteration.rank != b->iteration.rank) return a->iteration.rank < b->iteration.rank ? -1 : 1;
     return (a->iteration.step > b->iteration.step) - (a->iteration.step < b->iteration.step);
 }
 
-static size_t same_rank(const struct aorta_judged *items, size_t count) {
+static size_t same_rank(const struct aorta_rank_step *items, size_t count) {
     size_t same = 1;
     while (same < count && items[same].iteration.rank == items[0].iteration.rank) same++;
     return same;
@@ -59,57 +59,51 @@ size_t aorta_verdict_warmup(size_t iterations) {
 }
 
 /* Leaves out each rank's warm-up and iterations without ranges; counts ranks. */
-static void select_iterations(struct trial *trial, int warmup, struct aorta_verdict *verdict) {
-    qsort(trial->items, trial->count, sizeof *trial->items, iteration_order);
+static void select_iterations(struct work *work, int warmup, struct aorta_verdict *verdict) {
+    qsort(work->items, work->count, sizeof *work->items, iteration_order);
     size_t kept = 0, fewest = SIZE_MAX;
-    for (size_t i = 0; i < trial->count;) {
-        size_t same = same_rank(trial->items + i, trial->count - i), before = kept;
+    for (size_t i = 0; i < work->count;) {
+        size_t same = same_rank(work->items + i, work->count - i), before = kept;
         if (verdict->rank_count == 0) verdict->warmup = warmup < 0 ? aorta_verdict_warmup(same) : (size_t)warmup;
         for (size_t j = verdict->warmup; j < same; j++)
-            if (trial->items[i + j].iteration.profile->range_count) trial->items[kept++] = trial->items[i + j];
+            if (work->items[i + j].iteration.profile->range_count) work->items[kept++] = work->items[i + j];
         if (kept - before < fewest) fewest = kept - before;
         verdict->rank_count += kept > before;
         i += same;
     }
-    trial->count = kept;
+    work->count = kept;
     verdict->iterations = kept ? fewest : 0;
 }
 
-static aorta_status collect_items(const struct aorta_iteration *iterations, size_t count, int warmup,
-                                  struct trial *trial, struct aorta_verdict *verdict) {
-    trial->items = calloc(count + 1, sizeof *trial->items);
-    if (!trial->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", count);
-    for (size_t i = 0; i < count; i++) trial->items[i].iteration = iterations[i];
-    trial->count = count;
-    select_iterations(trial, warmup, verdict);
-    if (trial->count == 0)
-        return AORTA_ERROR(AORTA_USAGE, "no iteration is left to judge: %zu recorded, %zu of each rank are warm-up",
+static aorta_status collect_items(const struct aorta_iteration *iterations, size_t count, int warmup, struct work *work,
+                                  struct aorta_verdict *verdict) {
+    work->items = calloc(count + 1, sizeof *work->items);
+    if (!work->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", count);
+    for (size_t i = 0; i < count; i++) work->items[i].iteration = iterations[i];
+    work->count = count;
+    select_iterations(work, warmup, verdict);
+    if (work->count == 0)
+        return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up",
                            count, verdict->warmup);
-    for (size_t i = 0; i < trial->count; i++) {
-        const struct aorta_profile *profile = trial->items[i].iteration.profile;
-        trial->items[i].waits = calloc(profile->range_count + 1, sizeof *trial->items[i].waits);
-        if (!trial->items[i].waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", profile->range_count);
-        AORTA_TRY(aorta_order_make(&trial->items[i].iteration, &trial->items[i].order));
+    for (size_t i = 0; i < work->count; i++) {
+        struct aorta_iteration iteration = work->items[i].iteration;
+        AORTA_TRY(aorta_rank_step_make(&iteration, &work->items[i]));
     }
     verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
-    trial->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    trial->grounds.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    if (!verdict->ranks || !trial->grounds.late_device_ns || !trial->grounds.late_host_ns)
+    work->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    work->grounds.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    if (!verdict->ranks || !work->grounds.late_device_ns || !work->grounds.late_host_ns)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", verdict->rank_count);
     return NULL;
 }
 
-static void free_trial(struct trial *trial) {
-    /* Iterations left out have no waits; those moved forward left theirs behind as plain copies without any. */
-    for (size_t i = 0; trial->items && i < trial->count; i++) {
-        free(trial->items[i].waits);
-        aorta_order_free(trial->items[i].order);
-    }
-    free(trial->items);
-    free(trial->grounds.late_device_ns);
-    free(trial->grounds.late_host_ns);
-    aorta_transfers_free(&trial->transfers);
-    aorta_shapes_free(&trial->shapes);
+static void free_work(struct work *work) {
+    for (size_t i = 0; work->items && i < work->count; i++) aorta_rank_step_free(&work->items[i]);
+    free(work->items);
+    free(work->grounds.late_device_ns);
+    free(work->grounds.late_host_ns);
+    aorta_transfers_free(&work->transfers);
+    aorta_shapes_free(&work->shapes);
 }
 
 /* ---- one iteration ---- */
@@ -138,28 +132,28 @@ static size_t rank_index(const struct aorta_verdict *verdict, int rank) {
     return at;
 }
 
-static void judge_exposed(const struct aorta_judged *item, const struct aorta_exposed *exposed, struct trial *trial,
+static void split_exposed(const struct aorta_rank_step *item, const struct aorta_exposed *exposed, struct work *work,
                           const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
     const struct aorta_profile *profile = item->iteration.profile;
     const struct aorta_range *range = &profile->ranges[exposed->range];
-    const struct aorta_wait *wait = &item->waits[exposed->range];
-    struct aorta_grounds *grounds = &trial->grounds;
+    const struct aorta_arrival *arrival = &item->arrivals[exposed->range];
+    struct aorta_grounds *grounds = &work->grounds;
     enum aorta_collective kind = range->info.collective;
     int64_t start = exposed->start_ns, end = exposed->end_ns;
 
-    int64_t arrived = wait->late_rank < 0 ? start : clamp(wait->until_ns, start, end);
+    int64_t arrived = arrival->late_rank < 0 ? start : clamp(arrival->until_ns, start, end);
     pay(costs, AORTA_CAUSE_STRAGGLER, kind, arrived - start);
     if (arrived > start) {
-        size_t late = rank_index(verdict, wait->late_rank);
-        *(wait->late_device ? &grounds->late_device_ns[late] : &grounds->late_host_ns[late]) += arrived - start;
+        size_t late = rank_index(verdict, arrival->late_rank);
+        *(arrival->late_device ? &grounds->late_device_ns[late] : &grounds->late_host_ns[late]) += arrived - start;
     }
     int64_t queued = clamp(serialized_from(item->order, range), arrived, end);
     pay(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);
-    int64_t best = aorta_transfers_best_if_slow(&trial->transfers, range, wait);
-    int64_t slow = best ? clamp(wait->until_ns + best, arrived, queued) : queued;
+    int64_t best = aorta_transfers_best_if_slow(&work->transfers, range, arrival);
+    int64_t slow = best ? clamp(arrival->until_ns + best, arrived, queued) : queued;
     pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, kind, queued - slow);
     if (queued > slow) {
-        grounds->slow_time_ns[kind] += range->end_ns - wait->until_ns;
+        grounds->slow_time_ns[kind] += range->end_ns - arrival->until_ns;
         grounds->slow_best_ns[kind] += best;
         grounds->slow_bytes[kind] += range->info.bytes;
     }
@@ -177,7 +171,7 @@ static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns
     return late_ns;
 }
 
-static void tally_idle(const struct aorta_judged *item, struct aorta_grounds *grounds) {
+static void tally_idle(const struct aorta_rank_step *item, struct aorta_grounds *grounds) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
@@ -199,12 +193,12 @@ static bool is_graph(const struct aorta_profile *profile) {
     return launch_ns != INT64_MIN && same > 2 && 2 * same > profile->range_count;
 }
 
-static aorta_status judge_iteration(const struct aorta_judged *item, struct trial *trial,
+static aorta_status split_iteration(const struct aorta_rank_step *item, struct work *work,
                                     const struct aorta_verdict *verdict, struct aorta_rank_costs *costs) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
     const struct aorta_idle *idle = &overlap->idle;
     int64_t contention = 0;
-    AORTA_TRY(aorta_shapes_contention(&trial->shapes, item, &contention));
+    AORTA_TRY(aorta_shapes_contention(&work->shapes, item, &contention));
     costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
     costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->ns[AORTA_IDLE_DATA_WAIT];
@@ -214,13 +208,12 @@ static aorta_status judge_iteration(const struct aorta_judged *item, struct tria
     costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
-    for (size_t i = 0; i < overlap->exposed_count; i++)
-        judge_exposed(item, &overlap->exposed[i], trial, verdict, costs);
-    if (is_graph(item->iteration.profile)) trial->grounds.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
-    trial->grounds.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
-    trial->grounds.lead_ns += overlap->lead_ns;
-    trial->grounds.rank_iterations++;
-    if (!verdict->recorded) tally_idle(item, &trial->grounds); /* of a recording the longest gap is shown instead */
+    for (size_t i = 0; i < overlap->exposed_count; i++) split_exposed(item, &overlap->exposed[i], work, verdict, costs);
+    if (is_graph(item->iteration.profile)) work->grounds.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
+    work->grounds.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
+    work->grounds.lead_ns += overlap->lead_ns;
+    work->grounds.rank_iterations++;
+    if (!verdict->recorded) tally_idle(item, &work->grounds); /* of a recording the longest gap is shown instead */
     return NULL;
 }
 
@@ -236,15 +229,15 @@ static void forgive_rare_slowness(struct aorta_rank_costs *costs) {
 
 /* ---- the whole run ---- */
 
-static aorta_status judge_ranks(struct trial *trial, struct aorta_verdict *verdict) {
-    for (size_t i = 0, rank = 0; i < trial->count; rank++) { /* first, so that late ranks can be looked up */
-        verdict->ranks[rank].rank = trial->items[i].iteration.rank;
-        i += same_rank(trial->items + i, trial->count - i);
+static aorta_status split_ranks(struct work *work, struct aorta_verdict *verdict) {
+    for (size_t i = 0, rank = 0; i < work->count; rank++) { /* first, so that late ranks can be looked up */
+        verdict->ranks[rank].rank = work->items[i].iteration.rank;
+        i += same_rank(work->items + i, work->count - i);
     }
-    for (size_t i = 0, rank = 0; i < trial->count; rank++) {
-        size_t same = same_rank(trial->items + i, trial->count - i);
+    for (size_t i = 0, rank = 0; i < work->count; rank++) {
+        size_t same = same_rank(work->items + i, work->count - i);
         for (size_t j = i; j < i + same; j++)
-            AORTA_TRY(judge_iteration(&trial->items[j], trial, verdict, &verdict->ranks[rank]));
+            AORTA_TRY(split_iteration(&work->items[j], work, verdict, &verdict->ranks[rank]));
         forgive_rare_slowness(&verdict->ranks[rank]);
         i += same;
     }
@@ -256,9 +249,9 @@ static double mean_ms(int64_t sum_ns, int64_t count) {
 }
 
 /* Ranges around operations whose launches are not known: they may hold the host's gaps. Kernels hold none. */
-static bool may_hide_gaps(const struct trial *trial) {
-    for (size_t i = 0; i < trial->count; i++) {
-        const struct aorta_profile *profile = trial->items[i].iteration.profile;
+static bool may_hide_gaps(const struct work *work) {
+    for (size_t i = 0; i < work->count; i++) {
+        const struct aorta_profile *profile = work->items[i].iteration.profile;
         if (profile->source == AORTA_SOURCE_KERNEL) return false;
         for (size_t j = 0; j < profile->range_count; j++)
             if (profile->ranges[j].enqueue_ns != INT64_MIN) return false;
@@ -267,21 +260,21 @@ static bool may_hide_gaps(const struct trial *trial) {
 }
 
 /* Kernels of a graph follow each other within half a microsecond. */
-static bool may_hold_gaps(const struct trial *trial) {
+static bool may_hold_gaps(const struct work *work) {
     size_t such = 0;
-    for (size_t i = 0; i < trial->count; i++) {
-        const struct aorta_iteration *iteration = &trial->items[i].iteration;
+    for (size_t i = 0; i < work->count; i++) {
+        const struct aorta_iteration *iteration = &work->items[i].iteration;
         such += iteration->on_gpu && iteration->profile->source == AORTA_SOURCE_RANGE && !is_graph(iteration->profile);
     }
-    return 2 * such > trial->count;
+    return 2 * such > work->count;
 }
 
-static aorta_status summarise(const struct trial *trial, struct aorta_verdict *verdict) {
+static aorta_status summarise(const struct work *work, struct aorta_verdict *verdict) {
     int64_t overlap = 0, comm = 0, compute = 0, exposed = 0, idle = 0;
-    double *steps = malloc(trial->count * sizeof *steps);
-    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu step times", trial->count);
-    for (size_t i = 0; i < trial->count; i++) {
-        const struct aorta_overlap *one = trial->items[i].iteration.overlap;
+    double *steps = malloc(work->count * sizeof *steps);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu step times", work->count);
+    for (size_t i = 0; i < work->count; i++) {
+        const struct aorta_overlap *one = work->items[i].iteration.overlap;
         steps[i] = (double)(one->span_ns + one->lead_ns) / 1e6;
         overlap += one->overlap_ns;
         comm += one->comm_ns;
@@ -290,14 +283,14 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
         idle += one->idle_ns + one->lead_ns;
         verdict->simulated |= one->simulated;
     }
-    verdict->step_ms_p50 = aorta_summarise(steps, trial->count).p50;
+    verdict->step_ms_p50 = aorta_summarise(steps, work->count).p50;
     free(steps);
-    verdict->coarse = may_hide_gaps(trial);
-    verdict->gaps = !verdict->coarse && may_hold_gaps(trial);
+    verdict->coarse = may_hide_gaps(work);
+    verdict->gaps = !verdict->coarse && may_hold_gaps(work);
     int64_t late = 0;
     for (size_t i = 0; i < verdict->rank_count; i++) late += verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
-    verdict->idle_unexplained = 2 * trial->grounds.unknown_idle_ns > late;
-    int64_t count = (int64_t)trial->count;
+    verdict->idle_unexplained = 2 * work->grounds.unknown_idle_ns > late;
+    int64_t count = (int64_t)work->count;
     verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
     verdict->exposed_ms = mean_ms(exposed, count);
     verdict->comm_ms = mean_ms(comm, count);
@@ -309,21 +302,21 @@ static aorta_status summarise(const struct trial *trial, struct aorta_verdict *v
     return NULL;
 }
 
-static aorta_status run_trial(struct trial *trial, struct aorta_verdict *verdict) {
-    AORTA_TRY(aorta_pair_collectives(trial->items, trial->count, &verdict->common_clock));
-    AORTA_TRY(aorta_transfers_collect(trial->items, trial->count, &trial->transfers));
-    AORTA_TRY(aorta_shapes_measure(trial->items, trial->count, &trial->shapes, &verdict->slowdown));
-    AORTA_TRY(judge_ranks(trial, verdict));
-    AORTA_TRY(summarise(trial, verdict));
-    return aorta_verdict_word(verdict, &trial->grounds);
+static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
+    AORTA_TRY(aorta_pair_collectives(work->items, work->count, &verdict->common_clock));
+    AORTA_TRY(aorta_transfers_collect(work->items, work->count, &work->transfers));
+    AORTA_TRY(aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown));
+    AORTA_TRY(split_ranks(work, verdict));
+    AORTA_TRY(summarise(work, verdict));
+    return aorta_verdict_word(verdict, &work->grounds);
 }
 
-static aorta_status judge(const struct aorta_iteration *iterations, size_t count, int warmup,
-                          struct aorta_verdict *verdict) {
-    struct trial trial = {0};
-    aorta_status status = collect_items(iterations, count, warmup, &trial, verdict);
-    if (!status) status = run_trial(&trial, verdict);
-    free_trial(&trial);
+static aorta_status make(const struct aorta_iteration *iterations, size_t count, int warmup,
+                         struct aorta_verdict *verdict) {
+    struct work work = {0};
+    aorta_status status = collect_items(iterations, count, warmup, &work, verdict);
+    if (!status) status = run_work(&work, verdict);
+    free_work(&work);
     if (status) aorta_verdict_free(verdict);
     return status;
 }
@@ -331,13 +324,13 @@ static aorta_status judge(const struct aorta_iteration *iterations, size_t count
 aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
                                 struct aorta_verdict *verdict) {
     memset(verdict, 0, sizeof *verdict);
-    return judge(iterations, count, warmup, verdict);
+    return make(iterations, count, warmup, verdict);
 }
 
 aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count, bool whole,
                                          struct aorta_verdict *verdict) {
     *verdict = (struct aorta_verdict){.recorded = true, .whole = whole};
-    return judge(iterations, count, 0, verdict);
+    return make(iterations, count, 0, verdict);
 }
 
 aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about, const char *sentence) {

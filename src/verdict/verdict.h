@@ -4,7 +4,7 @@
 #define AORTA_VERDICT_VERDICT_H
 
 #include "base/json.h"
-#include "timeline/overlap.h"
+#include "timeline/steps.h"
 
 enum aorta_cause {
     AORTA_CAUSE_HOST_LAUNCH,
@@ -21,23 +21,6 @@ enum aorta_cause {
     AORTA_CAUSE_COUNT
 };
 const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
-
-/* One iteration of one rank, as the engine takes it. Borrowed. */
-struct aorta_iteration {
-    int rank;
-    int64_t step; /* global step: pairs ranks */
-    const struct aorta_profile *profile;
-    const struct aorta_overlap *overlap;
-    bool on_gpu; /* a range may hold many kernels */
-};
-
-/* How much longer the same GEMM takes with a collective beside it. */
-struct aorta_slowdown {
-    double ratio; /* median time beside a collective / alone, mean over shapes weighted by time; NaN: see reason */
-    size_t shapes, samples_alone, samples_beside;
-    size_t by_grid;     /* how many of the shapes are only known as a kernel and its grid */
-    const char *reason; /* static; NULL when there is a ratio */
-};
 
 struct aorta_finding {
     enum aorta_cause cause;

@@ -1,4 +1,4 @@
-#include "verdict/verdict_parts.h"
+#include "timeline/steps.h"
 
 #include <stdlib.h>
 
@@ -8,9 +8,7 @@ struct aorta_order {
     size_t count;
     uint32_t *compute; /* of the compute role, by stream, then start */
     size_t compute_count;
-    struct aorta_intervals idle;
-    int64_t *idle_before_ns; /* idle time before item i of `idle` */
-    int64_t first_ns;        /* start of the first operation */
+    struct aorta_intervals busy;
 };
 
 /* ---- making ---- */
@@ -45,22 +43,23 @@ static void sort_ranges(const struct aorta_profile *profile, struct aorta_order 
     take_keys(keys, order->compute_count, order->compute);
 }
 
-static aorta_status add_up_idle(const struct aorta_overlap *overlap, struct aorta_order *order) {
+static aorta_status collect_busy(const struct aorta_overlap *overlap, struct aorta_intervals *busy) {
     for (size_t i = 0; i < overlap->segment_count; i++)
-        if (!overlap->segments[i].roles)
-            AORTA_TRY(aorta_intervals_add(&order->idle, overlap->segments[i].start_ns, overlap->segments[i].end_ns));
-    order->idle_before_ns = malloc((order->idle.count + 1) * sizeof *order->idle_before_ns);
-    if (!order->idle_before_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu idle gaps", order->idle.count);
-    int64_t sum = 0;
-    for (size_t i = 0; i < order->idle.count; i++) {
-        order->idle_before_ns[i] = sum;
-        sum += order->idle.items[i].end_ns - order->idle.items[i].start_ns;
-    }
-    order->idle_before_ns[order->idle.count] = sum;
+        if (overlap->segments[i].roles)
+            AORTA_TRY(aorta_intervals_add(busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns));
+    aorta_intervals_normalise(busy);
     return NULL;
 }
 
-aorta_status aorta_order_make(const struct aorta_iteration *iteration, struct aorta_order **order) {
+static void order_free(struct aorta_order *order) {
+    if (!order) return;
+    aorta_intervals_free(&order->busy);
+    free(order->by_start);
+    free(order->compute);
+    free(order);
+}
+
+static aorta_status order_make(const struct aorta_iteration *iteration, struct aorta_order **order) {
     const struct aorta_profile *profile = iteration->profile;
     size_t limit = profile->range_count + 1;
     struct key *keys = malloc(limit * sizeof *keys);
@@ -70,30 +69,33 @@ aorta_status aorta_order_make(const struct aorta_iteration *iteration, struct ao
         made->by_start = malloc(limit * sizeof *made->by_start);
         made->compute = malloc(limit * sizeof *made->compute);
         made->ranges = profile->ranges;
-        made->first_ns = profile->start_ns;
     }
     if (!keys || !made || !made->by_start || !made->compute)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
     if (!status) {
         sort_ranges(profile, made, keys);
-        status = add_up_idle(iteration->overlap, made);
+        status = collect_busy(iteration->overlap, &made->busy);
     }
     free(keys);
     if (status) {
-        aorta_order_free(made);
+        order_free(made);
         made = NULL;
     }
     *order = made;
     return status;
 }
 
-void aorta_order_free(struct aorta_order *order) {
-    if (!order) return;
-    aorta_intervals_free(&order->idle);
-    free(order->by_start);
-    free(order->compute);
-    free(order->idle_before_ns);
-    free(order);
+aorta_status aorta_rank_step_make(const struct aorta_iteration *iteration, struct aorta_rank_step *step) {
+    *step = (struct aorta_rank_step){.iteration = *iteration};
+    step->arrivals = calloc(iteration->profile->range_count + 1, sizeof *step->arrivals);
+    if (!step->arrivals) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", iteration->profile->range_count);
+    return order_make(iteration, &step->order);
+}
+
+void aorta_rank_step_free(struct aorta_rank_step *step) {
+    free(step->arrivals);
+    order_free(step->order);
+    *step = (struct aorta_rank_step){0};
 }
 
 /* ---- asking ---- */
@@ -127,17 +129,6 @@ const struct aorta_range *aorta_order_next_compute(const struct aorta_order *ord
     return found->stream == stream ? found : NULL;
 }
 
-/* Idle time between the first operation and `time_ns`. */
-static int64_t idle_until(const struct aorta_order *order, int64_t time_ns) {
-    size_t at = aorta_intervals_first_after(&order->idle, time_ns);
-    int64_t sum = order->idle_before_ns[at];
-    if (at < order->idle.count && order->idle.items[at].start_ns < time_ns)
-        sum += time_ns - order->idle.items[at].start_ns;
-    return sum;
-}
-
-int64_t aorta_order_idle(const struct aorta_order *order, int64_t start_ns, int64_t end_ns) {
-    int64_t idle = 0;
-    if (start_ns < order->first_ns) idle += (end_ns < order->first_ns ? end_ns : order->first_ns) - start_ns;
-    return end_ns > start_ns ? idle + idle_until(order, end_ns) - idle_until(order, start_ns) : 0;
+int64_t aorta_order_busy(const struct aorta_order *order, int64_t start_ns, int64_t end_ns) {
+    return aorta_intervals_within(&order->busy, start_ns, end_ns);
 }

@@ -1,6 +1,7 @@
 /* Ranks enqueue the same collectives in the same order, so role, kind, group and sequence pair them. The last rank to
  * start is the one the others waited for. */
-#include "verdict/verdict_parts.h"
+#include "timeline/clocks.h"
+#include "timeline/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 /* One rank's part in a collective. */
 struct part {
     const struct aorta_range *range;
-    struct aorta_judged *item;
-    struct aorta_wait *wait;
+    struct aorta_rank_step *item;
+    struct aorta_arrival *arrival;
     int64_t shift_ns; /* own clock − common clock */
 };
 
@@ -38,8 +39,8 @@ static int part_order(const void *left, const void *right) {
 }
 
 static int step_order(const void *left, const void *right) {
-    const struct aorta_iteration *a = &(*(struct aorta_judged *const *)left)->iteration;
-    const struct aorta_iteration *b = &(*(struct aorta_judged *const *)right)->iteration;
+    const struct aorta_iteration *a = &(*(struct aorta_rank_step *const *)left)->iteration;
+    const struct aorta_iteration *b = &(*(struct aorta_rank_step *const *)right)->iteration;
     int order = compare(a->step, b->step);
     return order ? order : compare(a->rank, b->rank);
 }
@@ -49,21 +50,21 @@ static int64_t common_start(const struct part *part) {
 }
 
 /* `parts` are all that was seen of one collective. */
-static void judge_collective(struct part *parts, size_t count) {
+static void find_last(struct part *parts, size_t count) {
     const struct part *first = parts, *last = parts;
     for (size_t i = 1; i < count; i++) {
         if (common_start(&parts[i]) < common_start(first)) first = &parts[i];
         if (common_start(&parts[i]) > common_start(last)) last = &parts[i];
     }
     int64_t late_ns = common_start(last) - common_start(first);
-    int64_t idle_ns = aorta_order_idle(last->item->order, last->range->start_ns - late_ns, last->range->start_ns);
+    int64_t busy_ns = aorta_order_busy(last->item->order, last->range->start_ns - late_ns, last->range->start_ns);
     for (size_t i = 0; i < count; i++) {
         int64_t until = common_start(last) + parts[i].shift_ns;
         if (until > parts[i].range->end_ns) until = parts[i].range->end_ns;
-        *parts[i].wait = (struct aorta_wait){
+        *parts[i].arrival = (struct aorta_arrival){
             .until_ns = until,
             .late_rank = &parts[i] == last ? -1 : last->item->iteration.rank,
-            .late_device = idle_ns < late_ns - idle_ns,
+            .late_device = aorta_late_by_device(late_ns, busy_ns),
             .complete = (size_t)parts[i].range->info.group_size == count,
         };
     }
@@ -81,13 +82,13 @@ static bool spans_meet(const struct aorta_profile *a, const struct aorta_profile
     return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
 }
 
-static size_t same_step(struct aorta_judged *const *by_step, size_t count) {
+static size_t same_step(struct aorta_rank_step *const *by_step, size_t count) {
     size_t same = 1;
     while (same < count && by_step[same]->iteration.step == by_step[0]->iteration.step) same++;
     return same;
 }
 
-static bool all_meet(struct aorta_judged *const *items, size_t count) {
+static bool all_meet(struct aorta_rank_step *const *items, size_t count) {
     for (size_t i = 1; i < count; i++)
         if (!spans_meet(items[i]->iteration.profile, items[i - 1]->iteration.profile)) return false;
     return true;
@@ -95,7 +96,7 @@ static bool all_meet(struct aorta_judged *const *items, size_t count) {
 
 /* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
  * of another host: steps that all ranks were seen in tell. */
-static bool clocks_are_one(struct aorta_judged *const *by_step, size_t count) {
+static bool clocks_are_one(struct aorta_rank_step *const *by_step, size_t count) {
     size_t most = 0;
     for (size_t i = 0, same; i < count; i += same) {
         same = same_step(by_step + i, count - i);
@@ -110,46 +111,44 @@ static bool clocks_are_one(struct aorta_judged *const *by_step, size_t count) {
     return most < 2;
 }
 
-static int number_order(const void *left, const void *right) {
-    return compare(*(const int64_t *)left, *(const int64_t *)right);
+static uint32_t index_of(const struct aorta_rank_step *item, struct aorta_rank_step *const *items, size_t count) {
+    uint32_t at = 0;
+    while (at + 1 < count && items[at] != item) at++;
+    return at;
 }
 
-/* A collective ends on all ranks at about the same time: the median difference of the ends between `item` and the
- * first rank whose clock is known already is taken for the difference from the common clock. */
-static int64_t clock_shift(const struct part *parts, size_t count, const struct aorta_judged *item, int64_t *scratch) {
-    size_t found = 0;
-    for (size_t i = 0, same; i < count; i += same) {
-        const struct part *own = NULL, *known = NULL;
+/* parts[0 .. count), by collective, of the ranks `items`: each is shifted by its own clock. */
+static aorta_status align_clocks(struct part *parts, size_t count, struct aorta_rank_step *const *items, size_t ranks) {
+    struct aorta_rank_end *ends = malloc((count + 1) * sizeof *ends);
+    size_t *first = malloc((count + 1) * sizeof *first);
+    int64_t *shifts = calloc(ranks + 1, sizeof *shifts);
+    uint32_t *roots = malloc((ranks + 1) * sizeof *roots);
+    aorta_status status = NULL;
+    if (!ends || !first || !shifts || !roots)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", count);
+    size_t collectives = 0;
+    for (size_t i = 0, same; !status && i < count; i += same) {
         same = same_collective(parts + i, count - i);
-        for (size_t j = i; j < i + same; j++) {
-            if (parts[j].item == item) own = &parts[j];
-            if (!known && parts[j].shift_ns != INT64_MIN) known = &parts[j];
-        }
-        if (own && known) scratch[found++] = own->range->end_ns - (known->range->end_ns - known->shift_ns);
+        first[collectives++] = i;
+        for (size_t j = i; j < i + same; j++)
+            ends[j] = (struct aorta_rank_end){index_of(parts[j].item, items, ranks), parts[j].range->end_ns};
     }
-    qsort(scratch, found, sizeof *scratch, number_order);
-    return found ? scratch[found / 2] : 0;
-}
-
-static aorta_status align_clocks(struct part *parts, size_t count) {
-    int64_t *scratch = malloc((count + 1) * sizeof *scratch);
-    if (!scratch) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", count);
-    struct aorta_judged *done = NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct aorta_judged *item = parts[i].item;
-        if (item == done || parts[i].shift_ns != INT64_MIN) continue;
-        int64_t shift = clock_shift(parts, count, item, scratch);
-        for (size_t j = 0; j < count; j++)
-            if (parts[j].item == item) parts[j].shift_ns = shift;
-        done = item;
+    if (!status) {
+        first[collectives] = count;
+        const struct aorta_rank_ends all = {ends, first, collectives, ranks};
+        status = aorta_clock_shifts(&all, shifts, roots);
     }
-    free(scratch);
-    return NULL;
+    for (size_t i = 0; !status && i < count; i++) parts[i].shift_ns = shifts[ends[i].rank];
+    free(ends);
+    free(first);
+    free(shifts);
+    free(roots);
+    return status;
 }
 
 /* ---- one step of all ranks ---- */
 
-static aorta_status pair_step(struct aorta_judged *const *items, size_t count, bool common_clock) {
+static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock) {
     size_t limit = 0, used = 0;
     for (size_t i = 0; i < count; i++) limit += items[i]->iteration.profile->range_count;
     struct part *parts = malloc((limit + 1) * sizeof *parts);
@@ -158,22 +157,21 @@ static aorta_status pair_step(struct aorta_judged *const *items, size_t count, b
         const struct aorta_profile *profile = items[i]->iteration.profile;
         for (size_t j = 0; j < profile->range_count; j++)
             if (profile->ranges[j].info.kind == AORTA_RANGE_COLLECTIVE)
-                parts[used++] =
-                    (struct part){&profile->ranges[j], items[i], &items[i]->waits[j], common_clock ? 0 : INT64_MIN};
+                parts[used++] = (struct part){&profile->ranges[j], items[i], &items[i]->arrivals[j], 0};
     }
     qsort(parts, used, sizeof *parts, part_order);
-    aorta_status status = common_clock ? NULL : align_clocks(parts, used);
+    aorta_status status = common_clock ? NULL : align_clocks(parts, used, items, count);
     for (size_t i = 0; !status && i < used;) {
         size_t same = same_collective(parts + i, used - i);
-        judge_collective(parts + i, same);
+        find_last(parts + i, same);
         i += same;
     }
     free(parts);
     return status;
 }
 
-aorta_status aorta_pair_collectives(struct aorta_judged *items, size_t count, bool *common_clock) {
-    struct aorta_judged **by_step = malloc((count + 1) * sizeof(*by_step));
+aorta_status aorta_pair_collectives(struct aorta_rank_step *items, size_t count, bool *common_clock) {
+    struct aorta_rank_step **by_step = malloc((count + 1) * sizeof(*by_step));
     if (!by_step) return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu iterations", count);
     for (size_t i = 0; i < count; i++) by_step[i] = &items[i];
     qsort(by_step, count, sizeof(*by_step), step_order);

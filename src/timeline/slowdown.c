@@ -2,7 +2,7 @@
  * kernel) and the dims of its inputs, or where those are not known either its grid. Of one kernel and grid the depth of
  * the product can still differ. */
 #include "base/statistics.h"
-#include "verdict/verdict_parts.h"
+#include "timeline/steps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,8 +44,26 @@ static aorta_status collective_time(const struct aorta_profile *profile, struct 
     return NULL;
 }
 
-static int64_t time_beside(const struct aorta_range *range, const struct aorta_intervals *comm) {
-    return aorta_intervals_within(comm, range->start_ns, range->end_ns);
+/* ---- one product ---- */
+
+enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t start_ns, int64_t end_ns) {
+    int64_t beside_ns = aorta_intervals_within(comm, start_ns, end_ns);
+    if (!beside_ns) return AORTA_BESIDE_ALONE;
+    return beside_ns < end_ns - start_ns - beside_ns ? AORTA_BESIDE_NEITHER : AORTA_BESIDE_COLLECTIVE;
+}
+
+static double median(const double *sorted, size_t count) {
+    return count ? aorta_percentile_sorted(sorted, count, 50) : NAN;
+}
+
+struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
+                                                        size_t beside) {
+    struct aorta_product_slowdown slowdown = {
+        .alone_p50_ns = median(alone_ns, alone), .beside_p50_ns = median(beside_ns, beside), .ratio = NAN};
+    if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES || !(slowdown.alone_p50_ns > 0)) return slowdown;
+    slowdown.ratio = slowdown.beside_p50_ns / slowdown.alone_p50_ns;
+    if (aorta_percentile_sorted(beside_ns, beside, 25) > slowdown.alone_p50_ns) slowdown.lost = 1 - 1 / slowdown.ratio;
+    return slowdown;
 }
 
 /* ---- measuring ---- */
@@ -59,21 +77,20 @@ static int run_order(const void *left, const void *right) {
     return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
 }
 
-/* Runs that were beside a collective for a part shorter than half are neither alone nor beside. */
-static aorta_status collect_runs(const struct aorta_judged *item, struct run *runs, size_t *count) {
+static aorta_status collect_runs(const struct aorta_rank_step *step, struct run *runs, size_t *count) {
     struct aorta_intervals comm = {0};
-    const struct aorta_profile *profile = item->iteration.profile;
+    const struct aorta_profile *profile = step->iteration.profile;
     aorta_status status = collective_time(profile, &comm);
     for (size_t i = 0; !status && i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
-        int64_t length = range->end_ns - range->start_ns, beside = time_beside(range, &comm);
-        if (beside != 0 && beside < length - beside) continue;
+        enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
+        if (beside == AORTA_BESIDE_NEITHER) continue;
         runs[(*count)++] = (struct run){.function = range->info.function,
                                         .alike = alike_of(range),
                                         .flops = range->info.flops,
-                                        .ns = (double)length,
-                                        .beside = beside != 0,
+                                        .ns = (double)(range->end_ns - range->start_ns),
+                                        .beside = beside == AORTA_BESIDE_COLLECTIVE,
                                         .by_grid = range->info.by_grid};
     }
     aorta_intervals_free(&comm);
@@ -81,7 +98,7 @@ static aorta_status collect_runs(const struct aorta_judged *item, struct run *ru
 }
 
 /* runs[0 .. count): one shape, those alone first, each part sorted by time. */
-static struct aorta_shape judge_shape(const struct run *runs, size_t count, double *scratch) {
+static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch) {
     struct aorta_shape shape = {.function = runs[0].function,
                                 .alike = runs[0].alike,
                                 .by_grid = runs[0].by_grid,
@@ -93,12 +110,9 @@ static struct aorta_shape judge_shape(const struct run *runs, size_t count, doub
         alone += !runs[i].beside;
         if (runs[i].beside) shape.beside_ns += runs[i].ns;
     }
-    size_t beside = count - alone;
-    if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES) return shape;
-    double median = aorta_percentile_sorted(scratch, alone, 50);
-    shape.ratio = aorta_percentile_sorted(scratch + alone, beside, 50) / median;
-    /* Time is only called lost where three quarters of the runs beside are slower than half of those alone. */
-    if (aorta_percentile_sorted(scratch + alone, beside, 25) > median) shape.lost = 1 - 1 / shape.ratio;
+    struct aorta_product_slowdown slowdown = aorta_product_slowdown_of(scratch, alone, scratch + alone, count - alone);
+    shape.ratio = slowdown.ratio;
+    shape.lost = slowdown.lost;
     return shape;
 }
 
@@ -121,15 +135,15 @@ static bool same_shape(const struct run *a, const struct run *b) {
     return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
 }
 
-static void judge_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
-                         struct aorta_slowdown *slowdown) {
+static void measure_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
+                           struct aorta_slowdown *slowdown) {
     double weight = 0;
     slowdown->ratio = 0;
     for (size_t i = 0; i < count;) {
         size_t same = 0;
         for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++)
             *(runs[i + same].beside ? &slowdown->samples_beside : &slowdown->samples_alone) += 1;
-        shapes->items[shapes->count] = judge_shape(runs + i, same, scratch);
+        shapes->items[shapes->count] = shape_of(runs + i, same, scratch);
         summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
         i += same;
     }
@@ -137,24 +151,24 @@ static void judge_shapes(const struct run *runs, size_t count, double *scratch, 
     if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
 }
 
-aorta_status aorta_shapes_measure(const struct aorta_judged *items, size_t count, struct aorta_shapes *shapes,
+aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count, struct aorta_shapes *shapes,
                                   struct aorta_slowdown *slowdown) {
     *shapes = (struct aorta_shapes){0};
     *slowdown = (struct aorta_slowdown){0};
     size_t limit = 1, used = 0;
     for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < items[i].iteration.profile->range_count; j++)
-            limit += is_arithmetic(&items[i].iteration.profile->ranges[j]);
+        for (size_t j = 0; j < steps[i].iteration.profile->range_count; j++)
+            limit += is_arithmetic(&steps[i].iteration.profile->ranges[j]);
     struct run *runs = malloc(limit * sizeof *runs);
     double *scratch = malloc(limit * sizeof *scratch);
     shapes->items = malloc(limit * sizeof *shapes->items);
     aorta_status status = NULL;
     if (!runs || !scratch || !shapes->items)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu operations", limit);
-    for (size_t i = 0; !status && i < count; i++) status = collect_runs(&items[i], runs, &used);
+    for (size_t i = 0; !status && i < count; i++) status = collect_runs(&steps[i], runs, &used);
     if (!status) {
         qsort(runs, used, sizeof *runs, run_order);
-        judge_shapes(runs, used, scratch, shapes, slowdown);
+        measure_shapes(runs, used, scratch, shapes, slowdown);
     }
     free(runs);
     free(scratch);
@@ -234,10 +248,10 @@ static size_t pieces_at_most(const struct aorta_profile *profile, const struct a
     return limit;
 }
 
-aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_judged *item,
+aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const struct aorta_rank_step *step,
                                      int64_t *contention_ns) {
     *contention_ns = 0;
-    const struct aorta_profile *profile = item->iteration.profile;
+    const struct aorta_profile *profile = step->iteration.profile;
     struct aorta_intervals comm = {0};
     aorta_status status = collective_time(profile, &comm);
     size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;

@@ -1,6 +1,6 @@
 /* A collective is slow when it takes far longer than the best tenth of its own sort in the same run. */
 #include "base/statistics.h"
-#include "verdict/verdict_parts.h"
+#include "timeline/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +20,9 @@ struct sample {
 };
 
 /* Waiting must be known to be left out, and a local copy is no transfer. */
-static bool can_judge(const struct aorta_range *range, const struct aorta_wait *wait) {
+static bool can_compare(const struct aorta_range *range, const struct aorta_arrival *arrival) {
     return range->info.kind == AORTA_RANGE_COLLECTIVE && !range->info.simulated && range->info.group_size > 1 &&
-           range->info.bytes > 0 && wait->complete;
+           range->info.bytes > 0 && arrival->complete;
 }
 
 static int group_order(const struct aorta_transfer_group *a, const struct aorta_transfer_group *b) {
@@ -46,14 +46,14 @@ static struct aorta_transfer_group group_of(const struct aorta_range *range) {
         .collective = range->info.collective, .group_size = range->info.group_size, .bytes = range->info.bytes};
 }
 
-static size_t collect_samples(const struct aorta_judged *items, size_t count, struct sample *samples) {
+static size_t collect_samples(const struct aorta_rank_step *steps, size_t count, struct sample *samples) {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct aorta_profile *profile = items[i].iteration.profile;
+        const struct aorta_profile *profile = steps[i].iteration.profile;
         for (size_t j = 0; j < profile->range_count; j++) {
             const struct aorta_range *range = &profile->ranges[j];
-            if (!can_judge(range, &items[i].waits[j])) continue;
-            samples[used++] = (struct sample){group_of(range), (double)(range->end_ns - items[i].waits[j].until_ns)};
+            if (!can_compare(range, &steps[i].arrivals[j])) continue;
+            samples[used++] = (struct sample){group_of(range), (double)(range->end_ns - steps[i].arrivals[j].until_ns)};
         }
     }
     qsort(samples, used, sizeof *samples, sample_order);
@@ -66,11 +66,11 @@ static int64_t best_decile(const struct sample *samples, size_t count) {
     return (int64_t)samples[count / 10].ns;
 }
 
-aorta_status aorta_transfers_collect(const struct aorta_judged *items, size_t count,
+aorta_status aorta_transfers_collect(const struct aorta_rank_step *steps, size_t count,
                                      struct aorta_transfers *transfers) {
     *transfers = (struct aorta_transfers){0};
     size_t limit = 1;
-    for (size_t i = 0; i < count; i++) limit += items[i].iteration.profile->range_count;
+    for (size_t i = 0; i < count; i++) limit += steps[i].iteration.profile->range_count;
     struct sample *samples = malloc(limit * sizeof *samples);
     struct aorta_transfer_group *groups = malloc(limit * sizeof *groups);
     if (!samples || !groups) {
@@ -78,7 +78,7 @@ aorta_status aorta_transfers_collect(const struct aorta_judged *items, size_t co
         free(groups);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu collectives", limit);
     }
-    size_t used = collect_samples(items, count, samples);
+    size_t used = collect_samples(steps, count, samples);
     for (size_t i = 0; i < used;) {
         size_t same = 1;
         while (i + same < used && group_order(&samples[i].group, &samples[i + same].group) == 0) same++;
@@ -97,10 +97,10 @@ void aorta_transfers_free(struct aorta_transfers *transfers) {
 }
 
 int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, const struct aorta_range *range,
-                                     const struct aorta_wait *wait) {
-    if (!can_judge(range, wait)) return 0;
+                                     const struct aorta_arrival *arrival) {
+    if (!can_compare(range, arrival)) return 0;
     struct aorta_transfer_group wanted = group_of(range);
     const struct aorta_transfer_group *group =
         transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_search) : NULL;
-    return group && range->end_ns - wait->until_ns > FAR_SLOWER * group->best_ns ? group->best_ns : 0;
+    return group && range->end_ns - arrival->until_ns > FAR_SLOWER * group->best_ns ? group->best_ns : 0;
 }
