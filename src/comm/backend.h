@@ -1,4 +1,4 @@
-/* What a backend of the collectives provides. One const table each: local.c, mpi.c, nccl.c. */
+/* What a backend of the collectives provides. One const table each: comm.c (one rank), mpi.c, nccl.c. */
 #ifndef AORTA_COMM_BACKEND_H
 #define AORTA_COMM_BACKEND_H
 
@@ -27,7 +27,7 @@ struct aorta_comm_backend {
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
     void (*close)(struct aorta_comm *comm);
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
-    /* NULL: there is no such memory. */
+    /* NULL: not available. */
     aorta_status (*alloc)(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);
 };
 

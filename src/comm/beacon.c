@@ -1,3 +1,4 @@
+/* The record of each rank, in memory that the launcher maps too: see beacon.h. */
 #include "comm/beacon.h"
 
 #include "base/clock.h"
@@ -14,12 +15,12 @@
 #include <unistd.h>
 
 #define MAGIC 0x41424332u /* "ABC2": changes with the layout */
-#define SLOTS 8           /* operations that may be said at the same moment without disturbing each other */
+#define SLOTS 8           /* operations that may be reported at the same moment */
 
-/* Several streams say what they do at the same time, so every writer takes a slot of its own, in turn. */
+/* Several streams report at the same time, so every writer takes a slot of its own, in turn. */
 struct slot {
     _Atomic uint32_t version; /* odd while it is being written */
-    int64_t said_ns;
+    int64_t reported_ns;
     char text[AORTA_BEACON_TEXT];
 };
 
@@ -110,7 +111,7 @@ void aorta_beacon_close(struct aorta_beacon *beacon) {
     free(beacon);
 }
 
-/* The next slot that nobody writes to: somebody who was held up there may still go on. NULL: they are all taken. */
+/* The next slot that nobody writes to: a delayed writer may still use it. NULL: all are in use. */
 static struct slot *claim(struct record *record) {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &record->slots[atomic_fetch_add(&record->next, 1) % SLOTS];
@@ -123,7 +124,7 @@ static struct slot *claim(struct record *record) {
 void aorta_beacon_set(struct aorta_beacon *beacon, const char *text) {
     struct slot *slot = beacon ? claim(beacon->record) : NULL;
     if (!slot) return;
-    slot->said_ns = aorta_clock_ns();
+    slot->reported_ns = aorta_clock_ns();
     size_t length = strnlen(text, AORTA_BEACON_TEXT - 1);
     memcpy(slot->text, text, length);
     slot->text[length] = '\0';
@@ -149,18 +150,18 @@ void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status) {
     atomic_store(&beacon->record->ended_ns, aorta_clock_ns());
 }
 
-/* The newest slot that is whole. One that a dying writer left half-written is passed over. */
+/* The newest slot that is whole. One that a dying writer left half-written is skipped. */
 static void read_newest(struct record *record, struct aorta_beacon_state *state) {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &record->slots[i];
         uint32_t before = atomic_load(&slot->version);
-        int64_t said_ns = slot->said_ns;
-        if (before % 2 || said_ns <= state->said_ns) continue;
+        int64_t reported_ns = slot->reported_ns;
+        if (before % 2 || reported_ns <= state->reported_ns) continue;
         char text[AORTA_BEACON_TEXT];
         memcpy(text, slot->text, sizeof text);
         /* Adding nothing keeps the copy before this second look, as a plain load would not. */
         if (atomic_fetch_add(&slot->version, 0) != before) continue;
-        state->said_ns = said_ns;
+        state->reported_ns = reported_ns;
         memcpy(state->text, text, sizeof text);
     }
 }

@@ -20,14 +20,14 @@ struct aorta_beacon;
 /* ---- for ranks ---- */
 
 /* The record of `rank` in the file that AORTA_STATE_DIR names; *beacon is NULL when the variable is not set.
- * AORTA_IO when the file is there but cannot be used. */
+ * AORTA_IO when the file exists but cannot be used. */
 AORTA_MUST_USE aorta_status aorta_beacon_open(int rank, struct aorta_beacon **beacon);
-/* Says what this rank starts to do now ("all_gather #12 of 2 ranks, 1.0 MiB"). `beacon` may be NULL. */
+/* Reports what this rank starts to do now ("all_gather #12 of 2 ranks, 1.0 MiB"). `beacon` may be NULL. */
 void aorta_beacon_set(struct aorta_beacon *beacon, const char *text);
 /* The training step this rank is in; -1 (as at the start): none. `beacon` may be NULL. */
 void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
-/* This rank has failed by itself, not for the end of another; said before the others can notice, since its process may
- * take longer to end than theirs. The first time counts. `beacon` may be NULL. */
+/* This rank has failed by itself, not because another ended; reported before the others can notice, since its process
+ * may take longer to end than theirs. The first call counts. `beacon` may be NULL. */
 void aorta_beacon_failed(struct aorta_beacon *beacon);
 void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the record stays */
 
@@ -45,10 +45,10 @@ struct aorta_beacon_state {
     bool ended;
     int wait_status;              /* as from waitpid, when ended */
     int64_t ended_ns;             /* aorta_clock_ns */
-    int64_t failed_ns;            /* when it said that it had failed; 0: it did not */
+    int64_t failed_ns;            /* when it reported its failure; 0: it did not */
     int64_t step;                 /* -1: none */
-    int64_t said_ns;              /* when the last operation was said; 0: never */
-    char text[AORTA_BEACON_TEXT]; /* "" : nothing was said */
+    int64_t reported_ns;          /* when the last operation was reported; 0: never */
+    char text[AORTA_BEACON_TEXT]; /* "": none */
 };
 /* A consistent copy of the record now. */
 void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_state *state);

@@ -1,3 +1,4 @@
+/* The choice of a backend, the backend of one rank, and the checks that all backends share. */
 #include "comm/comm.h"
 
 #include "comm/backend.h"
@@ -7,12 +8,52 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ---- one rank: what it would receive is what it sends ---- */
+
+static aorta_status local_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
+    (void)options;
+    comm->rank = 0;
+    comm->size = 1;
+    return NULL;
+}
+
+static aorta_status local_split(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm) {
+    (void)parent;
+    (void)ranks;
+    (void)count;
+    return local_open(NULL, comm);
+}
+
+static void local_close(struct aorta_comm *comm) {
+    (void)comm;
+}
+
+static aorta_status local_enqueue(struct aorta_comm *comm, struct aorta_stream *stream,
+                                  const struct aorta_comm_call *call) {
+    (void)comm;
+    for (int i = 0; i < call->piece_count; i++) {
+        const struct aorta_comm_piece *piece = &call->pieces[i];
+        if (piece->send == piece->receive || piece->count == 0) continue; /* in place, broadcast, barrier */
+        AORTA_TRY(aorta_copy(stream, piece->receive, piece->send, piece->count * aorta_dtype_size(call->dtype)));
+    }
+    return NULL;
+}
+
+const struct aorta_comm_backend aorta_comm_local = {
+    .name = "local",
+    .simulated = true,
+    .open = local_open,
+    .split = local_split,
+    .close = local_close,
+    .enqueue = local_enqueue,
+};
+
 /* ---- choosing a backend ---- */
 
 static aorta_status choose_one_rank(const char *name, struct aorta_comm *comm) {
     comm->backend = &aorta_comm_local;
     if (strcmp(name, "auto") != 0 && strcmp(name, "local") != 0) {
-        comm->note = "one rank has nobody to talk to: its collectives are copies of the same bytes (backend local)";
+        comm->note = "there is one rank: its collectives are copies of the same bytes (backend local)";
     }
     return NULL;
 }
@@ -127,7 +168,7 @@ void aorta_comm_shutdown(void) {
 }
 
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code) {
-    (void)comm; /* the end of the process ends its kernels and tells its peers */
+    (void)comm; /* the end of the process ends its kernels; its peers notice it */
     fflush(stdout);
     fflush(stderr);
     aorta_mpi_abort(exit_code);
@@ -155,6 +196,29 @@ const char *aorta_comm_note(const struct aorta_comm *comm) {
 }
 
 /* ---- collectives ---- */
+
+/* Bytes of the larger buffer of one rank, as nccl-tests count. */
+static double larger_buffer(const struct aorta_comm_call *call, int size) {
+    bool blocks =
+        call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER || call->kind == AORTA_ALL_TO_ALL;
+    return (double)call->count * (double)aorta_dtype_size(call->dtype) * (blocks ? size : 1);
+}
+
+void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size,
+                         char text[AORTA_BEACON_TEXT]) {
+    double bytes = larger_buffer(call, size);
+    int length = snprintf(text, AORTA_BEACON_TEXT, "%s #%llu of %d %s", aorta_collective_name(call->kind),
+                          (unsigned long long)sequence, size, size == 1 ? "rank" : "ranks");
+    if (call->kind == AORTA_BARRIER) return;
+    text += length;
+    size_t capacity = AORTA_BEACON_TEXT - (size_t)length;
+    if (bytes < 10240)
+        snprintf(text, capacity, ", %.0f bytes", bytes);
+    else if (bytes < 1048576)
+        snprintf(text, capacity, ", %.1f KiB", bytes / 1024);
+    else
+        snprintf(text, capacity, ", %.1f MiB", bytes / 1048576);
+}
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     const char *first = a, *second = b;

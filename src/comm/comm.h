@@ -9,21 +9,21 @@
  * rank, in every run and for every way of cutting the work into groups of elements. int32 and int64 wrap around. A NaN
  * on any rank makes the element NaN, in AORTA_MAX too. uint8 cannot be reduced (AORTA_UNSUPPORTED).
  *
- * NCCL connects the ranks of a group at its first collective of each kind and holds the host until all have come to it:
+ * NCCL connects the ranks of a group at its first collective of each kind and blocks the host until all have called it:
  * ranks that share two groups call the first ones in the same order.
  *
  * On GPUs the library has its own order and rounds its own way: 16-bit types may be rounded after every addition, and
- * what AORTA_MAX makes of a NaN is not said.
+ * what AORTA_MAX makes of a NaN is not defined.
  *
  * Backends: "local" (one rank: a copy of the same bytes; results are marked `simulated`), "mpi" (host memory),
  * "nccl" (GPUs: NCCL, RCCL). Calls return once queued; while a collective is in flight on host memory it yields the
  * processor between polls, so that compute on the other streams goes on. In graphs they run with every replay.
  *
  * Failures on host memory reach the stream (device.h): AORTA_TIMEOUT names the collective, group, own rank and the time
- * waited. On GPUs a hanging collective holds up the whole device, so the device fails (aorta_device_fail): as soon as a
+ * waited. On GPUs a hanging collective blocks the whole device, so the device fails (aorta_device_fail): as soon as a
  * rank has died (AORTA_COMM names it; not where MPI brought the ranks together, whose mpirun ends the job), and once
- * the host has been held up in one call on the device for timeout_s (AORTA_TIMEOUT). So timeout_s must be longer than
- * anything that is ever waited for in one call. A process that does not come free even then is ended.
+ * the host has been blocked in one call on the device for timeout_s (AORTA_TIMEOUT). So timeout_s must be longer than
+ * anything that is ever waited for in one call. A process that is still blocked then is ended.
  * Threads: different groups may be used from different streams at the same time; one group from one stream at a time.
  */
 #ifndef AORTA_COMM_COMM_H
@@ -67,12 +67,9 @@ int aorta_comm_rank(const struct aorta_comm *comm);
 int aorta_comm_size(const struct aorta_comm *comm);
 const char *aorta_comm_backend(const struct aorta_comm *comm); /* "local", "mpi", "nccl" */
 bool aorta_comm_simulated(const struct aorta_comm *comm);      /* true for "local" */
-/* Something the user should be told about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
+/* Something the user should know about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
  * nothing. Static. */
 const char *aorta_comm_note(const struct aorta_comm *comm);
-/* "NCCL 2.28.9, /usr/lib/…/libnccl.so.2": what serves devices of this kind, CUDA or HIP. AORTA_UNSUPPORTED says why
- * nothing does. */
-AORTA_MUST_USE aorta_status aorta_comm_gpu_library(enum aorta_device_kind kind, char *text, size_t capacity);
 /* The MPI library that would be loaded ("Open MPI v4.1.4, …"; "not found"), first line only; does not start MPI. `text`
  * receives at most `capacity` bytes with the NUL and is returned. */
 const char *aorta_comm_mpi_version(char *text, size_t capacity);

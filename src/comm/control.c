@@ -1,3 +1,4 @@
+/* Agreements of the ranks on the host: see control.h. */
 #include "comm/control.h"
 
 #include "comm/mpi_group.h"
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct way {
+struct transport {
     aorta_status (*open)(const struct aorta_comm_options *options, uint64_t instance, struct aorta_control *control);
     aorta_status (*split)(struct aorta_control *parent, const int *ranks, int count, struct aorta_control *control);
     aorta_status (*share)(struct aorta_control *control, void *data, size_t bytes);
@@ -21,7 +22,7 @@ struct shared_rendezvous {
 };
 
 struct aorta_control {
-    const struct way *way;
+    const struct transport *transport;
     int rank, size;
     double timeout_s;
     struct aorta_comm mpi;            /* over MPI: a group on host memory */
@@ -90,7 +91,7 @@ static void part(struct aorta_control *control) {
     free(control->shared);
 }
 
-static const struct way over_rendezvous = {meet, split_by_keys, share_by_key, lost_by_connection, part};
+static const struct transport over_rendezvous = {meet, split_by_keys, share_by_key, lost_by_connection, part};
 
 /* ---- over MPI ---- */
 
@@ -124,7 +125,7 @@ static void close_mpi(struct aorta_control *control) {
     aorta_comm_mpi.close(&control->mpi);
 }
 
-static const struct way over_mpi = {open_mpi, split_mpi, share_mpi, lost_mpi, close_mpi};
+static const struct transport over_mpi = {open_mpi, split_mpi, share_mpi, lost_mpi, close_mpi};
 
 /* ---- alone ---- */
 
@@ -149,11 +150,11 @@ static void close_alone(struct aorta_control *control) {
     (void)control;
 }
 
-static const struct way alone = {open_alone, split_alone, share_alone, lost_mpi, close_alone};
+static const struct transport alone = {open_alone, split_alone, share_alone, lost_mpi, close_alone};
 
-/* ---- any of them ---- */
+/* ---- all ---- */
 
-static const struct way *choose(const struct aorta_ranks *ranks) {
+static const struct transport *choose(const struct aorta_ranks *ranks) {
     if (ranks->world_size == 1) return &alone;
     if (ranks->mpi && !(ranks->master_address[0] && ranks->master_port)) return &over_mpi;
     return &over_rendezvous;
@@ -164,11 +165,11 @@ aorta_status aorta_control_open(const struct aorta_comm_options *options, uint64
     *control = NULL;
     struct aorta_control *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
-    made->way = choose(&options->ranks);
+    made->transport = choose(&options->ranks);
     made->rank = options->ranks.rank;
     made->size = options->ranks.world_size;
     made->timeout_s = options->timeout_s;
-    aorta_status status = made->way->open(options, instance, made);
+    aorta_status status = made->transport->open(options, instance, made);
     if (status)
         free(made);
     else
@@ -187,7 +188,7 @@ aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks,
     for (int i = 0; i < count; i++) {
         if (ranks[i] == parent->rank) made->rank = i;
     }
-    aorta_status status = parent->way->split(parent, ranks, count, made);
+    aorta_status status = parent->transport->split(parent, ranks, count, made);
     if (status || count == 0)
         free(made);
     else
@@ -196,15 +197,15 @@ aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks,
 }
 
 aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes) {
-    return control->way->share(control, data, bytes);
+    return control->transport->share(control, data, bytes);
 }
 
 int aorta_control_lost(struct aorta_control *control) {
-    return control->way->lost(control);
+    return control->transport->lost(control);
 }
 
 void aorta_control_close(struct aorta_control *control) {
     if (!control) return;
-    control->way->close(control);
+    control->transport->close(control);
     free(control);
 }

@@ -1,5 +1,5 @@
-/* What the ranks of a group tell each other on the host before they can communicate on their GPUs: which group they
- * mean, and the id under which its communicator is made. Over the rendezvous where MASTER_ADDR and MASTER_PORT are set
+/* What the ranks of a group exchange on the host before they can communicate on their GPUs: the list of its ranks, and
+ * the id of its communicator. Over the rendezvous where MASTER_ADDR and MASTER_PORT are set
  * (torchrun, aorta launch), so that GPU runs start no MPI; else over MPI (mpirun, srun). */
 #ifndef AORTA_COMM_CONTROL_H
 #define AORTA_COMM_CONTROL_H
@@ -18,7 +18,7 @@ AORTA_MUST_USE aorta_status aorta_control_split(struct aorta_control *parent, co
                                                 struct aorta_control **control);
 /* `bytes` of rank 0 of the group reach its other ranks. */
 AORTA_MUST_USE aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes);
-/* The world rank of the first process that has died without a farewell; -1: none that this can tell. Any thread. */
+/* The world rank of the first process that has died; -1: none, or not known. Any thread. */
 int aorta_control_lost(struct aorta_control *control);
 /* Collective over the group. NULL is fine. */
 void aorta_control_close(struct aorta_control *control);

@@ -1,3 +1,4 @@
+/* `aorta launch`: starts the ranks, watches them, ends the job when one fails, and the wrapper around each rank. */
 #include "comm/launch.h"
 
 #include "base/clock.h"
@@ -18,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_NS 50000000    /* between two looks at the ranks */
-#define STATE_NS 1000000000 /* between two looks at their states */
+#define CHECK_NS 50000000   /* between two checks of the ranks */
+#define STATE_NS 1000000000 /* between two checks of their states */
 /* mpirun lets a stopped rank go on to end it, and may do so before the launcher has seen which rank failed. */
 #define STOPPED_NS (3 * (int64_t)STATE_NS)
 /* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
@@ -37,12 +38,12 @@ struct job {
     sigset_t watched, former_mask;
     int signals;        /* how many the user has sent */
     int64_t signal_ns;  /* the first of them */
-    int signal;         /* what the ranks were sent last; 0: nothing */
-    bool *told;         /* [ranks]: and whether they were there to get it */
+    int signal;         /* last sent to the ranks; 0: none */
+    bool *notified;     /* [ranks]: whether they had started and got it */
     bool timed_out;     /* the job took longer than allowed */
-    int64_t kill_at_ns; /* when what is left gets SIGKILL; 0: the job is not being ended */
+    int64_t kill_at_ns; /* when the remaining ranks get SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
-    int stopped;        /* the rank that stood still last, by SIGSTOP or a debugger; -1: none */
+    int stopped;        /* the rank last seen stopped, by SIGSTOP or a debugger; -1: none */
     int64_t stopped_ns; /* when it was last seen so */
 };
 
@@ -97,8 +98,8 @@ static aorta_status job_open(struct job *job) {
     job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
     job->children = calloc((size_t)job->child_count, sizeof *job->children);
     job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
-    job->told = calloc((size_t)job->options->ranks, sizeof *job->told);
-    if (!job->children || !job->beacons || !job->told)
+    job->notified = calloc((size_t)job->options->ranks, sizeof *job->notified);
+    if (!job->children || !job->beacons || !job->notified)
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
     const char *parent = getenv("TMPDIR");
     snprintf(job->directory, sizeof job->directory, "%s/aorta-launch-XXXXXX", parent && *parent ? parent : "/tmp");
@@ -113,7 +114,7 @@ static aorta_status job_open(struct job *job) {
 static void job_close(struct job *job) {
     for (int rank = 0; job->beacons && rank < job->options->ranks; rank++) aorta_beacon_close(job->beacons[rank]);
     free(job->beacons);
-    free(job->told);
+    free(job->notified);
     free(job->children);
     if (!job->directory[0]) return;
     char path[PATH_MAX + 8];
@@ -169,7 +170,7 @@ static _Noreturn void become_child(struct job *job, int rank, char **arguments) 
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* should the launcher be killed */
     sigprocmask(SIG_SETMASK, &job->former_mask, NULL);
     int null = open("/dev/null", O_RDONLY);
-    if (null >= 0) dup2(null, STDIN_FILENO); /* the terminal is not this group's to read */
+    if (null >= 0) dup2(null, STDIN_FILENO); /* this group may not read the terminal */
     set_environment(job, rank);
     execv(arguments[0], arguments);
     fprintf(stderr, "aorta launch: %s: %s\n", arguments[0], strerror(errno));
@@ -209,21 +210,21 @@ static bool signal_rank(const struct job *job, int rank) {
     return state.pid;
 }
 
-/* Who starts only later has missed what the others were sent, and is told then. False: a rank has not started yet. */
-static bool signal_untold_ranks(struct job *job) {
-    bool all_told = true;
+/* Ranks that start later get the signal then. False: a rank has not started yet. */
+static bool signal_missed_ranks(struct job *job) {
+    bool all_notified = true;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        job->told[rank] = job->told[rank] || signal_rank(job, rank);
-        all_told = all_told && job->told[rank];
+        job->notified[rank] = job->notified[rank] || signal_rank(job, rank);
+        all_notified = all_notified && job->notified[rank];
     }
-    return all_told;
+    return all_notified;
 }
 
 static void signal_ranks(struct job *job, int signal) {
     job->signal = signal;
-    memset(job->told, 0, (size_t)job->options->ranks * sizeof *job->told);
+    memset(job->notified, 0, (size_t)job->options->ranks * sizeof *job->notified);
     /* Wrappers ignore this once they run; before that, and for mpirun, it ends the start itself. */
-    if (!signal_untold_ranks(job)) signal_children(job, signal);
+    if (!signal_missed_ranks(job)) signal_children(job, signal);
 }
 
 static bool any_left(const struct job *job) {
@@ -270,7 +271,7 @@ static void end_job(struct job *job, int signal, double grace_s) {
     job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
 }
 
-/* First the ranks, so that mpirun can clean up after them; should that not do, the children as well. */
+/* First the ranks, so that mpirun can clean up after them; the next time its children as well. */
 static void kill_job(struct job *job) {
     signal_ranks(job, SIGKILL);
     if (job->kills++) signal_children(job, SIGKILL);
@@ -297,8 +298,8 @@ static bool is_stopped(pid_t pid) {
     return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-/* The rank for which the others wait, perhaps. */
-static void look_for_stopped(struct job *job) {
+/* A rank that the others may wait for. */
+static void find_stopped(struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
@@ -310,7 +311,7 @@ static void look_for_stopped(struct job *job) {
 }
 
 /* Begins to end the job once a rank has failed or the time is over. */
-static void look(struct job *job, int64_t start_ns) {
+static void check(struct job *job, int64_t start_ns) {
     struct aorta_beacon_state state;
     double passed_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     if (job->child_failure || first_failure(job, &state) >= 0) {
@@ -325,35 +326,35 @@ static void look(struct job *job, int64_t start_ns) {
 }
 
 static void watch(struct job *job) {
-    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    const struct timespec pause = {.tv_nsec = CHECK_NS};
     const int64_t start_ns = aorta_clock_ns();
     int64_t state_ns = start_ns;
     while (any_left(job)) {
         int signal = sigtimedwait(&job->watched, NULL, &pause);
         if (signal > 0) on_signal(job, signal);
         reap(job);
-        if (job->signal) (void)signal_untold_ranks(job);
+        if (job->signal) (void)signal_missed_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
-            look_for_stopped(job);
+            find_stopped(job);
             state_ns = aorta_clock_ns();
         }
         if (!job->kill_at_ns)
-            look(job, start_ns);
+            check(job, start_ns);
         else if (aorta_clock_ns() > job->kill_at_ns)
             kill_job(job);
     }
 }
 
-/* ---- telling ---- */
+/* ---- the report ---- */
 
-static void tell_operation(const struct aorta_beacon_state *state) {
+static void report_operation(const struct aorta_beacon_state *state) {
     if (state->step >= 0) fprintf(stderr, ", in step %lld", (long long)state->step);
-    if (!state->said_ns) {
-        if (!state->failed_ns) fprintf(stderr, "; it had not said what it was doing");
+    if (!state->reported_ns) {
+        if (!state->failed_ns) fprintf(stderr, "; it had reported no operation");
         return;
     }
     int64_t until_ns = state->ended ? state->ended_ns : aorta_clock_ns();
-    double ago_s = (double)(until_ns - state->said_ns) * 1e-9;
+    double ago_s = (double)(until_ns - state->reported_ns) * 1e-9;
     fprintf(stderr, "; last operation, begun %.1f s before: %s", ago_s, state->text);
 }
 
@@ -362,7 +363,7 @@ static bool ended_as_asked(const struct job *job, const struct aorta_beacon_stat
     return job->signals && WIFEXITED(state->wait_status) && state->ended_ns > job->signal_ns;
 }
 
-static void tell_failure(const struct job *job, int rank, const struct aorta_beacon_state *state) {
+static void report_failure(const struct job *job, int rank, const struct aorta_beacon_state *state) {
     if (ended_as_asked(job, state)) {
         fprintf(stderr, "aorta launch: interrupted; rank %d ended with exit status %d.\n", rank,
                 WEXITSTATUS(state->wait_status));
@@ -375,31 +376,29 @@ static void tell_failure(const struct job *job, int rank, const struct aorta_bea
     } else {
         fprintf(stderr, "aorta launch: rank %d ended with exit status %d", rank, WEXITSTATUS(state->wait_status));
     }
-    /* A wrong command line or configuration: nothing had begun, and the rank has said what was wrong. */
+    /* A wrong command line or configuration: nothing had begun, and the rank has printed what is wrong. */
     bool mistake = WIFEXITED(state->wait_status) && WEXITSTATUS(state->wait_status) == 2;
-    if (!mistake || state->said_ns) tell_operation(state);
+    if (!mistake || state->reported_ns) report_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
     if (job->stopped < 0 || job->stopped == rank || state->ended_ns > job->stopped_ns + STOPPED_NS) return;
-    fprintf(stderr,
-            "aorta launch: rank %d stood still meanwhile: it had been stopped (SIGSTOP, or a debugger). The others "
-            "waited for it.\n",
+    fprintf(stderr, "aorta launch: rank %d was stopped (SIGSTOP, or a debugger), and the others waited for it.\n",
             job->stopped);
 }
 
-static void tell_timeout(const struct job *job) {
+static void report_timeout(const struct job *job) {
     fprintf(stderr, "aorta launch: the job did not end within %g s (--timeout-s) and was ended\n",
             job->options->timeout_s);
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
         fprintf(stderr, "aorta launch: rank %d", rank);
-        tell_operation(&state);
+        report_operation(&state);
         fputs(".\n", stderr);
     }
 }
 
-/* A rank whose end nobody has written down: its wrapper was killed with it, or never came to run. */
+/* A rank whose end is not recorded: its wrapper was killed with it, or never ran. */
 static int find_lost_rank(const struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
@@ -409,15 +408,15 @@ static int find_lost_rank(const struct job *job) {
     return -1;
 }
 
-static int tell(const struct job *job) {
+static int report(const struct job *job) {
     struct aorta_beacon_state state;
     if (job->timed_out) {
-        tell_timeout(job);
+        report_timeout(job);
         return 1;
     }
     int rank = first_failure(job, &state);
     if (rank >= 0) {
-        tell_failure(job, rank, &state);
+        report_failure(job, rank, &state);
         return exit_code_of(state.wait_status);
     }
     int lost = find_lost_rank(job);
@@ -442,7 +441,83 @@ aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *e
         watch(&job);
         sigprocmask(SIG_SETMASK, &job.former_mask, NULL);
     }
-    if (!status) *exit_code = tell(&job);
+    if (!status) *exit_code = report(&job);
     job_close(&job);
+    return status;
+}
+
+/* ---- the wrapper around a rank ---- */
+
+/* mpirun numbers the ranks it starts; a rank started directly is numbered by the launcher. */
+static aorta_status find_rank(int *rank, bool *under_mpirun) {
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    *under_mpirun = text != NULL;
+    if (!text) text = getenv("AORTA_LAUNCH_RANK");
+    if (!text) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: it sets the rank");
+    *rank = atoi(text);
+    setenv("RANK", text, 1);
+    setenv("LOCAL_RANK", text, 1);
+    return NULL;
+}
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+enum { ENDING = sizeof ending / sizeof *ending };
+
+static void on_ending_signals(void (*action)(int)) {
+    for (int i = 0; i < ENDING; i++) signal(ending[i], action);
+}
+
+static void block_ending_signals(sigset_t *before) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < ENDING; i++) sigaddset(&set, ending[i]);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+static _Noreturn void become(char *const *command, const sigset_t *mask) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the wrapper be killed */
+    on_ending_signals(SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(command[0], command);
+    int error = errno;
+    fprintf(stderr, "aorta launch: %s: %s\n", command[0], strerror(error));
+    _exit(error == ENOENT ? 127 : 126); /* as shells do */
+}
+
+/* The wrapper outlives the command, to report how it ended, and ignores signals that end it. They are blocked, not
+ * lost, until the command has reset them for itself. */
+static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
+    sigset_t mask;
+    block_ending_signals(&mask);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid == 0) become(command, &mask);
+    on_ending_signals(SIG_IGN);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(error));
+    aorta_beacon_started(beacon, pid, getpgrp());
+    while (waitpid(pid, wait_status, 0) < 0) {
+        if (errno != EINTR) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
+    }
+    aorta_beacon_ended(beacon, *wait_status);
+    return NULL;
+}
+
+aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
+    int rank = 0, wait_status = 0;
+    bool under_mpirun;
+    AORTA_TRY(find_rank(&rank, &under_mpirun));
+    struct aorta_beacon *beacon;
+    AORTA_TRY(aorta_beacon_open(rank, &beacon));
+    if (!beacon) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: no AORTA_STATE_DIR");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* One process group per rank, so that the launcher decides which signals the ranks get, and reaches children of
+     * the command too. */
+    if (getpgrp() != getpid()) setpgid(0, 0);
+    aorta_status status = run_and_wait(command, beacon, &wait_status);
+    aorta_beacon_close(beacon);
+    *exit_code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    /* Our launcher reads the beacon and ends the job; mpirun would only add its own words about it. */
+    if (under_mpirun) *exit_code = 0;
     return status;
 }

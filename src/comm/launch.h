@@ -24,7 +24,7 @@ struct aorta_launch_options {
 };
 
 /* Runs the job to its end. *exit_code is 0 when every rank ended with 0, else that of the rank that failed first
- * (128 + signal when a signal ended it). Failures of the job are also told on stderr, with rank, exit status or
+ * (128 + signal when a signal ended it). Failures of the job are also printed on stderr, with rank, exit status or
  * signal, and last operation. SIGINT and SIGTERM are passed on to all ranks; a second one ends the ranks that are left
  * after grace_s. The process must have no other threads. */
 AORTA_MUST_USE aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code);

@@ -114,7 +114,7 @@ struct batch {
     } parts[AORTA_COMM_MAX_PIECES];
 };
 
-/* Receives every peer's versions of the parts and reduces them with our own. Empties the batch. `inputs` has room for
+/* Receives every peer's versions of the parts and reduces them with our own. Empties the batch. `inputs` holds
  * a pointer per rank. */
 static aorta_status reduce_batch(struct mpi_group *group, const struct aorta_comm_call *call, struct batch *batch,
                                  enum tag tag, const void **inputs) {

@@ -14,7 +14,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define WORKED_NS 30000 /* processor time in one poll that tells it moved data; an idle one takes 1 to 10 µs */
+#define WORKED_NS 30000 /* processor time of a poll that moved data; an idle one takes 1 to 10 µs */
 #define POLL_NS 10000   /* after the last work, polls follow each other for so long */
 #define SLEEP_FIRST_NS 20000
 #define SLEEP_LAST_NS 250000

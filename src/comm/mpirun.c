@@ -20,7 +20,7 @@ static const struct setting mpirun_settings[] = {
     {"OMPI_MCA_pml", "ob1"},                        /* no probing of network libraries, which warn when they */
     {"OMPI_MCA_btl", "self,vader"},                 /* find no hardware: shared memory is all we need */
     {"OMPI_MCA_odls_base_sigkill_timeout", "1"},    /* once a rank is gone, the others can only wait for it */
-    {"OMPI_MCA_orte_execute_quiet", "1"},           /* our launcher tells what happened */
+    {"OMPI_MCA_orte_execute_quiet", "1"},           /* our launcher reports what happened */
 };
 
 static const struct setting root_settings[] = {

@@ -1,120 +1,15 @@
 /* The backend for GPUs: NCCL, or RCCL, which has the same interface. Opening, groups, closing. */
 #include "comm/nccl_group.h"
 
-#include "base/clock.h"
 #include "device/gpu.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#define POLL_NS 20000
-
-/* ---- the library ---- */
-
-static const struct aorta_symbol symbols[] = {
-#define ROW(member, symbol, required) {#symbol, offsetof(struct nccl_api, member), required},
-#include "comm/nccl.def"
-#undef ROW
-};
-
-static const struct aorta_library_description nccl_description = {
-    .purpose = "collectives between NVIDIA GPUs",
-    .names = (const char *const[]){"libnccl.so.2", "libnccl.so", NULL},
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof *symbols,
-    .install = "NCCL 2.14 or newer is needed: apt install libnccl2 (from NVIDIA's repository)",
-};
-
-static const struct aorta_library_description rccl_description = {
-    .purpose = "collectives between AMD GPUs",
-    .names = (const char *const[]){"librccl.so.1", "librccl.so", NULL},
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof *symbols,
-    .install = "RCCL of ROCm 5.7 or newer is needed: apt install rccl (from AMD's repository)",
-};
-
-static aorta_status load(enum aorta_device_kind kind, struct nccl_library *made, struct aorta_library *library) {
-    bool hip = kind == AORTA_DEVICE_HIP;
-    AORTA_TRY(aorta_library_open(hip ? &rccl_description : &nccl_description, &made->api, library));
-    return nccl_check(&made->api, NULL, made->api.version(&made->version), "ncclGetVersion");
-}
-
-static aorta_status library_open(struct aorta_device *device, void **state) {
-    struct nccl_library *made = calloc(1, sizeof *made);
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the collectives' library");
-    struct aorta_library library;
-    aorta_status status = load(aorta_device_get_info(device)->kind, made, &library);
-    if (status)
-        free(made);
-    else
-        *state = made;
-    return status;
-}
-
-/* The version is major × 10000 + minor × 100 + patch (nccl.h, since 2.9). */
-aorta_status aorta_comm_gpu_library(enum aorta_device_kind kind, char *text, size_t capacity) {
-    struct nccl_library made = {0};
-    struct aorta_library library;
-    AORTA_TRY(load(kind, &made, &library));
-    snprintf(text, capacity, "%s %d.%d.%d, %s", kind == AORTA_DEVICE_HIP ? "RCCL" : "NCCL", made.version / 10000,
-             made.version / 100 % 100, made.version % 100, library.path);
-    return NULL;
-}
-
-static aorta_status library_of(struct aorta_device *device, struct nccl_library **library) {
-    static const char key;
-    void *state;
-    AORTA_TRY(aorta_device_attachment(device, &key, library_open, free, &state));
-    *library = state;
-    return NULL;
-}
-
-aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function) {
-    if (result == NCCL_SUCCESS) return NULL;
-    const char *more = api->last_error ? api->last_error(comm) : NULL;
-    return AORTA_ERROR(AORTA_COMM, "%s: %s%s%s", function, api->error_text(result), more && *more ? ": " : "",
-                       more ? more : "");
-}
-
-aorta_status nccl_failure(const struct nccl_domain *domain) {
-    return AORTA_ERROR(domain->failure, "%s", domain->message);
-}
-
-/* The communicator's state, unless the watchdog is aborting it. */
-static aorta_status ask(struct nccl_group *group, int *state) {
-    struct nccl_domain *domain = group->domain;
-    pthread_mutex_lock(&domain->lock);
-    bool aborted = atomic_load(&domain->failed);
-    int result = aborted ? NCCL_SUCCESS : domain->api->async_error(group->comm, state);
-    pthread_mutex_unlock(&domain->lock);
-    if (aborted) return nccl_failure(domain);
-    return nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError");
-}
-
-aorta_status nccl_settle(struct nccl_group *group, int result, const char *function) {
-    const int64_t start_ns = aorta_clock_ns();
-    while (result == NCCL_IN_PROGRESS) {
-        AORTA_TRY(ask(group, &result));
-        if (result != NCCL_IN_PROGRESS) break;
-        double waited_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
-        if (waited_s > group->domain->timeout_s) {
-            return AORTA_ERROR(AORTA_TIMEOUT,
-                               "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? "
-                               "(distributed.timeout_s)",
-                               function, group->rank, group->size, waited_s);
-        }
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-    return nccl_check(group->domain->api, group->comm, result, function);
-}
 
 /* ---- domains ---- */
 
 static aorta_status domain_open(const struct aorta_comm_options *options, struct nccl_domain **domain) {
     struct nccl_library *library;
-    AORTA_TRY(library_of(options->device, &library));
+    AORTA_TRY(nccl_library_of(options->device, &library));
     struct nccl_domain *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
     made->api = &library->api;
@@ -156,7 +51,7 @@ static struct nccl_group *group_make(struct nccl_domain *domain, struct aorta_co
     return made;
 }
 
-static void group_strike(struct nccl_group *group) {
+static void group_remove(struct nccl_group *group) {
     struct nccl_domain *domain = group->domain;
     pthread_mutex_lock(&domain->lock);
     struct nccl_group **place = &domain->groups;
@@ -166,7 +61,7 @@ static void group_strike(struct nccl_group *group) {
 }
 
 static int end(struct nccl_call *call) {
-    int result = nccl_await_state(call->api, call->comm, call->api->finalize(call->comm));
+    int result = nccl_wait_ready(call->api, call->comm, call->api->finalize(call->comm));
     return result == NCCL_SUCCESS ? call->api->destroy(call->comm) : result;
 }
 
@@ -180,7 +75,7 @@ static void end_communicator(struct nccl_group *group) {
 static void group_close(struct nccl_group *group) {
     struct nccl_domain *domain = group->domain;
     aorta_status_free(aorta_gpu_make_current(domain->device)); /* a lost device: nothing on it is left to end */
-    group_strike(group);
+    group_remove(group);
     end_communicator(group);
     aorta_device_free(domain->device, group->token);
     if (group->control != domain->control) aorta_control_close(group->control);
@@ -201,7 +96,8 @@ static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id 
         status = nccl_check(api, NULL, message.result, "ncclGetUniqueId");
     }
     status = aorta_status_join(status, aorta_control_share(group->control, &message, sizeof message));
-    if (status) return aorta_annotate(status, "id of a group of %d ranks", group->size);
+    if (status)
+        return aorta_annotate(status, "id of a group of %d %s", group->size, group->size == 1 ? "rank" : "ranks");
     *id = message.id;
     if (message.result == NCCL_SUCCESS) return NULL;
     return AORTA_ERROR(AORTA_COMM, "rank 0 of a group of %d ranks could not make an id for it: %s", group->size,
@@ -222,7 +118,7 @@ static int init_rank(struct nccl_call *call) {
         .later = NCCL_UNDEFINED,
     };
     int result = call->api->init_rank(&call->made, call->color, call->id, call->key, &config);
-    return nccl_await_state(call->api, call->made, result);
+    return nccl_wait_ready(call->api, call->made, result);
 }
 
 static aorta_status make_communicator(struct nccl_group *group) {
@@ -233,16 +129,17 @@ static aorta_status make_communicator(struct nccl_group *group) {
     return NULL;
 }
 
-/* In progress, the child is there once the parent is ready again. */
+/* In progress, the child exists once the parent is ready again. */
 static int split(struct nccl_call *call) {
     int result = call->api->split(call->comm, call->color, call->key, &call->made, NULL);
     bool in_progress = result == NCCL_IN_PROGRESS;
-    result = nccl_await_state(call->api, call->comm, result);
+    result = nccl_wait_ready(call->api, call->comm, result);
     if (result != NCCL_SUCCESS || !in_progress || !call->made) return result;
-    return nccl_await_state(call->api, call->made, NCCL_IN_PROGRESS);
+    return nccl_wait_ready(call->api, call->made, NCCL_IN_PROGRESS);
 }
 
-/* Splitting is collective over the parent: who joins no group, or a disputed one, takes part without a colour. */
+/* Splitting is collective over the parent: a rank that joins no group, or a disputed one, takes part without a colour.
+ */
 static aorta_status split_communicator(struct nccl_group *parent, int color, int key, struct nccl_group *group) {
     struct nccl_call call = {.comm = parent->comm, .color = color, .key = key};
     AORTA_TRY(nccl_bounded(parent, split, &call, "ncclCommSplit"));

@@ -1,5 +1,5 @@
 /* Calls that make and end communicators wait for all ranks, without end. Here each runs on a thread of its own, and is
- * given up when it takes longer than timeout_s. */
+ * abandoned when it takes longer than timeout_s. */
 #include "comm/nccl_group.h"
 
 #include "base/clock.h"
@@ -9,8 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_NS 50000000
-#define POLL_NS 1000000
+#define CHECK_NS 50000000
 
 struct bounded {
     pthread_mutex_t lock;
@@ -57,21 +56,12 @@ static struct bounded *make(nccl_function *function, const struct nccl_call *cal
     return made;
 }
 
-int nccl_await_state(const struct nccl_api *api, void *comm, int result) {
-    while (result == NCCL_IN_PROGRESS) {
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-        int asked = api->async_error(comm, &result);
-        if (asked != NCCL_SUCCESS) return asked;
-    }
-    return result;
-}
-
-/* False when the time was over first, or the domain given up: the thread then has the object. */
+/* False when the time is over first, or the domain has failed: the thread then owns the object. */
 static bool await(struct bounded *bounded, const struct nccl_domain *domain) {
     const int64_t until_ns = aorta_clock_ns() + (int64_t)(domain->timeout_s * 1e9);
     pthread_mutex_lock(&bounded->lock);
     while (!bounded->done && !atomic_load(&domain->failed) && aorta_clock_ns() < until_ns) {
-        const int64_t next_ns = aorta_clock_ns() + LOOK_NS;
+        const int64_t next_ns = aorta_clock_ns() + CHECK_NS;
         const struct timespec next = {next_ns / 1000000000, next_ns % 1000000000};
         pthread_cond_timedwait(&bounded->ended, &bounded->lock, &next);
     }

@@ -1,14 +1,14 @@
 /* Inside the NCCL backend: what was opened together, its groups, and the watchdog over both.
  *
- * Making communicators waits for peers, on a thread of its own that is given up after timeout_s (nccl_bounded). Where
- * NCCL_COMM_BLOCKING=0 a call may return "in progress", and is then waited for by asking. Collectives cannot be waited
- * for like that: a kernel whose peer never comes runs for ever, and the host with it; the first of a communicator may
- * hold the host itself. So a watchdog thread looks, without touching the GPU, for
+ * Making communicators waits for peers, on a thread of its own that is abandoned after timeout_s (nccl_bounded). Where
+ * NCCL_COMM_BLOCKING=0 a call may return "in progress", and is then polled. Collectives cannot be polled: a kernel
+ * whose peer never calls runs for ever, and the host waits for it; the first of a communicator may block the host
+ * itself. So a watchdog thread checks, without touching the GPU, for
  *   - a rank that has died (its connection to the rendezvous has ended),
  *   - failures that NCCL itself has noticed (a broken network),
- *   - the host being held up in a call on the device for longer than timeout_s,
+ *   - the host being blocked in a call on the device for longer than timeout_s,
  * and then gives up: the device is declared failed, so that every further call on it returns what happened, and the
- * communicators are aborted, which ends their kernels. Should even that not set the host free, the process is ended. */
+ * communicators are aborted, which ends their kernels. If the host is still blocked then, the process is ended. */
 #ifndef AORTA_COMM_NCCL_GROUP_H
 #define AORTA_COMM_NCCL_GROUP_H
 
@@ -22,7 +22,6 @@
 /* The library, once per device. */
 struct nccl_library {
     struct nccl_api api;
-    int version;
     uint64_t openings; /* of this device so far */
 };
 
@@ -58,12 +57,18 @@ struct nccl_group {
     void *token;       /* device memory of one element, for barriers */
 };
 
+/* ---- nccl_library.c ---- */
+
+aorta_status nccl_library_of(struct aorta_device *device, struct nccl_library **library);
 /* NULL for success, else AORTA_COMM with the library's words. */
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
 /* Why the domain was given up; call it when `failed` is set. */
 aorta_status nccl_failure(const struct nccl_domain *domain);
 /* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
-aorta_status nccl_settle(struct nccl_group *group, int result, const char *function);
+aorta_status nccl_wait(struct nccl_group *group, int result, const char *function);
+
+/* For calls on another thread (nccl_bounded): waits, without end, while `comm` is in progress. */
+int nccl_wait_ready(const struct nccl_api *api, void *comm, int result);
 
 /* ---- nccl_bounded.c ---- */
 
@@ -82,8 +87,6 @@ typedef int nccl_function(struct nccl_call *call);
  * touches nothing but its call and the library. */
 aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
                           const char *name);
-/* For such functions: waits, without end, while `comm` is in progress. */
-int nccl_await_state(const struct nccl_api *api, void *comm, int result);
 
 /* ---- nccl_run.c ---- */
 

@@ -16,12 +16,12 @@ struct shared {
 static int register_window(struct nccl_call *call) {
     int result =
         call->api->window_register(call->comm, call->memory, call->bytes, &call->window, NCCL_WINDOW_SYMMETRIC);
-    return nccl_await_state(call->api, call->comm, result);
+    return nccl_wait_ready(call->api, call->comm, result);
 }
 
 static int deregister_window(struct nccl_call *call) {
     int result = call->api->window_deregister(call->comm, call->window);
-    return nccl_await_state(call->api, call->comm, result);
+    return nccl_wait_ready(call->api, call->comm, result);
 }
 
 /* After a failure the communicators are aborted, and the memory is left to the end of the process. */

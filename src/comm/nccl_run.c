@@ -127,7 +127,7 @@ static aorta_status run_kernel(struct aorta_stream *stream, const void *argument
     if (atomic_load(&group->domain->failed)) return nccl_failure(group->domain);
     void *handle = aorta_gpu_stream_handle(stream);
     int result = functions[call->kind].run(group->domain->api, group, call, handle);
-    aorta_status status = nccl_settle(group, result, functions[call->kind].name);
+    aorta_status status = nccl_wait(group, result, functions[call->kind].name);
     if (!status) return NULL;
     char text[AORTA_BEACON_TEXT];
     aorta_comm_describe(call, group->sequence, group->size, text);

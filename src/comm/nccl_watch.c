@@ -9,27 +9,27 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_NS 100000000
+#define CHECK_NS 100000000
 #define ASK_NS 500000000     /* between two questions for lost ranks */
-#define SETTLE_NS 250000000  /* from finding one to failing: see look_for_lost */
-#define SLACK_NS 500000000   /* beyond timeout_s: calls that wait themselves report first, and say more */
-#define MERCY_NS 10000000000 /* from giving up to ending a process that is still held up */
+#define SETTLE_NS 250000000  /* from finding one to failing: see find_lost_rank */
+#define SLACK_NS 500000000   /* beyond timeout_s: calls that wait themselves report first, in more detail */
+#define GRACE_NS 10000000000 /* from abandoning to ending a process that is still blocked */
 
 struct watch {
     struct nccl_domain *domain;
     struct aorta_device_calls calls; /* as seen last */
     int64_t moved_ns;                /* when they last changed */
     int64_t asked_ns;
-    int lost; /* the rank found to be gone; -1: none */
+    int lost; /* the rank whose process has ended; -1: none */
     int64_t lost_ns;
-    int64_t given_up_ns; /* 0: not yet */
+    int64_t abandoned_ns; /* 0: not yet */
 };
 
-/* ---- what is looked for ---- */
+/* ---- failures ---- */
 
-/* A rank's connections close before its process has ended. Who ends because of it waits until that is over, so that a
- * launcher that tells which rank ended first does not name the wrong one. */
-static aorta_status look_for_lost(struct watch *watch, int64_t now_ns) {
+/* A rank's connections close before its process has ended. A rank that ends because of it waits for that, so that the
+ * launcher names the right rank as the first. */
+static aorta_status find_lost_rank(struct watch *watch, int64_t now_ns) {
     if (watch->lost < 0) {
         if (now_ns - watch->asked_ns < ASK_NS) return NULL;
         watch->asked_ns = now_ns;
@@ -41,19 +41,19 @@ static aorta_status look_for_lost(struct watch *watch, int64_t now_ns) {
 }
 
 /* Called with the lock. */
-static aorta_status look_for_errors(const struct nccl_domain *domain) {
+static aorta_status find_error(const struct nccl_domain *domain) {
     for (const struct nccl_group *group = domain->groups; group; group = group->next) {
         int state = NCCL_SUCCESS;
         int result = group->comm ? domain->api->async_error(group->comm, &state) : NCCL_SUCCESS;
         if (result == NCCL_SUCCESS) result = state;
         if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) continue;
-        return aorta_annotate(nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError"),
-                              "group of %d ranks", group->size);
+        return aorta_annotate(nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError"), "group of %d %s",
+                              group->size, group->size == 1 ? "rank" : "ranks");
     }
     return NULL;
 }
 
-static bool held_up(struct watch *watch, int64_t now_ns) {
+static bool is_blocked(struct watch *watch, int64_t now_ns) {
     struct aorta_device_calls calls = aorta_device_count_calls(watch->domain->device);
     bool moved = calls.begun != watch->calls.begun || calls.ended != watch->calls.ended;
     watch->calls = calls;
@@ -61,17 +61,17 @@ static bool held_up(struct watch *watch, int64_t now_ns) {
     return now_ns - watch->moved_ns > (int64_t)(watch->domain->timeout_s * 1e9) + SLACK_NS;
 }
 
-static aorta_status look_for_hang(struct watch *watch, int64_t now_ns) {
+static aorta_status find_hang(struct watch *watch, int64_t now_ns) {
     const struct nccl_domain *domain = watch->domain;
-    bool waits = held_up(watch, now_ns);
-    if (!waits || !domain->last[0]) return NULL; /* nothing was ever queued: it waits for something else */
+    bool waits = is_blocked(watch, now_ns);
+    if (!waits || !domain->last[0]) return NULL; /* no collective was ever queued: it waits for something else */
     return AORTA_ERROR(AORTA_TIMEOUT, "waited %.1f s for the device; is a rank dead or late? (distributed.timeout_s)",
                        (double)(now_ns - watch->moved_ns) * 1e-9);
 }
 
-/* ---- giving up ---- */
+/* ---- abandoning the domain ---- */
 
-struct abortion {
+struct abort_task {
     const struct nccl_api *api;
     struct aorta_device *device;
     void *comm;
@@ -79,10 +79,10 @@ struct abortion {
 
 /* A thread for each communicator: aborting one may wait for the kernels of another. */
 static void *abort_comm(void *argument) {
-    struct abortion abortion = *(struct abortion *)argument;
+    struct abort_task task = *(struct abort_task *)argument;
     free(argument);
-    aorta_status_free(aorta_gpu_make_current(abortion.device)); /* if it is lost there is nothing to abort */
-    abortion.api->abort(abortion.comm);
+    aorta_status_free(aorta_gpu_make_current(task.device)); /* if it is lost there is nothing to abort */
+    task.api->abort(task.comm);
     return NULL;
 }
 
@@ -90,12 +90,12 @@ static void *abort_comm(void *argument) {
 static void abort_all(struct nccl_domain *domain) {
     for (struct nccl_group *group = domain->groups; group; group = group->next) {
         if (!group->comm) continue;
-        struct abortion *abortion = malloc(sizeof *abortion);
+        struct abort_task *task = malloc(sizeof *task);
         pthread_t thread;
-        if (abortion) {
-            *abortion = (struct abortion){domain->api, domain->device, group->comm};
-            if (pthread_create(&thread, NULL, abort_comm, abortion))
-                free(abortion);
+        if (task) {
+            *task = (struct abort_task){domain->api, domain->device, group->comm};
+            if (pthread_create(&thread, NULL, abort_comm, task))
+                free(task);
             else
                 pthread_detach(thread);
         }
@@ -104,13 +104,13 @@ static void abort_all(struct nccl_domain *domain) {
 }
 
 /* Called with the lock; takes over `why`. */
-static void give_up(struct watch *watch, aorta_status why, int64_t now_ns) {
+static void abandon(struct watch *watch, aorta_status why, int64_t now_ns) {
     struct nccl_domain *domain = watch->domain;
     why = aorta_annotate(why, "rank %d, last collective queued: %s", domain->rank,
                          domain->last[0] ? domain->last : "none");
     snprintf(domain->message, sizeof domain->message, "%s", aorta_status_message(why));
     domain->failure = aorta_status_code(why);
-    watch->given_up_ns = now_ns;
+    watch->abandoned_ns = now_ns;
     watch->calls = aorta_device_count_calls(domain->device);
     atomic_store(&domain->failed, true);
     aorta_device_fail(domain->device, why);
@@ -120,37 +120,37 @@ static void give_up(struct watch *watch, aorta_status why, int64_t now_ns) {
 /* Nothing else ends a process whose kernels do not end. */
 static void end_process(const struct watch *watch) {
     const struct nccl_domain *domain = watch->domain;
-    fprintf(stderr, "aorta: %s. The device did not come free, so this process ends.\n", domain->message);
+    fprintf(stderr, "aorta: %s. The device is still blocked, so this process ends.\n", domain->message);
     aorta_comm_abort(NULL, aorta_code_exit(domain->failure));
 }
 
-static void see_whether_free(struct watch *watch, int64_t now_ns) {
+static void check_blocked(struct watch *watch, int64_t now_ns) {
     struct aorta_device_calls calls = aorta_device_count_calls(watch->domain->device);
     bool stuck = calls.begun == watch->calls.begun && calls.ended == watch->calls.ended && calls.begun != calls.ended;
     if (!stuck) {
         watch->calls = calls;
-        watch->given_up_ns = now_ns;
-    } else if (now_ns - watch->given_up_ns > MERCY_NS) {
+        watch->abandoned_ns = now_ns;
+    } else if (now_ns - watch->abandoned_ns > GRACE_NS) {
         end_process(watch);
     }
 }
 
 /* ---- the thread ---- */
 
-/* Called without the lock, which is held while communicators are touched: they end under it too. */
-static void look(struct watch *watch) {
+/* Called without the lock; whoever uses a communicator takes it, as they are aborted under it too. */
+static void check(struct watch *watch) {
     struct nccl_domain *domain = watch->domain;
     const int64_t now_ns = aorta_clock_ns();
-    if (watch->given_up_ns) {
-        see_whether_free(watch, now_ns);
+    if (watch->abandoned_ns) {
+        check_blocked(watch, now_ns);
         return;
     }
-    aorta_status why = look_for_lost(watch, now_ns);
+    aorta_status why = find_lost_rank(watch, now_ns);
     pthread_mutex_lock(&domain->lock);
-    if (!why) why = look_for_errors(domain);
-    if (!why) why = look_for_hang(watch, now_ns);
+    if (!why) why = find_error(domain);
+    if (!why) why = find_hang(watch, now_ns);
     if (why && !domain->ending)
-        give_up(watch, why, now_ns);
+        abandon(watch, why, now_ns);
     else
         aorta_status_free(why);
     pthread_mutex_unlock(&domain->lock);
@@ -164,13 +164,13 @@ static void *run(void *argument) {
     while (!domain->ending) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_NS;
+        until.tv_nsec += CHECK_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&domain->wake, &domain->lock, &until);
         if (domain->ending) break;
         pthread_mutex_unlock(&domain->lock);
-        look(&watch);
+        check(&watch);
         pthread_mutex_lock(&domain->lock);
     }
     pthread_mutex_unlock(&domain->lock);

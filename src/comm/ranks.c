@@ -1,3 +1,4 @@
+/* Reads who this process is from the environment. */
 #include "comm/ranks.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A rank's side of the rendezvous: finding rank 0, and asking its store. */
+/* A rank's side of the rendezvous: it finds rank 0 and asks its store. */
 #include "comm/rendezvous_wire.h"
 
 #include "base/clock.h"
@@ -19,15 +19,15 @@
 #include <unistd.h>
 
 #define RETRY_NS 50000000
-#define HEARD_S 5.0 /* a store answers a greeting at once; who does not is a stranger */
-#define GRACE_S 5.0 /* the store says first who did not come */
+#define WELCOME_S 5.0 /* a store answers a greeting at once; nothing else does */
+#define GRACE_S 5.0   /* the store answers first, with the missing ranks */
 #define CONNECT_MS 2000
 
 struct aorta_rendezvous {
     int fd, rank;
     double timeout_s;
     char place[320]; /* for messages: "node7:29501" */
-    int lost;        /* as far as is known here */
+    int lost;        /* as known here */
     pthread_mutex_t turn;
     struct store *store; /* rank 0 */
 };
@@ -71,7 +71,7 @@ aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t ins
     return NULL;
 }
 
-/* The ports behind the last one go on with those that need no rights. */
+/* After the last port follow those that need no privileges. */
 static int port_at(const struct aorta_rendezvous_options *options, int i) {
     int port = options->port + i;
     return port <= 65535 ? port : port - 65535 + 1023;
@@ -182,20 +182,20 @@ static aorta_status as_status(const struct wire_message *answer, const char *val
 
 /* ---- meeting ---- */
 
-enum outcome { OUTCOME_HEARD, OUTCOME_TRY_ON, OUTCOME_FAILED };
+enum outcome { OUTCOME_WELCOME, OUTCOME_TRY_ON, OUTCOME_FAILED };
 
-/* Greets whoever is at the other end. */
+/* Greets the other end. */
 static enum outcome greet(int fd, const struct aorta_rendezvous_options *options, char reason[128],
                           aorta_status *status) {
     const struct wire_greeting greeting = {options->rank, options->world_size, options->run};
     const struct wire_message hello = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO, .bytes = sizeof greeting};
     struct wire_message answer;
     char value[AORTA_RENDEZVOUS_VALUE];
-    snprintf(reason, 128, "somebody else listens there");
+    snprintf(reason, 128, "another program listens there");
     if (!wire_send(fd, &hello, &greeting)) return OUTCOME_TRY_ON;
-    if (!receive_answer(fd, &answer, value, deadline(HEARD_S))) return OUTCOME_TRY_ON;
-    if (answer.kind == WIRE_HEARD) return OUTCOME_HEARD;
-    if (answer.kind == WIRE_STRANGER) {
+    if (!receive_answer(fd, &answer, value, deadline(WELCOME_S))) return OUTCOME_TRY_ON;
+    if (answer.kind == WIRE_WELCOME) return OUTCOME_WELCOME;
+    if (answer.kind == WIRE_OTHER_RUN) {
         snprintf(reason, 128, "the ranks of another run meet there");
         return OUTCOME_TRY_ON;
     }

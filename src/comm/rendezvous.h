@@ -2,13 +2,13 @@
  *
  * Place. MASTER_ADDR and MASTER_PORT say where rank 0 is. Rank 0 listens at the first of AORTA_RENDEZVOUS_PORTS ports,
  * from MASTER_PORT on, that is free; the others try these ports in turn until one answers as rank 0 of this run. So a
- * port that somebody else has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
+ * port that another program has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
  * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one behind it.
  *
  * Who belongs together: every message begins with a magic number and a version; a greeting carries the number of
  * ranks, the sender's rank, and the run: a hash of what launchers set differently for each run.
  *
- * A rank whose connection ends without a farewell has died; everybody can ask for it.
+ * A rank whose connection ends before it has signed off has died; every rank can ask for it.
  *
  * Threads: the calls of one rendezvous may come from several threads; they take turns. */
 #ifndef AORTA_COMM_RENDEZVOUS_H
@@ -30,25 +30,25 @@ struct aorta_rendezvous_options {
     int port;            /* the first that is tried */
     int rank, world_size;
     uint64_t run;     /* equal on all ranks of a run, and not that of another run */
-    double timeout_s; /* until when all ranks must have come */
+    double timeout_s; /* until when all ranks must have connected */
 };
 
-/* Place and run as the environment tells them; `instance` numbers the meetings of one run. AORTA_USAGE when
+/* Place and run as the environment has them; `instance` numbers the meetings of one run. AORTA_USAGE when
  * MASTER_ADDR or MASTER_PORT is missing. */
 AORTA_MUST_USE aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t instance, double timeout_s,
                                                   struct aorta_rendezvous_options *options);
 
-/* Returns once all ranks have come. AORTA_TIMEOUT names the ranks that are missing; AORTA_COMM says what does not fit
- * (two processes with one rank, another number of ranks, no free port). */
+/* Returns once all ranks have connected. AORTA_TIMEOUT names the ranks that are missing; AORTA_COMM says what does not
+ * fit (two processes with one rank, another number of ranks, no free port). */
 AORTA_MUST_USE aorta_status aorta_rendezvous_open(const struct aorta_rendezvous_options *options,
                                                   struct aorta_rendezvous **rendezvous);
-/* Says farewell. Rank 0 stays until all have said it, are lost, or timeout_s is over. NULL is fine. */
+/* Signs off. Rank 0 stays until all have, are lost, or timeout_s is over. NULL is fine. */
 void aorta_rendezvous_close(struct aorta_rendezvous *rendezvous);
 
 /* A key is set once. */
 AORTA_MUST_USE aorta_status aorta_rendezvous_set(struct aorta_rendezvous *rendezvous, const char *key,
                                                  const void *value, size_t bytes);
-/* Waits until the key is there; its value must have exactly `bytes`. AORTA_TIMEOUT after timeout_s; AORTA_COMM at once
+/* Waits until the key is set; its value must have exactly `bytes`. AORTA_TIMEOUT after timeout_s; AORTA_COMM at once
  * when a rank has died. */
 AORTA_MUST_USE aorta_status aorta_rendezvous_get(struct aorta_rendezvous *rendezvous, const char *key, void *value,
                                                  size_t bytes, double timeout_s);

@@ -1,4 +1,4 @@
-/* The store's thread in rank 0: greets the ranks, keeps values, notices who is gone. */
+/* The store's thread in rank 0: greets the ranks, stores values, notices lost ranks. */
 #include "comm/rendezvous_wire.h"
 
 #include "base/clock.h"
@@ -15,11 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LOOK_MS 50
-#define STRANGERS 32           /* connections that have not greeted yet */
+#define POLL_MS 50
+#define NEWCOMERS 32           /* connections that have not greeted yet */
 #define GREETING_NS 5000000000 /* a connection that has not greeted by then is closed */
 #define LOST_LINGER_NS 3000000000
-#define FAILED_LINGER_NS 1000000000 /* ranks that are still on the way hear why there is no meeting */
+#define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why the meeting failed */
 
 /* One message on its way in. */
 struct inbox {
@@ -29,10 +29,10 @@ struct inbox {
 };
 
 struct peer {
-    int fd;              /* -1: none */
-    bool here, farewell; /* has greeted; has said farewell */
-    bool waiting;        /* for the key of inbox.message */
-    int64_t until_ns;    /* of the wait, or of the greeting */
+    int fd;                /* -1: none */
+    bool here, signed_off; /* has greeted; has signed off */
+    bool waiting;          /* for the key of inbox.message */
+    int64_t until_ns;      /* of the wait, or of the greeting */
     struct inbox inbox;
 };
 
@@ -48,14 +48,14 @@ struct store {
     char place[320];
     int listener;           /* -1 once all ranks are here */
     struct peer *peers;     /* [world_size] */
-    struct peer *strangers; /* [STRANGERS] */
+    struct peer *newcomers; /* [NEWCOMERS] */
     struct entry *entries;
     int64_t open_until_ns;
     int lost; /* the first lost rank; -1 */
     bool complete, failed;
-    enum aorta_code failure_code; /* when failed: what everybody hears */
+    enum aorta_code failure_code; /* when failed: the answer to all ranks */
     char failure[512];
-    _Atomic int64_t ending_ns; /* since when rank 0 wants to leave; 0: not yet */
+    _Atomic int64_t ending_ns; /* when rank 0 began to end; 0: not yet */
     pthread_t thread;
 };
 
@@ -75,21 +75,21 @@ bool wire_send(int fd, const struct wire_message *message, const void *value) {
 
 static void answer(struct peer *peer, enum wire_kind kind, int number, const void *value, size_t bytes) {
     const struct wire_message message = {.magic = WIRE_MAGIC, .kind = kind, .number = number, .bytes = (uint32_t)bytes};
-    wire_send(peer->fd, &message, value); /* a rank that is gone is noticed when it is read from */
+    wire_send(peer->fd, &message, value); /* a lost rank is noticed when it is read from */
 }
 
 static void answer_failure(struct peer *peer, enum aorta_code code, const char *text) {
     answer(peer, WIRE_FAILED, (int)code, text, strlen(text) + 1);
 }
 
-static void hang_up(struct peer *peer) {
+static void disconnect(struct peer *peer) {
     if (peer->fd >= 0) close(peer->fd);
     *peer = (struct peer){.fd = -1};
 }
 
-/* ---- coming together ---- */
+/* ---- the meeting ---- */
 
-/* The meeting cannot take place: everybody who has come hears why, and so does who is still on the way (greet). */
+/* The meeting has failed: all connected ranks learn why, and later ones too (greet). */
 static void fail_meeting(struct store *store, enum aorta_code code, const char *text) {
     store->failed = true;
     store->failure_code = code;
@@ -102,7 +102,7 @@ static void fail_meeting(struct store *store, enum aorta_code code, const char *
 static void fail_missing(struct store *store) {
     char text[512];
     int length =
-        snprintf(text, sizeof text, "these ranks of %d did not come to %s within %g s:", store->options.world_size,
+        snprintf(text, sizeof text, "these ranks of %d did not connect to %s within %g s:", store->options.world_size,
                  store->place, store->options.timeout_s);
     int named = 0, missing = 0;
     for (int rank = 0; rank < store->options.world_size; rank++) {
@@ -120,45 +120,45 @@ static void examine(const struct store *store, const struct wire_greeting *greet
     int size = store->options.world_size;
     text[0] = '\0';
     if (greeting->world_size != size) {
-        snprintf(text, 256, "rank %d was told of %d ranks, rank 0 of %d (WORLD_SIZE)", greeting->rank,
-                 greeting->world_size, size);
+        snprintf(text, 256, "rank %d expects %d %s, rank 0 %d (WORLD_SIZE)", greeting->rank, greeting->world_size,
+                 greeting->world_size == 1 ? "rank" : "ranks", size);
     } else if (greeting->rank < 0 || greeting->rank >= size) {
-        snprintf(text, 256, "a process says that it is rank %d of %d", greeting->rank, size);
+        snprintf(text, 256, "a process has rank %d of %d", greeting->rank, size);
     } else if (store->peers[greeting->rank].here) {
-        snprintf(text, 256, "two processes say that they are rank %d (RANK)", greeting->rank);
+        snprintf(text, 256, "two processes have rank %d (RANK)", greeting->rank);
     }
 }
 
-static void greet(struct store *store, struct peer *stranger) {
-    const struct wire_message *message = &stranger->inbox.message;
+static void greet(struct store *store, struct peer *newcomer) {
+    const struct wire_message *message = &newcomer->inbox.message;
     struct wire_greeting greeting;
     if (message->kind != WIRE_HELLO || message->bytes != sizeof greeting) {
-        hang_up(stranger);
+        disconnect(newcomer);
         return;
     }
-    memcpy(&greeting, stranger->inbox.value, sizeof greeting);
+    memcpy(&greeting, newcomer->inbox.value, sizeof greeting);
     if (greeting.run != store->options.run) {
-        answer(stranger, WIRE_STRANGER, 0, NULL, 0);
-        hang_up(stranger);
+        answer(newcomer, WIRE_OTHER_RUN, 0, NULL, 0);
+        disconnect(newcomer);
         return;
     }
     char text[256];
     examine(store, &greeting, text);
     if (!store->failed && text[0]) fail_meeting(store, AORTA_COMM, text);
     if (store->failed) {
-        answer_failure(stranger, store->failure_code, store->failure);
-        hang_up(stranger);
+        answer_failure(newcomer, store->failure_code, store->failure);
+        disconnect(newcomer);
         return;
     }
     struct peer *peer = &store->peers[greeting.rank];
-    *peer = *stranger;
-    *stranger = (struct peer){.fd = -1};
+    *peer = *newcomer;
+    *newcomer = (struct peer){.fd = -1};
     peer->here = true;
     peer->inbox.have = 0;
-    answer(peer, WIRE_HEARD, 0, NULL, 0);
+    answer(peer, WIRE_WELCOME, 0, NULL, 0);
 }
 
-static void see_whether_complete(struct store *store) {
+static void check_complete(struct store *store) {
     if (store->complete || store->failed) return;
     for (int rank = 0; rank < store->options.world_size; rank++) {
         if (store->peers[rank].here) continue;
@@ -168,11 +168,11 @@ static void see_whether_complete(struct store *store) {
     store->complete = true;
     close(store->listener);
     store->listener = -1;
-    for (int i = 0; i < STRANGERS; i++) hang_up(&store->strangers[i]);
+    for (int i = 0; i < NEWCOMERS; i++) disconnect(&store->newcomers[i]);
     for (int rank = 0; rank < store->options.world_size; rank++) answer(&store->peers[rank], WIRE_DONE, 0, NULL, 0);
 }
 
-/* A host that loses its power or its network says nothing: the connection is broken after some 20 s without an answer.
+/* A host that loses its power or its network sends nothing: the connection is broken after some 20 s without an answer.
  */
 static void notice_lost_hosts(int fd) {
     static const struct {
@@ -185,15 +185,15 @@ static void notice_lost_hosts(int fd) {
         setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value, sizeof settings[i].value);
 }
 
-static void accept_stranger(struct store *store) {
+static void accept_newcomer(struct store *store) {
     int fd = accept4(store->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) return;
-    const struct timeval patience = {.tv_sec = 5};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const struct timeval limit = {.tv_sec = 5};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     notice_lost_hosts(fd);
-    for (int i = 0; i < STRANGERS; i++) {
-        if (store->strangers[i].fd >= 0) continue;
-        store->strangers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + GREETING_NS};
+    for (int i = 0; i < NEWCOMERS; i++) {
+        if (store->newcomers[i].fd >= 0) continue;
+        store->newcomers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + GREETING_NS};
         return;
     }
     close(fd);
@@ -225,13 +225,13 @@ static void set(struct store *store, struct peer *peer) {
     answer(peer, WIRE_DONE, 0, NULL, 0);
 }
 
-static void say_lost(const struct store *store, struct peer *peer) {
+static void answer_lost(const struct store *store, struct peer *peer) {
     char text[128];
     snprintf(text, sizeof text, "rank %d is gone: its process has ended or its host cannot be reached", store->lost);
     answer_failure(peer, AORTA_COMM, text);
 }
 
-/* Answers a waiting GET when there is something to say. */
+/* Answers a waiting GET once its key is set, a rank is lost, or the time is over. */
 static void serve_wait(struct store *store, struct peer *peer) {
     if (!peer->waiting) return;
     const struct entry *entry = find(store, peer->inbox.message.key);
@@ -242,9 +242,9 @@ static void serve_wait(struct store *store, struct peer *peer) {
     if (entry)
         answer(peer, WIRE_DONE, 0, entry->value, entry->bytes);
     else if (store->lost >= 0)
-        say_lost(store, peer);
+        answer_lost(store, peer);
     else
-        answer_failure(peer, AORTA_TIMEOUT, "it did not come in time");
+        answer_failure(peer, AORTA_TIMEOUT, "it was not set in time");
 }
 
 static void serve(struct store *store, struct peer *peer) {
@@ -256,7 +256,7 @@ static void serve(struct store *store, struct peer *peer) {
     }
     if (message->kind == WIRE_SET) set(store, peer);
     if (message->kind == WIRE_PING) answer(peer, WIRE_DONE, store->lost, NULL, 0);
-    if (message->kind == WIRE_BYE) peer->farewell = true;
+    if (message->kind == WIRE_BYE) peer->signed_off = true;
     peer->inbox.have = 0;
 }
 
@@ -286,14 +286,14 @@ static void read_peer(struct store *store, int rank) {
     enum progress progress = receive(peer);
     if (progress == PROGRESS_WHOLE) serve(store, peer);
     if (progress != PROGRESS_END) return;
-    if (store->complete && !peer->farewell && store->lost < 0) store->lost = rank;
-    hang_up(peer); /* before all are here it may come again */
+    if (store->complete && !peer->signed_off && store->lost < 0) store->lost = rank;
+    disconnect(peer); /* before all are connected it may connect again */
 }
 
-static void read_stranger(struct store *store, struct peer *stranger) {
-    enum progress progress = receive(stranger);
-    if (progress == PROGRESS_WHOLE) greet(store, stranger);
-    if (progress == PROGRESS_END) hang_up(stranger);
+static void read_newcomer(struct store *store, struct peer *newcomer) {
+    enum progress progress = receive(newcomer);
+    if (progress == PROGRESS_WHOLE) greet(store, newcomer);
+    if (progress == PROGRESS_END) disconnect(newcomer);
 }
 
 /* ---- the thread ---- */
@@ -302,25 +302,25 @@ static bool over(const struct store *store) {
     int64_t ending_ns = atomic_load(&store->ending_ns);
     if (!ending_ns) return false;
     if (store->failed) return aorta_clock_ns() > ending_ns + FAILED_LINGER_NS;
-    int64_t patience_ns = (int64_t)(store->options.timeout_s * 1e9);
-    if (store->lost >= 0 && patience_ns > LOST_LINGER_NS) patience_ns = LOST_LINGER_NS;
+    int64_t limit_ns = (int64_t)(store->options.timeout_s * 1e9);
+    if (store->lost >= 0 && limit_ns > LOST_LINGER_NS) limit_ns = LOST_LINGER_NS;
     bool any = false;
     for (int rank = 0; rank < store->options.world_size; rank++) {
-        any = any || (store->peers[rank].fd >= 0 && !store->peers[rank].farewell);
+        any = any || (store->peers[rank].fd >= 0 && !store->peers[rank].signed_off);
     }
-    return !any || aorta_clock_ns() > ending_ns + patience_ns;
+    return !any || aorta_clock_ns() > ending_ns + limit_ns;
 }
 
-/* All sockets in one list: the listener, the ranks, the strangers. poll passes over those that are -1. */
-static void look(struct store *store, struct pollfd *polls) {
+/* All sockets in one list: the listener, the ranks, the newcomers. poll skips those that are -1. */
+static void poll_all(struct store *store, struct pollfd *polls) {
     const int size = store->options.world_size;
     polls[0] = (struct pollfd){.fd = store->listener, .events = POLLIN};
-    for (int i = 0; i < size + STRANGERS; i++) {
-        const struct peer *peer = i < size ? &store->peers[i] : &store->strangers[i - size];
+    for (int i = 0; i < size + NEWCOMERS; i++) {
+        const struct peer *peer = i < size ? &store->peers[i] : &store->newcomers[i - size];
         /* A rank that waits for a key sends nothing, but its end is noticed. */
         polls[1 + i] = (struct pollfd){.fd = peer->fd, .events = peer->waiting ? POLLRDHUP : POLLIN};
     }
-    poll(polls, 1 + (nfds_t)size + STRANGERS, LOOK_MS);
+    poll(polls, 1 + (nfds_t)size + NEWCOMERS, POLL_MS);
     for (int i = 0; i < size; i++) {
         struct peer *peer = &store->peers[i];
         if (!polls[1 + i].revents || peer->fd < 0) continue;
@@ -331,32 +331,32 @@ static void look(struct store *store, struct pollfd *polls) {
         read_peer(store, i);
     }
     int64_t now_ns = aorta_clock_ns();
-    for (int i = 0; i < STRANGERS; i++) {
-        struct peer *stranger = &store->strangers[i];
-        if (stranger->fd >= 0 && polls[1 + size + i].revents) read_stranger(store, stranger);
-        if (stranger->fd >= 0 && now_ns > stranger->until_ns) hang_up(stranger);
+    for (int i = 0; i < NEWCOMERS; i++) {
+        struct peer *newcomer = &store->newcomers[i];
+        if (newcomer->fd >= 0 && polls[1 + size + i].revents) read_newcomer(store, newcomer);
+        if (newcomer->fd >= 0 && now_ns > newcomer->until_ns) disconnect(newcomer);
     }
-    if (store->listener >= 0 && polls[0].revents) accept_stranger(store);
+    if (store->listener >= 0 && polls[0].revents) accept_newcomer(store);
 }
 
 static void *run(void *argument) {
     struct store *store = argument;
-    struct pollfd *polls = calloc(1 + (size_t)store->options.world_size + STRANGERS, sizeof *polls);
+    struct pollfd *polls = calloc(1 + (size_t)store->options.world_size + NEWCOMERS, sizeof *polls);
     while (polls && !over(store)) {
-        look(store, polls);
-        see_whether_complete(store);
+        poll_all(store, polls);
+        check_complete(store);
         for (int rank = 0; rank < store->options.world_size; rank++) serve_wait(store, &store->peers[rank]);
     }
     free(polls);
-    /* Hanging up also tells ranks that wait, should memory have been short. */
-    for (int rank = 0; rank < store->options.world_size; rank++) hang_up(&store->peers[rank]);
+    /* Waiting ranks notice the closed connections, also after a lack of memory. */
+    for (int rank = 0; rank < store->options.world_size; rank++) disconnect(&store->peers[rank]);
     return NULL;
 }
 
 /* ---- beginning and end ---- */
 
 static void release(struct store *store) {
-    for (int i = 0; i < STRANGERS && store->strangers; i++) hang_up(&store->strangers[i]);
+    for (int i = 0; i < NEWCOMERS && store->newcomers; i++) disconnect(&store->newcomers[i]);
     if (store->listener >= 0) close(store->listener);
     while (store->entries) {
         struct entry *next = store->entries->next;
@@ -364,7 +364,7 @@ static void release(struct store *store) {
         store->entries = next;
     }
     free(store->peers);
-    free(store->strangers);
+    free(store->newcomers);
     free(store);
 }
 
@@ -382,10 +382,10 @@ aorta_status store_start(const struct aorta_rendezvous_options *options, int lis
         *made = (struct store){.options = *options, .listener = listener, .lost = -1};
         made->open_until_ns = aorta_clock_ns() + (int64_t)(options->timeout_s * 1e9);
         made->peers = make_peers(options->world_size);
-        made->strangers = make_peers(STRANGERS);
+        made->newcomers = make_peers(NEWCOMERS);
         snprintf(made->place, sizeof made->place, "%s", place);
     }
-    if (!made || !made->peers || !made->strangers) {
+    if (!made || !made->peers || !made->newcomers) {
         if (made)
             release(made);
         else
@@ -397,7 +397,7 @@ aorta_status store_start(const struct aorta_rendezvous_options *options, int lis
         release(made);
         return status;
     }
-    made->strangers[0] = (struct peer){.fd = ends[0], .until_ns = INT64_MAX};
+    made->newcomers[0] = (struct peer){.fd = ends[0], .until_ns = INT64_MAX};
     int error = pthread_create(&made->thread, NULL, run, made);
     if (error) {
         close(ends[1]);

@@ -7,15 +7,15 @@
 #define WIRE_MAGIC 0x41525631u /* "ARV1": changes with the messages; read backwards on a host of other byte order */
 
 enum wire_kind {
-    WIRE_HELLO,   /* rank → store: a greeting */
-    WIRE_SET,     /* rank → store */
-    WIRE_GET,     /* rank → store: answered when the key is there */
-    WIRE_PING,    /* rank → store: `number` of the answer is the first lost rank or -1 */
-    WIRE_BYE,     /* rank → store */
-    WIRE_HEARD,   /* store → rank: the greeting fits; wait for the others */
-    WIRE_DONE,    /* store → rank: value of a GET, end of a SET; behind HEARD: all ranks are here */
-    WIRE_FAILED,  /* store → rank: `number` is an aorta_code, the value a text */
-    WIRE_STRANGER /* store → rank: another run meets here */
+    WIRE_HELLO,    /* rank → store: a greeting */
+    WIRE_SET,      /* rank → store */
+    WIRE_GET,      /* rank → store: answered when the key is set */
+    WIRE_PING,     /* rank → store: `number` of the answer is the first lost rank or -1 */
+    WIRE_BYE,      /* rank → store */
+    WIRE_WELCOME,  /* store → rank: the greeting fits; wait for the others */
+    WIRE_DONE,     /* store → rank: value of a GET, end of a SET; after WELCOME: all ranks are connected */
+    WIRE_FAILED,   /* store → rank: `number` is an aorta_code, the value a text */
+    WIRE_OTHER_RUN /* store → rank: this is the store of another run */
 };
 
 /* Every message; `bytes` of a value follow it. */
@@ -43,7 +43,7 @@ struct store;
  * `listener`. `place` is how messages call it. */
 AORTA_MUST_USE aorta_status store_start(const struct aorta_rendezvous_options *options, int listener, const char *place,
                                         int *own, struct store **store);
-/* Waits until all ranks have said farewell, are gone, or the time is over. */
+/* Waits until all ranks have signed off, are lost, or the time is over. */
 void store_end(struct store *store);
 
 #endif

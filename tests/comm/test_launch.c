@@ -120,7 +120,7 @@ static void test_ends_before_the_beginning(void **state) {
     launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", "test $RANK = 0 && sleep 5; exit 2"));
     expect(&run, 2, WORDS("aorta launch: rank 1 ended with exit status 2. The other ranks were ended.\n"));
     launch(&run, WORDS("run", "1", "never", "0", "/bin/sh", "-c", "exit 3"));
-    expect(&run, 3, WORDS("rank 0 ended with exit status 3; it had not said what it was doing.\n"));
+    expect(&run, 3, WORDS("rank 0 ended with exit status 3; it had reported no operation.\n"));
 }
 
 static void check_kill(const char *through) {
@@ -283,9 +283,9 @@ static void test_stopped_rank(void **state) {
                  file, file, waits[i]);
         launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", script));
         expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
-        const char *told =
-            strstr(run.text, "rank 1 stood still meanwhile: it had been stopped (SIGSTOP, or a debugger)");
-        if ((told != NULL) != (i == 0))
+        const char *named =
+            strstr(run.text, "rank 1 was stopped (SIGSTOP, or a debugger), and the others waited for it");
+        if ((named != NULL) != (i == 0))
             fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
     }
     unlink(file);

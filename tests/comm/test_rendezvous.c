@@ -108,7 +108,7 @@ static void end(struct job *job) {
 
 /* ---- what a rank can do ---- */
 
-/* Everybody tells everybody a number, in two rounds. */
+/* Every rank sends every other a number, in two rounds. */
 static aorta_status exchange(struct aorta_rendezvous_options *options) {
     struct aorta_rendezvous *r;
     AORTA_TRY(aorta_rendezvous_open(options, &r));
@@ -259,7 +259,7 @@ static void test_missing_ranks(void **state) {
     job.processes = 2;
     job.options[1].rank = 2;
     run(&job);
-    expect_all(&job, AORTA_TIMEOUT, "these ranks of 4 did not come to 127.0.0.1:");
+    expect_all(&job, AORTA_TIMEOUT, "these ranks of 4 did not connect to 127.0.0.1:");
     expect_all(&job, AORTA_TIMEOUT, "within 1 s: 1, 3");
     assert_true(job.outcomes[0].seconds < 5);
     end(&job);
@@ -282,7 +282,7 @@ static void test_wrong_size(void **state) {
     job.options[1].world_size = 5;
     job.processes = 2;
     run(&job);
-    expect_all(&job, AORTA_COMM, "rank 1 was told of 5 ranks, rank 0 of 3 (WORLD_SIZE)");
+    expect_all(&job, AORTA_COMM, "rank 1 expects 5 ranks, rank 0 3 (WORLD_SIZE)");
     end(&job);
 }
 
@@ -293,8 +293,7 @@ static void test_one_rank_twice(void **state) {
     job.options[2].rank = 1;
     run(&job);
     int twice = 0;
-    for (int i = 0; i < 3; i++)
-        twice += strstr(job.outcomes[i].message, "two processes say that they are rank 1") != NULL;
+    for (int i = 0; i < 3; i++) twice += strstr(job.outcomes[i].message, "two processes have rank 1") != NULL;
     assert_int_equal(twice, 3);
     end(&job);
 }
@@ -314,7 +313,7 @@ static void test_two_runs(void **state) {
     struct job lonely = job_of(2, only_open, 1);
     lonely.options[1].run = 99;
     run(&lonely);
-    expect(&lonely, 0, AORTA_TIMEOUT, "did not come");
+    expect(&lonely, 0, AORTA_TIMEOUT, "did not connect");
     expect(&lonely, 1, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
     end(&lonely);
 }
@@ -341,7 +340,7 @@ static void test_a_key_nobody_sets(void **state) {
     (void)state;
     struct job job = job_of(2, wait_in_vain, 0.5);
     run(&job);
-    expect_all(&job, AORTA_TIMEOUT, "never: rendezvous: it did not come in time");
+    expect_all(&job, AORTA_TIMEOUT, "never: rendezvous: it was not set in time");
     end(&job);
 }
 
