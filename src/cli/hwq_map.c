@@ -41,12 +41,12 @@ static const struct aorta_cli_option rows[] = {
                .help = "of the compute streams; all: so many streams of each"},
      .argument = "LEVEL"},
     {.value = {"repeats", AORTA_OPTION_INT, AT(repeats), "3", .limits = &repeat_limits,
-               .help = "equal answers in a row that settle a question"}},
+               .help = "equal results in a row that decide a pair"}},
     {.value = {"all-pairs", AORTA_OPTION_BOOL, AT(all_pairs), "false",
-               .help = "ask every pair alone, not only with and among the first streams of the groups"}},
+               .help = "probe every pair alone, not only with and among the first streams of the groups"}},
     {.value = {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = &copy_limits,
-               .help = "MiB of the copies that are run side by side; 0: none are"}},
-    {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of words"}},
+               .help = "MiB of the copies on two streams; 0: no copies"}},
+    {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of text"}},
     {.value = {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true,
                .help = "write the JSON object to this file as well"},
      .letter = 'o',
@@ -60,17 +60,17 @@ static const struct aorta_cli_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE]",
     .about =
-        "Finds which streams share a hardware queue: a long kernel runs on one stream with work waiting behind it; "
-        "does a short kernel on another stream start before it ends? Times are the device's own, and every answer "
-        "is repeated until it is stable.",
+        "Finds which streams share a hardware queue: a long kernel runs on one stream with work queued after it; does "
+        "a short kernel on another stream start before it ends? Times are the device's own, and every probe is "
+        "repeated until its result is stable.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
-    .footer = "CUDA_DEVICE_MAX_CONNECTIONS (CUDA) and GPU_MAX_HW_QUEUES (ROCm) are in force as they are set.",
+    .footer = "CUDA_DEVICE_MAX_CONNECTIONS (CUDA) and GPU_MAX_HW_QUEUES (ROCm) apply as they are set.",
 };
 
 /* ---- the picture ---- */
 
-/* The diagonal and who shares with it in the colour of the queue. */
+/* Streams that share a queue, and the diagonal, in the colour of the queue. */
 static aorta_status draw(const struct aorta_map *map, const struct aorta_device_info *device, const char *path) {
     struct aorta_arena arena = {0};
     struct aorta_text script = {0};
@@ -84,12 +84,12 @@ static aorta_status draw(const struct aorta_map *map, const struct aorta_device_
             labels[row] = map->streams[row].name;
             for (int column = 0; column < map->count; column++) {
                 int at = row * map->count + column;
-                bool held = row == column || map->pairs[at].shared;
-                cells[at] = held ? 1 + map->streams[row].group : 0;
+                bool blocked = row == column || map->pairs[at].shared;
+                cells[at] = blocked ? 1 + map->streams[row].group : 0;
             }
         }
         const struct aorta_plot_matrix matrix = {
-            title, "a long kernel on …", "… holds back a kernel on", map->count, labels, cells};
+            title, "a long kernel on …", "… blocks a kernel on", map->count, labels, cells};
         aorta_plot_matrix(&matrix, path, &script);
         status = aorta_gnuplot_run(&script);
     } else {
@@ -134,7 +134,7 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
         .comm_streams = (int)arguments->comm_streams,
         .priorities = every ? all : &one,
         .priority_count = every ? 3 : 1,
-        .survey = {.repeats = (int)arguments->repeats, .all_pairs = arguments->all_pairs},
+        .pairs = {.repeats = (int)arguments->repeats, .all_pairs = arguments->all_pairs},
     };
     struct aorta_map map;
     struct aorta_map_copies copies;
@@ -148,8 +148,8 @@ static aorta_status measure(const struct map_arguments *arguments, struct aorta_
     return status;
 }
 
-/* Collectives of this process alone: what is asked is where their stream is, not how fast they are. On a GPU those of
- * NCCL, or copies where it is not installed. */
+/* Collectives of one rank: only their stream matters, not their speed. On a GPU those of NCCL, or copies where NCCL is
+ * not installed. */
 static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **comm) {
     struct aorta_comm_options options = {.device = device,
                                          .backend = aorta_device_is_gpu(device) ? "nccl" : "local",

@@ -1,17 +1,17 @@
 /* Which streams share a hardware queue (`aorta hwq map`).
  *
- * The question to a pair of streams: a long kernel runs on one, and a short one is queued behind it there; does a short
- * kernel on the other start before the long one has ended? If so the two run apart, and one such start proves it. If it
- * starts only afterwards, something held it back: a queue they share, or an accident. Only what is found again and
- * again counts, so every answer has to come `repeats` times in a row.
+ * A probe of two streams: a long kernel runs on one, the blocker, and a short one is queued after it there. Does a
+ * short kernel on the other stream start before the long one ends? If so the two streams do not share a queue, and one
+ * such start is enough. If it starts only afterwards, it was blocked: by a shared queue, or by chance. So a blocked
+ * result counts only when it repeats `repeats` times in a row.
  *
- * The short one behind the long one matters: a queue that hands out work in order, but does not wait for what it has
- * handed out (CUDA's connections), is held up only by a command that has to wait for its own stream. Queues that wait
- * for every kernel (AQL queues with barrier bits) hold back in both cases; which kind it is comes out as well.
+ * The short kernel after the long one matters. A queue that dispatches in order, but does not wait for what it has
+ * dispatched (CUDA's connections), is blocked only by a command that has to wait for its own stream. A queue that waits
+ * for every kernel (AQL queues with barrier bits) is blocked in both cases. The map reports which kind it found.
  *
- * A round asks all streams about one that holds, so that n rounds fill the matrix; then pairs are asked alone: each
- * stream with the first of its group, and the first ones of all groups with each other (or all pairs). Where an answer
- * differs all pairs are asked alone, and those answers count. */
+ * A round probes all other streams against one blocker, so n rounds fill the matrix. Then pairs are probed alone: each
+ * stream with the first of its group, and the first streams of all groups with each other (or all pairs). If one result
+ * differs, all pairs are probed alone, and those results count. */
 #ifndef AORTA_HWQ_MAP_H
 #define AORTA_HWQ_MAP_H
 
@@ -33,19 +33,19 @@ struct aorta_map_stream {
     int group; /* counted in order of the streams, from 0 */
 };
 
-/* What one stream does to another. */
+/* One stream, the blocker, and another one. */
 struct aorta_map_pair {
-    int asked, held;    /* valid rounds; those in which the other one was held back */
-    int streak;         /* equal answers in a row, up to the last */
-    bool last, differs; /* the last answer; answers have differed */
-    bool shared;        /* the verdict */
+    int probes, blocked; /* valid rounds; those in which the other stream was blocked */
+    int streak;          /* equal results in a row, up to the last */
+    bool last, differs;  /* the last result; results have differed */
+    bool shared;         /* the decision */
 };
 
-/* How a queue of several streams holds back. */
+/* What blocks a queue of several streams. */
 enum aorta_map_blocking {
     AORTA_MAP_BLOCKING_UNKNOWN, /* no two streams share one */
-    AORTA_MAP_BLOCKING_WAITING, /* only behind a command that waits for its own stream */
-    AORTA_MAP_BLOCKING_RUNNING, /* behind every kernel that runs */
+    AORTA_MAP_BLOCKING_WAITING, /* only a command that waits for its own stream */
+    AORTA_MAP_BLOCKING_RUNNING, /* every kernel that runs */
     AORTA_MAP_BLOCKING_MIXED
 };
 
@@ -53,38 +53,38 @@ struct aorta_map {
     struct aorta_arena arena; /* holds everything below */
     int count;
     struct aorta_map_stream *streams;
-    struct aorta_map_pair *pairs; /* [holder × count + other]; the diagonal is not used */
+    struct aorta_map_pair *pairs; /* [blocker × count + other]; the diagonal is not used */
     int group_count;
     enum aorta_map_blocking blocking;
-    int rounds;               /* all questions asked */
-    int pairs_alone;          /* directed pairs that were asked alone */
-    int corrected;            /* pairs whose answer alone was another one */
-    int busy_only;            /* of these, pairs that shared a queue while all streams had work, but not alone */
-    int busy_queues;          /* busy_only > 0: how many queues the streams had then, about; else 0 */
-    int unsettled;            /* pairs that never gave the same answer often enough in a row: verdict by majority */
-    int one_sided;            /* pairs of which only one holds back the other: counted as apart */
-    bool transitive;          /* whoever shares with one of a group shares with all of it */
-    int64_t hold_ns;          /* how long the long kernel was in the end */
-    const char *comm_backend; /* of the communication streams: "nccl", "local"; NULL: there are none. Static */
+    int rounds;               /* probes in all */
+    int pairs_alone;          /* directed pairs that were probed alone */
+    int corrected;            /* pairs with another result alone */
+    int busy_only;            /* of these, pairs that shared a queue only while all streams had work */
+    int busy_queues;          /* busy_only > 0: about how many queues the streams had then; else 0 */
+    int unsettled;            /* pairs whose results never repeated often enough: decided by majority */
+    int one_sided;            /* pairs of which only one blocks the other: counted as separate queues */
+    bool transitive;          /* streams that share with one of a group share with all of it */
+    int64_t hold_ns;          /* length of the long kernel in the last round */
+    const char *comm_backend; /* of the communication streams: "nccl", "local"; NULL: none. Static */
 };
 
-/* ---- asking (a table, so that tests can answer) ---- */
+/* ---- probes (a table, so that tests can plant results) ---- */
 
-struct aorta_map_prober {
+struct aorta_map_probe {
     void *context;
-    /* held[i]: others[i] was held back by `holder`, `behind` whose long kernel another one waits. */
-    aorta_status (*ask)(void *context, int holder, bool behind, const int *others, int count, bool *held);
-    void (*doubt)(void *context); /* answers differ: ask more patiently from now on; may be NULL */
+    /* blocked[i]: others[i] was blocked by `blocker`; `followed`: another kernel is queued after its long one. */
+    aorta_status (*run)(void *context, int blocker, bool followed, const int *others, int count, bool *blocked);
+    void (*lengthen)(void *context); /* results differ: longer kernels from now on; may be NULL */
 };
 
-struct aorta_map_survey {
-    int repeats; /* equal answers in a row that settle a question; at least 1 */
+struct aorta_map_pair_options {
+    int repeats; /* equal results in a row that decide a pair; at least 1 */
     bool all_pairs;
 };
 
 /* Fills everything but streams[].name, role and priority, and count, which are given. */
-AORTA_MUST_USE aorta_status aorta_map_find_pairs(const struct aorta_map_survey *survey,
-                                                 const struct aorta_map_prober *prober, struct aorta_map *map);
+AORTA_MUST_USE aorta_status aorta_map_find_pairs(const struct aorta_map_pair_options *search,
+                                                 const struct aorta_map_probe *probe, struct aorta_map *map);
 
 /* ---- on a device ---- */
 
@@ -95,11 +95,11 @@ struct aorta_map_options {
     int copy_streams, comm_streams;
     const enum aorta_priority *priorities; /* levels of the compute streams; the others are normal */
     int priority_count;
-    struct aorta_map_survey survey;
+    struct aorta_map_pair_options pairs;
 };
 
-/* Makes the streams in the order compute (level by level), copy, communication, asks, and destroys them. AORTA_USAGE
- * for numbers that make no sense. */
+/* Creates the streams in the order compute (level by level), copy, communication, probes, and destroys them.
+ * AORTA_USAGE for numbers that make no sense. */
 AORTA_MUST_USE aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta_map *map);
 void aorta_map_free(struct aorta_map *map);
 
@@ -111,8 +111,8 @@ const char *aorta_map_copy_name(enum aorta_map_copy kind); /* "h2d" */
 
 enum aorta_map_copies_verdict {
     AORTA_MAP_SIDE_BY_SIDE,     /* together they take clearly less than one after the other */
-    AORTA_MAP_SHARED_BANDWIDTH, /* both move on at the same time, and the sum is no faster */
-    AORTA_MAP_SERIAL            /* one waits until the other is done */
+    AORTA_MAP_SHARED_BANDWIDTH, /* both progress at the same time, and the sum is no faster */
+    AORTA_MAP_SERIAL            /* one waits until the other has ended */
 };
 const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict);
 
@@ -134,18 +134,18 @@ struct aorta_map_copies {
 AORTA_MUST_USE aorta_status aorta_map_copies_measure(struct aorta_device *device, size_t bytes, int samples,
                                                      struct aorta_map_copies *copies);
 
-/* From the four figures. */
+/* From the four times. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair);
 
 /* ---- results ---- */
 
-/* What a reader sees: groups, counts, the matrix, what it means. `copies` may be NULL. */
+/* For a terminal: groups, counts, the matrix, their meaning. `copies` may be NULL. */
 void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_text *text);
 void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_json *json);
 
-/* The variables that decide how streams come to queues, in the process's environment; ends with NULL. */
+/* The environment variables that decide which queues streams get; ends with NULL. */
 extern const char *const aorta_map_variables[];
 
 #endif

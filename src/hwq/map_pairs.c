@@ -1,86 +1,87 @@
-/* Questions and answers: from single rounds to a verdict for every pair, and to groups. */
+/* From the results of single probes to a decision for every pair, and to groups. */
 #include "hwq/map.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum {
-    MOST_ROUNDS = 60, /* per holder; answers that are an accident now and then settle long before, of few repeats */
+    MOST_ROUNDS = 60, /* per blocker; with few repeats, results that differ now and then are decided long before */
 };
 
-struct survey {
-    const struct aorta_map_survey *options;
-    const struct aorta_map_prober *prober;
+struct search {
+    const struct aorta_map_pair_options *options;
+    const struct aorta_map_probe *probe;
     struct aorta_map *map;
-    int *others; /* [count], of the question at hand */
-    bool *held;
+    int *others; /* [count], of the current probe */
+    bool *blocked;
 };
 
-static struct aorta_map_pair *pair_of(const struct aorta_map *map, int holder, int other) {
-    return &map->pairs[(ptrdiff_t)holder * map->count + other];
+static struct aorta_map_pair *pair_of(const struct aorta_map *map, int blocker, int other) {
+    return &map->pairs[(ptrdiff_t)blocker * map->count + other];
 }
 
-static aorta_status ask(struct survey *survey, int holder, bool behind, int count) {
-    survey->map->rounds++;
-    return survey->prober->ask(survey->prober->context, holder, behind, survey->others, count, survey->held);
+static aorta_status run_probe(struct search *search, int blocker, bool followed, int count) {
+    search->map->rounds++;
+    return search->probe->run(search->probe->context, blocker, followed, search->others, count, search->blocked);
 }
 
-static void note(struct survey *survey, struct aorta_map_pair *pair, bool held) {
-    bool differs = pair->asked && pair->last != held;
+static void add_result(struct search *search, struct aorta_map_pair *pair, bool blocked) {
+    bool differs = pair->probes && pair->last != blocked;
     pair->streak = differs ? 1 : pair->streak + 1;
-    pair->asked++;
-    pair->held += held;
-    pair->last = held;
+    pair->probes++;
+    pair->blocked += blocked;
+    pair->last = blocked;
     pair->differs |= differs;
-    if (differs && survey->prober->doubt) survey->prober->doubt(survey->prober->context);
+    if (differs && search->probe->lengthen) search->probe->lengthen(search->probe->context);
 }
 
-static bool is_settled(const struct survey *survey, const struct aorta_map_pair *pair) {
-    return pair->streak >= survey->options->repeats;
+static bool is_settled(const struct search *search, const struct aorta_map_pair *pair) {
+    return pair->streak >= search->options->repeats;
 }
 
-static void judge(const struct survey *survey, struct aorta_map_pair *pair) {
-    bool settled = is_settled(survey, pair);
-    pair->shared = settled ? pair->last : 2 * pair->held > pair->asked;
+static void decide(const struct search *search, struct aorta_map_pair *pair) {
+    bool settled = is_settled(search, pair);
+    pair->shared = settled ? pair->last : 2 * pair->blocked > pair->probes;
 }
 
-/* ---- rounds: all others about one holder ---- */
+/* ---- rounds: all others against one blocker ---- */
 
-static bool is_row_settled(const struct survey *survey, int holder) {
-    for (int other = 0; other < survey->map->count; other++) {
-        if (other != holder && !is_settled(survey, pair_of(survey->map, holder, other))) return false;
+static bool is_row_settled(const struct search *search, int blocker) {
+    for (int other = 0; other < search->map->count; other++) {
+        if (other != blocker && !is_settled(search, pair_of(search->map, blocker, other))) return false;
     }
     return true;
 }
 
-static aorta_status ask_row(struct survey *survey, int holder) {
+static aorta_status probe_row(struct search *search, int blocker) {
     int count = 0;
-    for (int other = 0; other < survey->map->count; other++) {
-        if (other != holder) survey->others[count++] = other;
+    for (int other = 0; other < search->map->count; other++) {
+        if (other != blocker) search->others[count++] = other;
     }
-    AORTA_TRY(ask(survey, holder, true, count));
-    for (int i = 0; i < count; i++) note(survey, pair_of(survey->map, holder, survey->others[i]), survey->held[i]);
+    AORTA_TRY(run_probe(search, blocker, true, count));
+    for (int i = 0; i < count; i++)
+        add_result(search, pair_of(search->map, blocker, search->others[i]), search->blocked[i]);
     return NULL;
 }
 
-static aorta_status ask_rows(struct survey *survey) {
-    const int often = 2 * survey->options->repeats, most = often > MOST_ROUNDS ? often : MOST_ROUNDS;
+static aorta_status probe_rows(struct search *search) {
+    const int often = 2 * search->options->repeats, most = often > MOST_ROUNDS ? often : MOST_ROUNDS;
     for (int round = 0, open = 1; open && round < most; round++) {
         open = 0;
-        for (int holder = 0; holder < survey->map->count; holder++) {
-            if (is_row_settled(survey, holder)) continue;
-            AORTA_TRY(ask_row(survey, holder));
+        for (int blocker = 0; blocker < search->map->count; blocker++) {
+            if (is_row_settled(search, blocker)) continue;
+            AORTA_TRY(probe_row(search, blocker));
             open++;
         }
     }
     return NULL;
 }
 
-static void judge_rows(struct survey *survey) {
-    struct aorta_map *map = survey->map;
-    for (int holder = 0; holder < map->count; holder++) {
+static void decide_rows(struct search *search) {
+    struct aorta_map *map = search->map;
+    for (int blocker = 0; blocker < map->count; blocker++) {
         for (int other = 0; other < map->count; other++) {
-            if (other != holder) judge(survey, pair_of(map, holder, other));
+            if (other != blocker) decide(search, pair_of(map, blocker, other));
         }
     }
 }
@@ -91,7 +92,7 @@ static bool share(const struct aorta_map *map, int a, int b) {
     return pair_of(map, a, b)->shared && pair_of(map, b, a)->shared;
 }
 
-/* Everybody who shares with somebody of the group belongs to it. */
+/* Every stream that shares with one of the group belongs to it. */
 static void spread(struct aorta_map *map, int first, int group) {
     map->streams[first].group = group;
     for (bool grown = true; grown;) {
@@ -130,74 +131,75 @@ static int first_of(const struct aorta_map *map, int group) {
 
 /* ---- pairs alone ---- */
 
-/* A start before the long kernel's end is verifier, so one such answer is enough. Being held back has to come again and
- * again, and twice as often, more patiently, where it was not expected. */
-static aorta_status ask_pair(struct survey *survey, int holder, int other, bool behind, bool expected, bool *held) {
-    const int wanted = survey->options->repeats * (expected ? 1 : 2);
-    *held = true;
-    for (int i = 0; i < wanted && *held; i++) {
-        if (i >= survey->options->repeats && survey->prober->doubt) survey->prober->doubt(survey->prober->context);
-        survey->others[0] = other;
-        AORTA_TRY(ask(survey, holder, behind, 1));
-        *held = survey->held[0];
+/* One start before the long kernel's end is enough. A blocked result has to repeat, twice as often and with longer
+ * kernels where it was not expected. */
+static aorta_status probe_pair(struct search *search, int blocker, int other, bool followed, bool expected,
+                               bool *blocked) {
+    const int wanted = search->options->repeats * (expected ? 1 : 2);
+    *blocked = true;
+    for (int i = 0; i < wanted && *blocked; i++) {
+        if (i >= search->options->repeats && search->probe->lengthen) search->probe->lengthen(search->probe->context);
+        search->others[0] = other;
+        AORTA_TRY(run_probe(search, blocker, followed, 1));
+        *blocked = search->blocked[0];
     }
     return NULL;
 }
 
-static aorta_status verify_pair(struct survey *survey, int holder, int other) {
-    struct aorta_map_pair *pair = pair_of(survey->map, holder, other);
-    bool held;
-    AORTA_TRY(ask_pair(survey, holder, other, true, pair->shared, &held));
-    survey->map->pairs_alone++;
-    if (held != pair->shared) survey->map->corrected++;
-    if (!held && pair->shared) survey->map->busy_only++;
-    pair->shared = held;
+static aorta_status verify_pair(struct search *search, int blocker, int other) {
+    struct aorta_map_pair *pair = pair_of(search->map, blocker, other);
+    bool blocked;
+    AORTA_TRY(probe_pair(search, blocker, other, true, pair->shared, &blocked));
+    search->map->pairs_alone++;
+    if (blocked != pair->shared) search->map->corrected++;
+    if (!blocked && pair->shared) search->map->busy_only++;
+    pair->shared = blocked;
     return NULL;
 }
 
-static aorta_status verify_both(struct survey *survey, int a, int b) {
-    AORTA_TRY(verify_pair(survey, a, b));
-    return verify_pair(survey, b, a);
+static aorta_status verify_both(struct search *search, int a, int b) {
+    AORTA_TRY(verify_pair(search, a, b));
+    return verify_pair(search, b, a);
 }
 
-static aorta_status verify_all(struct survey *survey) {
-    for (int a = 0; a < survey->map->count; a++) {
-        for (int b = a + 1; b < survey->map->count; b++) AORTA_TRY(verify_both(survey, a, b));
+static aorta_status verify_all(struct search *search) {
+    for (int a = 0; a < search->map->count; a++) {
+        for (int b = a + 1; b < search->map->count; b++) AORTA_TRY(verify_both(search, a, b));
     }
     return NULL;
 }
 
-static aorta_status verify_by_representatives(struct survey *survey) {
-    struct aorta_map *map = survey->map;
+static aorta_status verify_by_representatives(struct search *search) {
+    struct aorta_map *map = search->map;
     for (int i = 0; i < map->count; i++) {
         int first = first_of(map, map->streams[i].group);
-        if (first != i) AORTA_TRY(verify_both(survey, first, i));
+        if (first != i) AORTA_TRY(verify_both(search, first, i));
     }
     for (int a = 0; a < map->group_count; a++) {
         for (int b = a + 1; b < map->group_count; b++)
-            AORTA_TRY(verify_both(survey, first_of(map, a), first_of(map, b)));
+            AORTA_TRY(verify_both(search, first_of(map, a), first_of(map, b)));
     }
     return NULL;
 }
 
-static aorta_status verify(struct survey *survey) {
-    if (survey->options->all_pairs) return verify_all(survey);
-    AORTA_TRY(verify_by_representatives(survey));
-    return survey->map->corrected ? verify_all(survey) : NULL;
+static aorta_status verify(struct search *search) {
+    if (search->options->all_pairs) return verify_all(search);
+    AORTA_TRY(verify_by_representatives(search));
+    return search->map->corrected ? verify_all(search) : NULL;
 }
 
-/* ---- how queues hold back ---- */
+/* ---- what blocks queues ---- */
 
-static aorta_status find_blocking(struct survey *survey) {
-    struct aorta_map *map = survey->map;
+static aorta_status find_blocking(struct search *search) {
+    struct aorta_map *map = search->map;
     int running = 0, waiting = 0;
     for (int i = 0; i < map->count; i++) {
         int first = first_of(map, map->streams[i].group);
         if (first == i || !share(map, first, i)) continue;
-        bool held;
-        AORTA_TRY(ask_pair(survey, first, i, false, false, &held));
-        running += held;
-        waiting += !held;
+        bool blocked;
+        AORTA_TRY(probe_pair(search, first, i, false, false, &blocked));
+        running += blocked;
+        waiting += !blocked;
     }
     if (running || waiting)
         map->blocking =
@@ -205,48 +207,49 @@ static aorta_status find_blocking(struct survey *survey) {
     return NULL;
 }
 
-static int count_unsettled(const struct survey *survey) {
+static int count_unsettled(const struct search *search) {
     int count = 0;
-    for (int holder = 0; holder < survey->map->count; holder++) {
-        for (int other = 0; other < survey->map->count; other++)
-            count += other != holder && !is_settled(survey, pair_of(survey->map, holder, other));
+    for (int blocker = 0; blocker < search->map->count; blocker++) {
+        for (int other = 0; other < search->map->count; other++)
+            count += other != blocker && !is_settled(search, pair_of(search->map, blocker, other));
     }
     return count;
 }
 
-/* While all streams had work: a stream that holds back h others has a queue with them. Those that hold back nobody have
- * one of their own. */
+/* While all streams had work: a stream that blocks h others shares a queue with them; one that blocks no other has its
+ * own. */
 static double count_busy_queues(const struct aorta_map *map) {
     double queues = 0.0;
-    for (int holder = 0; holder < map->count; holder++) {
-        int held = 0;
-        for (int other = 0; other < map->count; other++) held += other != holder && pair_of(map, holder, other)->shared;
-        queues += 1.0 / (1 + held);
+    for (int blocker = 0; blocker < map->count; blocker++) {
+        int blocked = 0;
+        for (int other = 0; other < map->count; other++)
+            blocked += other != blocker && pair_of(map, blocker, other)->shared;
+        queues += 1.0 / (1 + blocked);
     }
     return queues;
 }
 
-static aorta_status run(struct survey *survey) {
-    struct aorta_map *map = survey->map;
-    AORTA_TRY(ask_rows(survey));
-    judge_rows(survey);
-    map->unsettled = count_unsettled(survey);
+static aorta_status run(struct search *search) {
+    struct aorta_map *map = search->map;
+    AORTA_TRY(probe_rows(search));
+    decide_rows(search);
+    map->unsettled = count_unsettled(search);
     const double busy_queues = count_busy_queues(map);
     make_groups(map);
-    AORTA_TRY(verify(survey));
+    AORTA_TRY(verify(search));
     make_groups(map);
     map->busy_queues = map->busy_only ? (int)lround(busy_queues) : 0;
-    return find_blocking(survey);
+    return find_blocking(search);
 }
 
-aorta_status aorta_map_find_pairs(const struct aorta_map_survey *options, const struct aorta_map_prober *prober,
+aorta_status aorta_map_find_pairs(const struct aorta_map_pair_options *options, const struct aorta_map_probe *probe,
                                   struct aorta_map *map) {
     size_t count = (size_t)map->count;
-    struct survey survey = {.options = options, .prober = prober, .map = map};
+    struct search search = {.options = options, .probe = probe, .map = map};
     map->pairs = aorta_arena_alloc(&map->arena, count * count * sizeof *map->pairs);
-    survey.others = aorta_arena_alloc(&map->arena, count * sizeof *survey.others);
-    survey.held = aorta_arena_alloc(&map->arena, count * sizeof *survey.held);
-    if (!map->pairs || !survey.others || !survey.held)
+    search.others = aorta_arena_alloc(&map->arena, count * sizeof *search.others);
+    search.blocked = aorta_arena_alloc(&map->arena, count * sizeof *search.blocked);
+    if (!map->pairs || !search.others || !search.blocked)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the map of %zu streams", count);
-    return run(&survey);
+    return run(&search);
 }

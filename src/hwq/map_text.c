@@ -1,6 +1,8 @@
-/* The map in words, as a picture of characters, and as JSON. */
+/* The map as text, with its matrix in characters, and as JSON. */
+#include "base/lines.h"
 #include "hwq/map.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,8 @@ static const char *const blocking_names[] = {
     [AORTA_MAP_BLOCKING_MIXED] = "mixed",
 };
 
-static const struct aorta_map_pair *pair_of(const struct aorta_map *map, int holder, int other) {
-    return &map->pairs[(ptrdiff_t)holder * map->count + other];
+static const struct aorta_map_pair *pair_of(const struct aorta_map *map, int blocker, int other) {
+    return &map->pairs[(ptrdiff_t)blocker * map->count + other];
 }
 
 static int group_size(const struct aorta_map *map, int group) {
@@ -66,7 +68,7 @@ static void for_each_part(const struct aorta_map *map, part_visitor visit, void 
     }
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 static void say_part(const struct part *part, void *user) {
     struct aorta_text *text = user;
@@ -99,72 +101,71 @@ static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
     if (alone == map->count)
         aorta_text_puts(text, "  no two streams share a queue\n");
     else if (alone)
-        aorta_text_printf(text, "  %d stream%s by %s\n", alone, alone == 1 ? " is" : "s are",
-                          alone == 1 ? "itself" : "themselves");
+        aorta_text_printf(text, "  %d stream%s of %s own\n", alone, alone == 1 ? " has a queue" : "s have queues",
+                          alone == 1 ? "its" : "their");
 }
 
-static const char *symbol_of(const struct aorta_map *map, int holder, int other) {
-    if (holder == other) return "\\";
-    const struct aorta_map_pair *pair = pair_of(map, holder, other);
+static const char *symbol_of(const struct aorta_map *map, int blocker, int other) {
+    if (blocker == other) return "\\";
+    const struct aorta_map_pair *pair = pair_of(map, blocker, other);
     if (pair->shared) return "#";
-    return pair->held && pair->differs ? "~" : ".";
+    return pair->blocked && pair->differs ? "~" : ".";
 }
 
 static void draw(const struct aorta_map *map, struct aorta_text *text) {
     size_t widest = 0;
-    bool doubts = false;
+    bool unsure = false;
     for (int i = 0; i < map->count; i++) {
         size_t length = strlen(map->streams[i].name);
         if (length > widest) widest = length;
     }
-    for (int holder = 0; holder < map->count; holder++) {
-        aorta_text_printf(text, "  %-*s ", (int)widest, map->streams[holder].name);
+    for (int blocker = 0; blocker < map->count; blocker++) {
+        aorta_text_printf(text, "  %-*s ", (int)widest, map->streams[blocker].name);
         for (int other = 0; other < map->count; other++) {
-            const char *symbol = symbol_of(map, holder, other);
-            doubts |= *symbol == '~';
+            const char *symbol = symbol_of(map, blocker, other);
+            unsure |= *symbol == '~';
             aorta_text_puts(text, symbol);
         }
         aorta_text_puts(text, "\n");
     }
-    aorta_text_printf(text, "  # holds back the stream of this column   . does not%s\n",
-                      doubts ? "   ~ late once, not held back" : "");
+    aorta_text_printf(text, "  # blocks the stream of this column   . does not%s\n",
+                      unsure ? "   ~ late once, not blocked" : "");
 }
 
 static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
     static const char *const words[] = {
         [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
         [AORTA_MAP_BLOCKING_WAITING] =
-            "A queue lets kernels of several streams run at once; it is held up only while the command at its head has "
+            "A queue lets kernels of several streams run at once; it is blocked only while the command at its head has "
             "to wait for its own stream.",
-        [AORTA_MAP_BLOCKING_RUNNING] = "A queue runs one kernel at a time: whatever runs holds back all streams on it.",
+        [AORTA_MAP_BLOCKING_RUNNING] =
+            "A queue runs one kernel at a time, which blocks all other streams on the queue.",
         [AORTA_MAP_BLOCKING_MIXED] =
-            "Some queues are held up by any kernel that runs, others only by commands that wait for their own stream."};
+            "Some queues are blocked by any kernel that runs, others only by commands that wait for their own stream."};
     if (words[map->blocking]) aorta_text_printf(text, "%s\n", words[map->blocking]);
 }
 
-static void say_doubts(const struct aorta_map *map, struct aorta_text *text) {
+static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {
     if (map->unsettled)
         aorta_text_printf(
             text,
-            "Not stable: %d of %d directed pairs kept changing their answer; the device was not alone, or "
-            "gives streams other queues as it goes.\n",
+            "Not stable: the results of %d of %d directed pairs kept changing; other programs use the device, or it "
+            "assigns queues to streams while they run.\n",
             map->unsettled, map->count * (map->count - 1));
     if (map->busy_only)
         aorta_text_printf(
             text,
-            "Alone %d pairs run apart that hold each other back while all streams have work: the device "
-            "gives streams queues as it goes,\nthen about %d of them. What is drawn holds for two streams "
-            "at a time.\n",
-            map->busy_only, map->busy_queues);
+            "%d pair%s each other only while all streams have work: the device assigns queues to streams while they "
+            "run, about %d of them then. The matrix is for two streams at a time.\n",
+            map->busy_only, map->busy_only == 1 ? " blocks" : "s block", map->busy_queues);
     if (map->corrected > map->busy_only)
-        aorta_text_printf(text, "%d pairs answered differently when asked alone; those answers count.\n",
-                          map->corrected - map->busy_only);
+        aorta_text_printf(text, "%d pair%s gave another result when probed alone; those results count.\n",
+                          map->corrected - map->busy_only, map->corrected - map->busy_only == 1 ? "" : "s");
     if (map->one_sided)
-        aorta_text_printf(text, "%d pairs hold each other back in one direction only; they count as apart.\n",
-                          map->one_sided);
+        aorta_text_printf(text, "%d pair%s each other in one direction only; they count as separate queues.\n",
+                          map->one_sided, map->one_sided == 1 ? " blocks" : "s block");
     if (!map->transitive)
-        aorta_text_puts(text, "Not everybody in a group shares with everybody else there: streams use several "
-                              "queues.\n");
+        aorta_text_puts(text, "Not every stream of a group shares with every other: streams use several queues.\n");
 }
 
 static void say_variables(struct aorta_text *text) {
@@ -172,30 +173,44 @@ static void say_variables(struct aorta_text *text) {
     for (const char *const *name = aorta_map_variables; *name; name++) {
         const char *value = getenv(*name);
         if (!value) continue;
-        aorta_text_printf(text, "%s%s=%s", any ? ", " : "In force: ", *name, value);
+        aorta_text_printf(text, "%s%s=%s", any ? ", " : "Environment: ", *name, value);
         any = true;
     }
-    aorta_text_puts(text, any ? "\n" : "In force: the driver's defaults (no variable about queues is set).\n");
+    aorta_text_puts(text, any ? "\n" : "Environment: no variable about queues is set, the driver's defaults apply.\n");
 }
 
-/* What the reader can do about it. */
+/* Advice. */
 static void say_advice(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
     if (device->kind == AORTA_DEVICE_CPU) {
-        aorta_text_puts(text, "On the CPU device every stream is a thread of its own: streams run apart whatever their "
-                              "number. The probes sleep, so that the number of processors does not matter; real work "
-                              "shares them.\n");
+        aorta_text_puts(text,
+                        "On the CPU device every stream is a thread of its own and none share a queue. The probes "
+                        "sleep, so the number of processors does not matter; real work shares them.\n");
         return;
     }
     if (map->group_count == map->count && !map->busy_only) return;
     if (device->kind == AORTA_DEVICE_CUDA)
-        aorta_text_puts(text, "Work on streams of one queue can wait for each other without need. To have more queues, "
-                              "set CUDA_DEVICE_MAX_CONNECTIONS (1 to 32) before the program starts, or use fewer "
-                              "streams.\n");
+        aorta_text_puts(text,
+                        "Streams that share a queue can wait for each other without a dependency. For more queues, "
+                        "set CUDA_DEVICE_MAX_CONNECTIONS (1 to 32) before the program starts, or use fewer "
+                        "streams.\n");
     else
         aorta_text_puts(text,
-                        "Work on streams of one queue waits for each other without need. To have more queues, set "
+                        "Streams that share a queue wait for each other without a dependency. For more queues, set "
                         "GPU_MAX_HW_QUEUES before the program starts (4 for each priority by default), or use "
                         "fewer streams.\n");
+}
+
+/* A sentence a line, wrapped. */
+static void say_notes(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
+    static const struct aorta_lines lines = {.width = 118, .most = INT_MAX};
+    struct aorta_text notes = {0};
+    say_blocking(map, &notes);
+    say_warnings(map, &notes);
+    say_advice(map, device, &notes);
+    text->failed |= notes.failed;
+    char *rest = notes.data;
+    for (const char *line; rest && (line = strsep(&rest, "\n")) && *line;) aorta_text_lines(text, line, &lines);
+    aorta_text_free(&notes);
 }
 
 static void say_copies(const struct aorta_map_copies *copies, struct aorta_text *text) {
@@ -218,17 +233,15 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
     for_each_part(map, say_part, text);
     if (map->comm_backend)
         aorta_text_printf(text, "  (collectives of one rank, by %s)\n",
-                          strcmp(map->comm_backend, "nccl") == 0 ? "NCCL or RCCL" : "copies: no NCCL was used");
+                          strcmp(map->comm_backend, "nccl") == 0 ? "NCCL or RCCL" : "copies: NCCL is not used");
     aorta_text_puts(text, "\n");
     say_groups(map, text);
     aorta_text_puts(text, "\n");
     draw(map, text);
     aorta_text_puts(text, "\n");
-    say_blocking(map, text);
-    say_doubts(map, text);
-    say_advice(map, device, text);
-    aorta_text_printf(text, "%d rounds by kernels that held a stream for %.1f ms; %d pairs were asked alone.\n",
-                      map->rounds, (double)map->hold_ns * 1e-6, map->pairs_alone);
+    say_notes(map, device, text);
+    aorta_text_printf(text, "%d rounds with kernels of %.1f ms; %d pairs were probed alone.\n", map->rounds,
+                      (double)map->hold_ns * 1e-6, map->pairs_alone);
     if (copies) say_copies(copies, text);
 }
 
@@ -285,25 +298,25 @@ static void write_streams(const struct aorta_map *map, struct aorta_json *json) 
     aorta_json_array_end(json);
 }
 
-/* Rows of one character per column, and the raw answers behind them. */
+/* Rows of one character per column, and the counts they are decided by. */
 static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
     aorta_json_key(json, "matrix");
     aorta_json_array(json);
-    for (int holder = 0; holder < map->count; holder++) {
+    for (int blocker = 0; blocker < map->count; blocker++) {
         char row[AORTA_MAP_STREAMS + 1] = "";
-        for (int other = 0; other < map->count; other++) row[other] = *symbol_of(map, holder, other);
+        for (int other = 0; other < map->count; other++) row[other] = *symbol_of(map, blocker, other);
         aorta_json_string(json, row);
     }
     aorta_json_array_end(json);
-    static const char *const keys[] = {"asked", "held"};
+    static const char *const keys[] = {"asked", "@BLOCKED@"};
     for (int which = 0; which < 2; which++) {
         aorta_json_key(json, keys[which]);
         aorta_json_array(json);
-        for (int holder = 0; holder < map->count; holder++) {
+        for (int blocker = 0; blocker < map->count; blocker++) {
             aorta_json_array(json);
             for (int other = 0; other < map->count; other++) {
-                const struct aorta_map_pair *pair = pair_of(map, holder, other);
-                aorta_json_int(json, which ? pair->held : pair->asked);
+                const struct aorta_map_pair *pair = pair_of(map, blocker, other);
+                aorta_json_int(json, which ? pair->blocked : pair->probes);
             }
             aorta_json_array_end(json);
         }

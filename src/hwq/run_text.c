@@ -1,33 +1,24 @@
 /* The report of a run for a terminal, about ten lines. */
+#include "base/lines.h"
 #include "hwq/limit.h"
 #include "hwq/run.h"
 
-#include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
 static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
     static const char *const texts[AORTA_HWQ_SENSITIVITY_COUNT] = {
-        "low: its kernels are long; a switch disappears in them", "medium: switches show where many streams take turns",
-        "high: kernels wait for other streams often, so each hand-over counts",
+        "low: its kernels are long compared with a switch", "medium: switches matter where many streams alternate",
+        "high: kernels often wait for other streams, so each switch counts",
         "critical: kernels are as short as the switches between them"};
     return texts[sensitivity];
 }
 
-/* What follows a label, broken before column 120, but not between a number and its unit, and set in under itself. */
 static void say_sentence(const char *label, const char *sentence, struct aorta_text *out) {
-    enum { WIDTH = 104 };
-    while (*sentence) {
-        size_t length = strlen(sentence);
-        if (length > WIDTH) {
-            length = WIDTH;
-            while (length > 1 && (sentence[length] != ' ' || isdigit((unsigned char)sentence[length - 1]))) length--;
-        }
-        aorta_text_printf(out, "  %-11s %.*s\n", label, (int)length, sentence);
-        sentence += length;
-        while (*sentence == ' ') sentence++;
-        label = "";
-    }
+    static const struct aorta_lines lines = {.width = 118, .taken = 14, .indent = 14, .most = INT_MAX};
+    aorta_text_printf(out, "  %-11s ", label);
+    aorta_text_lines(out, sentence, &lines);
 }
 
 static void say_switches(const struct aorta_hwq_switches *found, double intra_ms, const char *which,
@@ -95,7 +86,7 @@ static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_resu
     const char *next = workload->try_of ? workload->try_of(run, result) : workload->try_next;
     struct aorta_text text = {0};
     aorta_hwq_limit_try(&result->limit, run->graph, &text);
-    aorta_text_puts(&text, next ? next : "aorta hwq sweep shows how it scales");
+    aorta_text_puts(&text, next ? next : "aorta hwq sweep shows how the workload scales");
     if (text.data) say_sentence("try", text.data, out);
     aorta_text_free(&text);
 }
@@ -120,7 +111,7 @@ static bool is_same_group(const struct aorta_hwq_figure *a, const struct aorta_h
     return a->group == b->group || (a->group && b->group && !strcmp(a->group, b->group));
 }
 
-/* Figures of one group stand behind its name. */
+/* Figures of one group follow its name. */
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
     struct aorta_text line = {0};
     const struct aorta_hwq_figure *before = NULL;
@@ -153,11 +144,11 @@ static void say_verification(const struct aorta_hwq_result *result, struct aorta
     if (values && values->value > 0.0) aorta_text_printf(out, ", %.0f values", values->value);
     const bool none = !values || !(values->value > 0.0);
     if (none && strcmp(result->verified, "passed") == 0)
-        aorta_text_puts(out, ": this rank has no part in it");
+        aorta_text_puts(out, ": this rank has no part in the workload");
     else if (!result->worst_at)
-        aorta_text_puts(out, none ? ": nothing was compared" : ", none off");
+        aorta_text_puts(out, none ? ": nothing was compared" : ", all exact");
     else if (worst && isfinite(worst->value))
-        aorta_text_printf(out, ", the worst off by %.3g of what is allowed", worst->value);
+        aorta_text_printf(out, ", the largest error is %.3g of the allowed one", worst->value);
     if (result->worst_at && strcmp(result->verified, "passed") != 0)
         aorta_text_printf(out, "\n              %s is %.9g, expected %.9g", result->worst_at, result->worst_got,
                           result->worst_expected);
@@ -170,7 +161,7 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
     aorta_text_printf(out, "%s on %d stream%s of %s%s%s: %s\n", w->name, result->stream_count,
                       result->stream_count == 1 ? "" : "s", aorta_device_get_info(run->device)->name,
-                      run->graph ? ", as a graph" : "", run->gate ? ", behind a gate" : "", w->summary);
+                      run->graph ? ", as a graph" : "", run->gate ? ", with a gate" : "", w->summary);
     aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%zu iterations, device timestamps)\n",
                       result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99, result->iteration_count);
     if (isnan(result->throughput))
@@ -184,6 +175,6 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     say_verification(result, out);
     if (result->simulated)
         aorta_text_puts(out,
-                        "  simulated   the collectives were copies on one rank; their times say nothing of a link\n");
+                        "  simulated   the collectives were copies on one rank; their times are not those of a link\n");
     say_try(run, result, out);
 }

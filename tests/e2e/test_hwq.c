@@ -131,7 +131,7 @@ static void test_groups_may_overlap(void **state) {
     }
     expect("launch -n 3 -- " AORTA_PROGRAM " hwq run comms_compute_overlap --mm-dim 16 --comm-size 4K --iterations 3 "
            "--device cpu --verify --mode comms_only --process-groups [1,2]",
-           0, "verified    passed: this rank has no part in it");
+           0, "verified    passed: this rank has no part in the workload");
 }
 
 #define SMALL_P0 "--set hetero_kernels.size=32 large_gemm_only.size=32 tiny_kernel_stress.chains=3"

@@ -1,4 +1,4 @@
-/* The map of queues: the survey against answers that are made up, and the whole on the CPU device, where streams share
+/* The map of queues: decisions from planted results, and the whole on the CPU device, where streams share
  * nothing, and on the fake GPU, whose streams share queues as planted. */
 #include "check.h"
 #include "hwq/map.h"
@@ -9,47 +9,47 @@
 
 static const enum aorta_priority normal = AORTA_PRIORITY_NORMAL;
 
-/* ---- the survey alone ---- */
+/* ---- decisions from planted results ---- */
 
 struct planted {
     int queue[AORTA_MAP_STREAMS];
     bool runs_hold;         /* a running kernel is enough to hold back */
     double accidents;       /* share of answers that are late by accident */
-    double accidents_later; /* the same after a doubt */
-    int questions, doubts;
+    double accidents_later; /* the same after kernels became longer */
+    int questions, longer;
     uint64_t random;
-    bool one_sided_0_1;  /* 0 holds back 1, not the other way round */
-    bool only_when_many; /* 2 is late whenever others are asked with it */
+    bool one_sided_0_1;  /* 0 blocks 1, not the other way round */
+    bool only_when_many; /* 2 is late whenever others are probes with it */
 };
 
 static bool accident(struct planted *planted) {
     planted->random = planted->random * 6364136223846793005u + 1442695040888963407u;
-    double share = planted->doubts ? planted->accidents_later : planted->accidents;
+    double share = planted->longer ? planted->accidents_later : planted->accidents;
     return (double)(planted->random >> 33) / 2147483648.0 < share;
 }
 
-static aorta_status answer(void *context, int holder, bool behind, const int *others, int count, bool *held) {
+static aorta_status run_probe(void *context, int blocker, bool followed, const int *others, int count, bool *blocked) {
     struct planted *planted = context;
     planted->questions++;
     for (int i = 0; i < count; i++) {
-        bool same = planted->queue[others[i]] == planted->queue[holder];
-        held[i] = (same && (behind || planted->runs_hold)) || accident(planted);
-        if (planted->one_sided_0_1 && holder == 1 && others[i] == 0) held[i] = false;
-        if (planted->only_when_many && count > 1 && others[i] == 2) held[i] = true;
+        bool same = planted->queue[others[i]] == planted->queue[blocker];
+        blocked[i] = (same && (followed || planted->runs_hold)) || accident(planted);
+        if (planted->one_sided_0_1 && blocker == 1 && others[i] == 0) blocked[i] = false;
+        if (planted->only_when_many && count > 1 && others[i] == 2) blocked[i] = true;
     }
     return NULL;
 }
 
-static void count_doubt(void *context) {
-    ((struct planted *)context)->doubts++;
+static void count_longer(void *context) {
+    ((struct planted *)context)->longer++;
 }
 
-static struct aorta_map survey(struct planted *planted, int count, int repeats, bool all_pairs) {
+static struct aorta_map find_pairs(struct planted *planted, int count, int repeats, bool all_pairs) {
     struct aorta_map map = {.count = count};
     map.streams = aorta_arena_alloc(&map.arena, (size_t)count * sizeof *map.streams);
-    const struct aorta_map_survey options = {repeats, all_pairs};
-    const struct aorta_map_prober prober = {planted, answer, count_doubt};
-    check_ok(aorta_map_find_pairs(&options, &prober, &map));
+    const struct aorta_map_pair_options options = {repeats, all_pairs};
+    const struct aorta_map_probe probe = {planted, run_probe, count_longer};
+    check_ok(aorta_map_find_pairs(&options, &probe, &map));
     return map;
 }
 
@@ -67,7 +67,7 @@ static void plants_are_found(void **state) {
     for (int queues = 1; queues <= STREAMS; queues++) {
         struct planted planted = {.runs_hold = queues % 2};
         for (int i = 0; i < STREAMS; i++) planted.queue[i] = (i * 7 + i / 5) % queues; /* uneven */
-        struct aorta_map map = survey(&planted, STREAMS, 3, false);
+        struct aorta_map map = find_pairs(&planted, STREAMS, 3, false);
         check_groups(&map, planted.queue);
         assert_int_equal(map.unsettled + map.corrected + map.one_sided, 0);
         assert_true(map.transitive);
@@ -82,12 +82,12 @@ static void few_questions(void **state) {
     (void)state;
     struct planted planted = {0};
     for (int i = 0; i < 64; i++) planted.queue[i] = i % 4;
-    struct aorta_map map = survey(&planted, 64, 3, false);
+    struct aorta_map map = find_pairs(&planted, 64, 3, false);
     assert_int_equal(map.rounds, planted.questions);
     assert_true(planted.questions < 3 * 64 + 2 * 3 * 60 + 12 + 60 + 1);
     assert_int_equal(map.pairs_alone, 2 * 60 + 12);
     aorta_map_free(&map);
-    map = survey(&planted, 64, 1, true);
+    map = find_pairs(&planted, 64, 1, true);
     assert_int_equal(map.pairs_alone, 64 * 63);
     aorta_map_free(&map);
 }
@@ -98,18 +98,18 @@ static void accidents_do_not_matter(void **state) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct planted planted = {.accidents = 0.08, .accidents_later = 0.08, .random = seed};
         for (int i = 0; i < 12; i++) planted.queue[i] = i % 5;
-        struct aorta_map map = survey(&planted, 12, 4, false);
+        struct aorta_map map = find_pairs(&planted, 12, 4, false);
         check_groups(&map, planted.queue);
-        assert_true(planted.doubts > 0);
+        assert_true(planted.longer > 0);
         aorta_map_free(&map);
     }
 }
 
-static void settles_after_doubts(void **state) {
+static void settles_with_longer_kernels(void **state) {
     (void)state;
     struct planted planted = {.accidents = 0.5, .accidents_later = 0, .random = 7};
     for (int i = 0; i < 8; i++) planted.queue[i] = i;
-    struct aorta_map map = survey(&planted, 8, 3, false);
+    struct aorta_map map = find_pairs(&planted, 8, 3, false);
     check_groups(&map, planted.queue);
     assert_int_equal(map.unsettled, 0);
     aorta_map_free(&map);
@@ -120,7 +120,7 @@ static void many_repeats_settle(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct planted planted = {.queue = {0, 1, 0}, .accidents = 0.002, .random = seed};
-        struct aorta_map map = survey(&planted, 3, 100, false);
+        struct aorta_map map = find_pairs(&planted, 3, 100, false);
         check_groups(&map, planted.queue);
         assert_int_equal(map.unsettled, 0);
         aorta_map_free(&map);
@@ -131,7 +131,7 @@ static void what_never_settles_is_said(void **state) {
     (void)state;
     struct planted planted = {.accidents = 0.5, .accidents_later = 0.5, .random = 7};
     for (int i = 0; i < 8; i++) planted.queue[i] = i;
-    struct aorta_map map = survey(&planted, 8, 12, false);
+    struct aorta_map map = find_pairs(&planted, 8, 12, false);
     assert_true(map.unsettled > 0);
     struct aorta_text text = {0};
     aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x"}, &text);
@@ -144,11 +144,11 @@ static void what_never_settles_is_said(void **state) {
 static void one_direction_only(void **state) {
     (void)state;
     struct planted planted = {.one_sided_0_1 = true};
-    struct aorta_map map = survey(&planted, 2, 3, false);
+    struct aorta_map map = find_pairs(&planted, 2, 3, false);
     assert_int_equal(map.one_sided, 1);
     assert_int_equal(map.group_count, 2);
     aorta_map_free(&map);
-    map = survey(&planted, 4, 3, false); /* all in queue 0: 0 and 1 meet through the others */
+    map = find_pairs(&planted, 4, 3, false); /* all in queue 0: 0 and 1 meet through the others */
     assert_int_equal(map.group_count, 1);
     assert_false(map.transitive);
     aorta_map_free(&map);
@@ -159,7 +159,7 @@ static void pairs_alone_correct_rounds(void **state) {
     (void)state;
     struct planted planted = {.only_when_many = true};
     for (int i = 0; i < 6; i++) planted.queue[i] = i == 5 ? 0 : i;
-    struct aorta_map map = survey(&planted, 6, 3, true);
+    struct aorta_map map = find_pairs(&planted, 6, 3, true);
     check_groups(&map, planted.queue);
     assert_true(map.corrected > 0);
     assert_true(map.busy_only == map.corrected && map.busy_queues >= 1 && map.busy_queues < 6);
@@ -167,8 +167,8 @@ static void pairs_alone_correct_rounds(void **state) {
     struct aorta_text text = {0};
     aorta_map_text(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "the device gives streams queues as it goes"));
-    assert_null(strstr(text.data, "answered differently"));
+    assert_non_null(strstr(text.data, "the device assigns queues to streams while they run"));
+    assert_null(strstr(text.data, "gave another result"));
     aorta_text_free(&text);
     aorta_map_free(&map);
 }
@@ -205,7 +205,7 @@ static struct aorta_map map_device(enum aorta_device_kind kind, int streams, int
                                               .copy_streams = copies,
                                               .priorities = &normal,
                                               .priority_count = 1,
-                                              .survey = {.repeats = 3}};
+                                              .pairs = {.repeats = 3}};
     struct aorta_map map;
     check_ok(aorta_map_run(&options, &map));
     aorta_device_close(device);
@@ -258,7 +258,7 @@ static void priorities_are_kept_apart(void **state) {
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
     static const enum aorta_priority levels[] = {AORTA_PRIORITY_HIGH, AORTA_PRIORITY_LOW};
     const struct aorta_map_options options = {
-        .device = device, .compute_streams = 2, .priorities = levels, .priority_count = 2, .survey = {.repeats = 2}};
+        .device = device, .compute_streams = 2, .priorities = levels, .priority_count = 2, .pairs = {.repeats = 2}};
     struct aorta_map map;
     check_ok(aorta_map_run(&options, &map));
     assert_string_equal(map.streams[1].name, "high.c1");
@@ -282,7 +282,7 @@ static void communication_streams(void **state) {
                                         .comm_streams = 1,
                                         .priorities = &normal,
                                         .priority_count = 1,
-                                        .survey = {.repeats = 2}};
+                                        .pairs = {.repeats = 2}};
     struct aorta_map map;
     check_ok(aorta_map_run(&options, &map));
     assert_string_equal(map.streams[2].name, "comm0");
@@ -301,7 +301,7 @@ static void copies_are_measured(void **state) {
     struct aorta_device *device;
     struct aorta_map_copies copies;
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
-    check_ok(aorta_map_copies_measure(device, 1 << 10, 100 + 2, &copies)); /* the most that --repeats asks for */
+    check_ok(aorta_map_copies_measure(device, 1 << 10, 100 + 2, &copies)); /* the most for --repeats */
     check_ok(aorta_map_copies_measure(device, 1 << 20, 3, &copies));
     for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
         const struct aorta_map_copy_pair *pair = &copies.pairs[i];
@@ -334,7 +334,7 @@ static void a_late_host_is_no_queue(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plants_are_found),           cmocka_unit_test(few_questions),
-        cmocka_unit_test(accidents_do_not_matter),    cmocka_unit_test(settles_after_doubts),
+        cmocka_unit_test(accidents_do_not_matter),    cmocka_unit_test(settles_with_longer_kernels),
         cmocka_unit_test(what_never_settles_is_said), cmocka_unit_test(one_direction_only),
         cmocka_unit_test(pairs_alone_correct_rounds), cmocka_unit_test(copies_are_judged),
         cmocka_unit_test(cpu_streams_run_apart),      cmocka_unit_test(priorities_are_kept_apart),
