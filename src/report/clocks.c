@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What kernels gain by room at the power limit, the clock takes: docs/measurements.md. */
-static const char at_power_limit[] =
-    "save energy first (fewer passes over memory, fewer bits): more room only lowers the clock";
 /* Clocks of ranks that differ by less are alike. */
 static const double alike = 0.03;
 
@@ -68,8 +65,10 @@ aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     remark(labelled, &text);
     aorta_status status = aorta_text_check(&text);
     if (!status) status = aorta_verdict_remark(&labelled->verdict, "clocks", text.data);
-    if (!status && aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
-        status = aorta_verdict_set_advice(&labelled->verdict, AORTA_CAUSE_CONTENTION, at_power_limit);
+    if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
+        for (size_t i = 0; i < labelled->verdict.finding_count; i++)
+            if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)
+                labelled->verdict.findings[i].circumstances |= AORTA_POWER_LIMIT;
     aorta_text_free(&text);
     return status;
 }

@@ -3,7 +3,7 @@
 #define AORTA_REPORT_SETTINGS_H
 
 #include "base/arena.h"
-#include "verdict/remedies.h"
+#include "verdict/advice.h"
 
 /* Every key as "section.key" with its value as text; strings and the table live in the arena. `device.kind` is the
  * device that the run was on (NULL: what the file says, perhaps "auto"), which is borrowed. A directory without the

@@ -91,7 +91,6 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     free(iterations);
     struct aorta_settings settings;
     if (!status) status = aorta_settings_read(run->directory, run->device, &run->arena, &settings);
-    if (!status && count && settings.count) status = aorta_verdict_advise(&labelled->verdict, &settings);
     if (status) {
         aorta_verdict_free(&labelled->verdict);
         return aorta_annotate(status, "%s", run->directory);
@@ -102,6 +101,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     status = find_measured(labelled);
     if (!status) status = compare_views(labelled);
     if (!status) status = aorta_labelled_clocks(labelled);
+    if (!status) status = aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
     if (status) {
         aorta_verdict_free(&labelled->verdict);
         free(labelled->clocks);

@@ -345,17 +345,6 @@ aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *abo
     return NULL;
 }
 
-aorta_status aorta_verdict_set_advice(struct aorta_verdict *verdict, enum aorta_cause cause, const char *advice) {
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        if (verdict->findings[i].cause != cause) continue;
-        char *copy = strdup(advice);
-        if (!copy) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
-        free(verdict->findings[i].advice);
-        verdict->findings[i].advice = copy;
-    }
-    return NULL;
-}
-
 void aorta_verdict_free(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         free(verdict->findings[i].evidence);

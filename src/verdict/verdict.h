@@ -22,8 +22,20 @@ enum aorta_cause {
 };
 const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
 
+/* What else is known of a finding: bits. */
+enum aorta_circumstance {
+    AORTA_OF_GRAPH = 1,      /* launch_latency: most of it between operations of a graph */
+    AORTA_LATE_DEVICE = 2,   /* straggler: the late rank's device was still busy; else its host came late */
+    AORTA_LATE_CHANGES = 4,  /* straggler: less than two thirds are one rank's doing */
+    AORTA_NOT_EXPLAINED = 8, /* host_launch: of most of it the launches are not known */
+    AORTA_COARSE = 16,       /* as the verdict's */
+    AORTA_GAPS = 32,         /* as the verdict's */
+    AORTA_POWER_LIMIT = 64,  /* contention: the device is at its power limit */
+};
+
 struct aorta_finding {
     enum aorta_cause cause;
+    unsigned circumstances;           /* enum aorta_circumstance */
     enum aorta_collective collective; /* for the causes about collectives */
     double cost_ms;                   /* per iteration, mean over ranks */
     double share;                     /* of the mean step time */
@@ -78,9 +90,6 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_itera
 /* Sets the remark, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about,
                                                  const char *sentence);
-/* Other advice for a cause, where that is among the findings. */
-AORTA_MUST_USE aorta_status aorta_verdict_set_advice(struct aorta_verdict *verdict, enum aorta_cause cause,
-                                                     const char *advice);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */

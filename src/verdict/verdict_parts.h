@@ -31,7 +31,4 @@ struct aorta_grounds {
 /* Makes the findings from the ranks' costs. (verdict_words.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds);
 
-/* What to try in a program that is not ours. (verdict_general.c) */
-const char *aorta_verdict_general_advice(enum aorta_cause cause, enum aorta_collective kind);
-
 #endif

@@ -1,5 +1,6 @@
 /* Puts costs into words: what was seen, in numbers, and what to try, by its configuration key. */
 #include "timeline/kernel_names.h"
+#include "verdict/advice.h"
 #include "verdict/verdict_parts.h"
 
 #include <math.h>
@@ -10,8 +11,7 @@ struct subject {
     const struct aorta_verdict *verdict;
     const struct aorta_grounds *grounds;
     struct aorta_finding *finding;
-    struct aorta_text evidence, advice;
-    const char *general; /* for a program that is not ours, where the table's would not fit; NULL: the table's */
+    struct aorta_text evidence;
 };
 
 static double per_step_ms(const struct subject *subject, int64_t ns) {
@@ -61,17 +61,14 @@ static void say_host_launch(struct subject *subject) {
         aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known",
                           known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
     say_where_idle(subject, &grounds->late_before);
-    if (subject->verdict->idle_unexplained)
-        subject->general = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, "
-                           "aorta trace run --record all), so that idle time can be told apart";
-    aorta_text_puts(&subject->advice, "launch less often: compile.enabled=true replays the step as one graph; or give "
-                                      "each launch more work (training.batch_size)");
+    if (subject->verdict->idle_unexplained) subject->finding->circumstances |= AORTA_NOT_EXPLAINED;
 }
 
 /* Launched in time and not started: in a graph that is the device's own time from one operation to the next. */
 static void say_launch_latency(struct subject *subject) {
     const double ms = subject->finding->cost_ms;
     const bool graph = 2 * per_step_ms(subject, subject->grounds->graph_latency_ns) > ms;
+    if (graph) subject->finding->circumstances |= AORTA_OF_GRAPH;
     if (graph)
         aorta_text_printf(&subject->evidence, "idle %s ms%s from one operation of the graph to the next",
                           aorta_brief(ms).text, each(subject));
@@ -79,32 +76,21 @@ static void say_launch_latency(struct subject *subject) {
         aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
                           each(subject));
     say_where_idle(subject, &subject->grounds->latency_before);
-    aorta_text_puts(&subject->advice, graph ? "fewer, larger operations: training.batch_size"
-                                            : "compile.enabled=true (operations of a graph start sooner), or larger "
-                                              "operations (training.batch_size)");
-    aorta_text_puts(&subject->advice, "; on the CPU leave a core free for the streams' threads");
 }
 
 static void say_host_sync(struct subject *subject) {
     aorta_text_printf(&subject->evidence, "idle %s ms%s while the host waited for the device before launching on",
                       aorta_brief(subject->finding->cost_ms).text, each(subject));
-    aorta_text_puts(
-        &subject->advice,
-        "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
-        "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the tracer is waited for");
 }
 
 static void say_data_wait(struct subject *subject) {
     aorta_text_printf(&subject->evidence, "idle %s ms%s until the next batch was ready",
                       aorta_brief(subject->finding->cost_ms).text, each(subject));
-    aorta_text_puts(&subject->advice, "raise dataloader.num_workers, so that batches are made further ahead");
 }
 
 static void say_copy(struct subject *subject) {
     aorta_text_printf(&subject->evidence, "copies ran %s ms%s with nothing beside them",
                       aorta_brief(subject->finding->cost_ms).text, each(subject));
-    aorta_text_puts(&subject->advice,
-                    "set dataloader.pin_memory=true, so that batches are copied beside the step before");
 }
 
 static void say_straggler(struct subject *subject) {
@@ -128,20 +114,8 @@ static void say_straggler(struct subject *subject) {
                       aorta_brief(subject->finding->cost_ms).text, each(subject), 100 * (double)worst_ns / (double)all,
                       late, device ? "its device was still computing" : "its stream was empty, its host launched late");
     if (!verdict->common_clock) aorta_text_puts(&subject->evidence, " (clocks aligned on the ends of collectives)");
-    if (alternating)
-        aorta_text_puts(&subject->advice,
-                        "the late rank changes: jitter. Give each rank its own cores or device and stop "
-                        "what else runs there");
-    else if (device)
-        aorta_text_printf(&subject->advice,
-                          "see what slows the device of rank %d: clocks, temperature, other processes, "
-                          "fewer cores than its peers",
-                          late);
-    else
-        aorta_text_printf(&subject->advice,
-                          "see what holds up the host of rank %d: data loading, other processes, core "
-                          "binding",
-                          late);
+    if (device) subject->finding->circumstances |= AORTA_LATE_DEVICE;
+    if (alternating) subject->finding->circumstances |= AORTA_LATE_CHANGES;
 }
 
 static void say_slow_collective(struct subject *subject) {
@@ -152,9 +126,6 @@ static void say_slow_collective(struct subject *subject) {
                       "%s moved %s GB/s where the best tenth of the same size reaches %s (waiting left out)",
                       kind_name(subject), aorta_brief(bytes / (double)grounds->slow_time_ns[kind]).text,
                       aorta_brief(bytes / (double)grounds->slow_best_ns[kind]).text);
-    aorta_text_puts(&subject->advice,
-                    "see what else uses the link or, with host collectives, the cores: leave a core free "
-                    "for communication");
 }
 
 static void say_serialized(struct subject *subject) {
@@ -162,28 +133,6 @@ static void say_serialized(struct subject *subject) {
                       "%s ran on the compute stream: compute that had been launched stood behind it "
                       "for %s ms%s",
                       kind_name(subject), aorta_brief(subject->finding->cost_ms).text, each(subject));
-    aorta_text_puts(&subject->advice, "give communication streams of its own (streams.count=4, streams.assignment)");
-}
-
-/* What each kind of collective can be hidden by. */
-static const char *exposed_advice(enum aorta_collective kind) {
-    switch (kind) {
-    case AORTA_ALL_GATHER:
-        return "gather ahead: fsdp.forward_prefetch=true, fsdp.backward_prefetch=BACKWARD_PRE, "
-               "fsdp.limit_all_gathers=false; or gather once: fsdp.sharding_strategy=shard_grad_op";
-    case AORTA_REDUCE_SCATTER:
-        return "more compute per reduction: larger training.batch_size or training.gradient_accumulation; "
-               "or fsdp.sharding_strategy=hybrid_shard";
-    case AORTA_ALL_REDUCE:
-        return "start reducing earlier: smaller distributed.bucket_cap_mb, distributed.enable_overlap=true; "
-               "or reduce less often: training.gradient_accumulation";
-    case AORTA_BROADCAST:
-        return "broadcast once at the start (fsdp.sync_module_states), not in the step";
-    case AORTA_ALL_TO_ALL:
-        return "split the exchange, so that compute on the first part runs beside the second";
-    default:
-        return "take barriers out of the step";
-    }
 }
 
 static void say_exposed(struct subject *subject) {
@@ -198,7 +147,6 @@ static void say_exposed(struct subject *subject) {
         aorta_text_printf(&subject->evidence, ", most of it for %s (%s ms)",
                           aorta_kernel_short_name(where->rows[row].name, name, sizeof name),
                           aorta_brief(per_step_ms(subject, where->rows[row].ns)).text);
-    aorta_text_puts(&subject->advice, exposed_advice(subject->finding->collective));
 }
 
 static void say_contention(struct subject *subject) {
@@ -209,34 +157,27 @@ static void say_contention(struct subject *subject) {
                       aorta_brief(subject->finding->cost_ms).text, each(subject),
                       slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
                       100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
-    aorta_text_puts(&subject->advice, "leave room for communication: fewer compute threads on the CPU, "
-                                      "fewer channels (NCCL_MAX_CTAS) on a GPU");
 }
 
 static void say_compute(struct subject *subject) {
     double cost = subject->finding->cost_ms;
     if (subject->verdict->coarse) {
+        subject->finding->circumstances |= AORTA_COARSE;
         aorta_text_printf(&subject->evidence,
                           "at most %s ms a step: ranges without launch times cover the host's gaps "
                           "too, so the device may have waited in them",
                           aorta_brief(cost).text);
-        aorta_text_puts(&subject->advice,
-                        "record the step with aorta train, which times every operation, before tuning "
-                        "anything by these figures");
         return;
     }
     if (subject->verdict->gaps) {
+        subject->finding->circumstances |= AORTA_GAPS;
         aorta_text_printf(&subject->evidence,
                           "at most %s ms%s: some us lie between kernels that are launched one by one, and ranges "
                           "hold them; --kernel-timing tells them",
                           aorta_brief(cost).text, each(subject));
-        aorta_text_puts(&subject->advice,
-                        "compile.enabled=true: the step as one graph, whose kernels follow each other at once");
         return;
     }
     aorta_text_printf(&subject->evidence, "%s ms%s of operations", aorta_brief(cost).text, each(subject));
-    aorta_text_puts(&subject->advice,
-                    "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true");
 }
 
 static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
@@ -287,14 +228,8 @@ static aorta_status put_into_words(const struct aorta_verdict *verdict, const st
                                    struct aorta_finding *finding) {
     struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
     say[finding->cause](&subject);
-    if (verdict->recorded && finding->cause != AORTA_CAUSE_STRAGGLER) {
-        const char *general = aorta_verdict_general_advice(finding->cause, finding->collective);
-        aorta_text_clear(&subject.advice);
-        aorta_text_puts(&subject.advice, subject.general ? subject.general : general);
-    }
     finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
-    finding->advice = subject.advice.data;
-    return aorta_status_join(aorta_text_check(&subject.evidence), aorta_text_check(&subject.advice));
+    return aorta_text_check(&subject.evidence);
 }
 
 static int finding_order(const void *left, const void *right) {
@@ -316,5 +251,5 @@ aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aort
         }
     }
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
-    return NULL;
+    return aorta_advise(verdict, NULL);
 }

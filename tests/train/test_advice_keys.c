@@ -1,0 +1,83 @@
+/* Advice names keys of the configuration: each exists, and takes the value that is advised. */
+#include "check.h"
+#include "config/config.h"
+#include "train/options.h"
+#include "verdict/advice.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+static const struct aorta_option *find(const char *key) {
+    for (size_t i = 0; i < aorta_train_option_table.count; i++)
+        if (strcmp(aorta_train_option_table.rows[i].key, key) == 0) return &aorta_train_option_table.rows[i];
+    return NULL;
+}
+
+static void check_value(const char *key, const char *value) {
+    const struct aorta_option *option = find(key);
+    if (!option) fail_msg("advice names %s, which is no key", key);
+    _Alignas(max_align_t) char values[sizeof(struct aorta_train_options)] = {0};
+    struct aorta_arena arena = {0};
+    aorta_status status = NULL;
+    const struct aorta_scalar scalar = {value, false};
+    bool fits = aorta_option_store(option, &scalar, 1, false, values, &arena, &status);
+    check_ok(status);
+    if (!fits) fail_msg("advice names %s=%s, which %s does not take", key, value, key);
+    aorta_arena_free(&arena);
+}
+
+static bool is_direction(const char *value) {
+    return value == aorta_advice_larger || value == aorta_advice_smaller || value == aorta_advice_another;
+}
+
+/* "key=value key!=value" */
+static void check_settings(const char *list) {
+    char copy[256], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", list);
+    for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(one, '=');
+        assert_non_null(equals);
+        equals[equals[-1] == '!' ? -1 : 0] = '\0';
+        check_value(one, equals + 1);
+    }
+}
+
+static void test_keys_and_values_exist(void **state) {
+    (void)state;
+    size_t count, keys = 0;
+    const struct aorta_advice_row *rows = aorta_advice_rows(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i].key || isupper((unsigned char)rows[i].key[0])) continue; /* a variable of the environment */
+        keys++;
+        if (is_direction(rows[i].value))
+            assert_non_null(find(rows[i].key));
+        else
+            check_value(rows[i].key, rows[i].value);
+        if (rows[i].unless) check_settings(rows[i].unless);
+    }
+    assert_true(keys > 20);
+}
+
+/* Whatever is known, there is something to try. */
+static void test_every_cause_has_advice(void **state) {
+    (void)state;
+    for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++)
+        for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
+            for (int recorded = 0; recorded < 2; recorded++) {
+                struct aorta_finding finding = {.cause = (enum aorta_cause)cause,
+                                                .collective = (enum aorta_collective)kind};
+                struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = recorded};
+                check_ok(aorta_advise(&verdict, NULL));
+                if (!finding.advice || !finding.advice[0])
+                    fail_msg("no advice for %s", aorta_cause_name((enum aorta_cause)cause));
+                free(finding.advice);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_and_values_exist),
+        cmocka_unit_test(test_every_cause_has_advice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
