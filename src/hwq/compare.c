@@ -1,4 +1,4 @@
-/* Pairs results, judges their changes and looks for what else was different. */
+/* Pairs results, decides which changed, and reports settings that differ. */
 #include "hwq/compare.h"
 #include "base/statistics.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 8 }; /* iterations of which anything can be said */
+enum { FEWEST = 8 }; /* iterations for a decision */
 
 const char *aorta_hwq_change_name(enum aorta_hwq_change change) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "regression", "improvement", "uncertain"};
@@ -22,7 +22,7 @@ enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, doubl
     return ratio->low >= faster && ratio->high <= slower ? AORTA_HWQ_UNCHANGED : AORTA_HWQ_UNCERTAIN;
 }
 
-/* How many standard deviations to either side hold this share of a normal distribution. */
+/* How many standard deviations to either side contain this share of a normal distribution. */
 static double normal_reach(double confidence) {
     double low = 0, high = 10;
     for (int i = 0; i < 60; i++) {
@@ -48,8 +48,8 @@ struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_
     return ratio;
 }
 
-/* Intervals shrink with the root of the number: how many iterations until this one reaches over no edge? 0: so near an
- * edge that it cannot be told, or that more runs are needed and not longer ones. */
+/* The number of iterations whose interval crosses no edge: intervals shrink with its root. 0: the change is too close
+ * to an edge, or more runs are needed and not longer ones. */
 static size_t iterations_wanted(const struct aorta_hwq_compared *pair,
                                 const struct aorta_hwq_comparison_options *options) {
     const struct aorta_ratio *ratio = &pair->ratios.p50;
@@ -58,9 +58,9 @@ static size_t iterations_wanted(const struct aorta_hwq_compared *pair,
     const double edges[] = {1 + options->threshold, 1 / (1 + options->threshold)};
     for (int i = 0; i < 2; i++) {
         double distance = edges[i] - ratio->value, reach = distance > 0 ? up : down;
-        double room = distance * distance - half * half;
-        if (room <= 0) return 0;
-        worst = fmax(worst, reach / sqrt(room));
+        double left = distance * distance - half * half;
+        if (left <= 0) return 0;
+        worst = fmax(worst, reach / sqrt(left));
     }
     size_t fewer = pair->baseline->count < pair->test->count ? pair->baseline->count : pair->test->count;
     return worst > 10 ? 0 : (size_t)ceil((double)fewer * pow(1.1 * worst, 2));
@@ -117,7 +117,7 @@ static void list(const struct aorta_hwq_measurements *measurements, struct aorta
 static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baseline,
                                     const struct aorta_hwq_measurements *test) {
     struct aorta_text text = {0};
-    aorta_text_printf(&text, "no result of one has its like in the other: %s has ", baseline->path);
+    aorta_text_printf(&text, "no workload and number of streams is in both: %s has ", baseline->path);
     list(baseline, &text);
     aorta_text_printf(&text, "; %s has ", test->path);
     list(test, &text);
@@ -162,7 +162,7 @@ static aorta_status warn_of_settings(struct aorta_hwq_comparison *comparison, si
     return NULL;
 }
 
-/* What goes on for longer than a run lasts (other work on the machine, clocks) is in no interval of its iterations. */
+/* Disturbances longer than a run (other work on the machine, clocks) are in no interval of its iterations. */
 static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, size_t capacity,
                                        const struct aorta_hwq_compared *pair) {
     static const double enough_ms = 500.0;
@@ -178,21 +178,21 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
     return warn(
         comparison, capacity,
         aorta_arena_printf(&comparison->arena,
-                           "%s on %lld streams: a side is one run of %.2g s; what disturbs a machine for longer "
-                           "than that looks like a change: repeat the runs, or raise --iterations",
+                           "%s on %lld streams: a side is one run of %.2g s; a longer disturbance of the machine "
+                           "looks like a change: repeat the runs, or raise --iterations",
                            pair->baseline->workload, (long long)pair->baseline->streams, shortest * 1e-3));
 }
 
-/* Sides whose clocks differ compare the clocks, too. */
+/* With different clocks the comparison is also one of the clocks. */
 static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, size_t capacity,
                                    const struct aorta_hwq_compared *pair) {
     static const double alike = 0.03;
     const double baseline = pair->baseline->clock_mhz, test = pair->test->clock_mhz;
-    if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* nor where one was not read */
+    if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* nor where a clock is not known */
     return warn(comparison, capacity,
                 aorta_arena_printf(&comparison->arena,
                                    "%s on %lld streams: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
-                                   "the test: what computes changes with it",
+                                   "the test: the time of kernels depends on it",
                                    pair->baseline->workload, (long long)pair->baseline->streams, baseline, test));
 }
 
@@ -225,7 +225,7 @@ static aorta_status collect_warnings(struct aorta_hwq_comparison *comparison) {
     return warn_of_single(comparison, capacity, comparison->test, comparison->baseline, "test");
 }
 
-/* ---- the whole ---- */
+/* ---- the comparison ---- */
 
 static aorta_status make(struct aorta_hwq_comparison *comparison) {
     comparison->pairs =

@@ -1,9 +1,9 @@
-/* Results of two runs side by side (`aorta hwq compare`): who has become slower, and how sure is that?
+/* Compares the results of two runs (`aorta hwq compare`): what became slower or faster, with confidence intervals.
  *
- * What is compared are the raw times of the iterations of results of the same workload on the same number of streams.
- * The change is that of the median; its interval comes from a block bootstrap (base/bootstrap.h). A change counts only
- * where the whole interval lies beyond the threshold, and it is none where the whole interval lies within, so that
- * noise is not taken for news; where the interval reaches over the threshold more iterations are needed. */
+ * Compared are the raw iteration times of the same workload on the same number of streams. The change is that of the
+ * median; its interval comes from a block bootstrap (base/bootstrap.h). The whole interval beyond the threshold: a
+ * regression or improvement; the whole interval within: unchanged; the interval crosses the threshold: uncertain, more
+ * iterations are needed. */
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 
@@ -24,30 +24,30 @@ struct aorta_hwq_measurement {
     const char *file;
     double *times_ms; /* raw, in order */
     size_t count;
-    int runs; /* results of this workload and number of streams in the input, one behind the other in times_ms */
+    int runs; /* results of this workload and number of streams in the input, concatenated in times_ms */
     bool simulated;
-    double clock_mhz; /* of the device, the mean over runs; NaN: not read */
+    double clock_mhz; /* of the device, the mean over runs; NaN: not known */
     struct aorta_hwq_setting *settings;
     size_t setting_count;
 };
 
 struct aorta_hwq_measurements {
-    struct aorta_arena arena; /* holds everything */
+    struct aorta_arena arena; /* of everything below */
     const char *path;
     struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
-    const char **notes; /* what was left out and why; lines */
+    const char **notes; /* what was skipped and why; lines */
     size_t note_count;
 };
 
 /* Reads what `run`, `sweep` and `run-priority` write, ours and the original Python toolkit's: a file with one result or
- * many, or a directory of such files. AORTA_USAGE names file, place and mend: not there, cut off, not JSON, nothing in
- * it that is a result. */
+ * many, or a directory of such files. AORTA_USAGE names file, place and what to do: missing, truncated, not JSON,
+ * without a result. */
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
 
-/* Tells of each setting that says that two results come from runs set up differently, and its values, "null" where it
- * was not set. Ends with the first failure of `visit`. */
+/* Visits each setting that differs between two results, with both values, "null" where it was not set. Ends with the
+ * first failure of `visit`. */
 AORTA_MUST_USE aorta_status aorta_hwq_differences(
     const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
     aorta_status (*visit)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
@@ -65,18 +65,17 @@ struct aorta_hwq_compared {
     const struct aorta_hwq_measurement *baseline, *test; /* borrowed */
     double p50_ms[2], mean_ms[2], p95_ms[2];
     struct aorta_ratios ratios; /* test / baseline; above 1 is slower */
-    struct aorta_ratio widened; /* ratios.p50 with the interval widened by what runs differ in among each other */
+    struct aorta_ratio widened; /* ratios.p50 with the interval widened by the differences between runs */
     enum aorta_hwq_change change;
-    bool slower_tail;   /* the 95th percentile is surely beyond the threshold, and the median is no regression */
-    size_t wanted;      /* UNCERTAIN: iterations that would probably settle it; 0: cannot be told */
+    bool slower_tail; /* the interval of the 95th percentile is beyond the threshold, and the median is no regression */
+    size_t wanted;    /* UNCERTAIN: iterations that would probably decide it; 0: not known */
     const char *reason; /* UNCERTAIN for another reason than the interval; NULL otherwise */
 };
 
 struct aorta_hwq_comparison_options {
     double threshold; /* 0.05 */
-    /* Runs of the same thing differ in ways that no iteration of one of them shows: where memory and threads come to
-     * lie, clocks, temperature. This is the relative standard deviation of their medians that is taken for granted,
-     * 0.005. */
+    /* Equal runs differ in ways that no iteration of one of them shows: placement of memory and threads, clocks,
+     * temperature. The relative standard deviation of their medians, 0.005. */
     double between_runs;
     struct aorta_bootstrap bootstrap;
 };
@@ -102,11 +101,11 @@ void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
 
-/* `ratio`, its interval wider by runs that differ by `between_runs`, of which there are so many on each side. */
+/* `ratio` with its interval widened by `between_runs` for so many runs on each side. */
 struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,
                                    int baseline_runs, int test_runs);
 
-/* What the intervals mean. */
+/* The decision by the interval. */
 enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, double threshold);
 
 #endif

@@ -1,4 +1,4 @@
-/* Result files, ours and the original toolkit's, as far as a comparison needs them. */
+/* Reads result files, ours and the original toolkit's, for a comparison. */
 #include "base/files.h"
 #include "hwq/compare.h"
 
@@ -23,7 +23,7 @@ static aorta_status no_memory(const char *path) {
     return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its results", path);
 }
 
-/* Room for one more element of `bytes` in an array of the arena. */
+/* Grows an array of the arena for one more element of `bytes`. */
 static void *with_room(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
     if (count < *capacity) return items;
     size_t grown = *capacity ? 2 * *capacity : 16;
@@ -46,7 +46,7 @@ static aorta_status add_note(struct reader *reader, const char *what, const char
 
 /* ---- settings: every scalar of the metadata, with its path ---- */
 
-/* These differ between any two runs and mean nothing, or are compared elsewhere. */
+/* Settings that differ between any two runs, or are compared elsewhere. */
 static bool is_ignored(const char *key) {
     static const char *const ignored[] = {"timestamp",
                                           "measurement_iterations",
@@ -110,8 +110,8 @@ static const char *setting_of(const struct aorta_hwq_measurement *measurement, c
     return NULL;
 }
 
-/* A variable that was not written down was not set; other keys are only compared where both files have them, as ours
- * and the original's do not have the same. */
+/* A variable that is not in a file was not set; other keys are compared only where both files have them, as ours and
+ * the original's differ. */
 static bool is_variable(const char *key) {
     return strncmp(key, "environment.", 12) == 0;
 }
@@ -149,7 +149,7 @@ static aorta_status read_times(struct reader *reader, const char *what, const js
         times[i] = json_is_number(value) ? json_number_value(value) : NAN;
         if (times[i] > 0 && times[i] < 1e12) continue;
         char problem[96];
-        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is no time above 0", i);
+        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is not a time above 0", i);
         return wrong(reader, what, problem);
     }
     return NULL;
@@ -164,34 +164,34 @@ static struct aorta_hwq_measurement *find_measurement(struct aorta_hwq_measureme
     return NULL;
 }
 
-/* ---- runs of the same ---- */
+/* ---- repeated runs ---- */
 
-struct noting {
+struct notes_target {
     struct reader *reader;
     const struct aorta_hwq_measurement *first;
 };
 
 static aorta_status note_setting(void *user, const char *key, const char *first, const char *found) {
-    const struct noting *noting = user;
-    struct reader *reader = noting->reader;
+    const struct notes_target *target = user;
+    struct reader *reader = target->reader;
     struct aorta_arena *arena = &reader->measurements->arena;
     const char *what = aorta_arena_printf(arena, "%s differs", key);
     const char *why =
-        aorta_arena_printf(arena, "%s, but %s in %s, which is taken for the same", found, first, noting->first->file);
+        aorta_arena_printf(arena, "%s, but %s in %s, which is pooled with it", found, first, target->first->file);
     return what && why ? add_note(reader, what, why) : no_memory(reader->measurements->path);
 }
 
-/* What is pooled is compared as one: who mixed GPUs in a directory is to hear of it. */
+/* Pooled runs are compared as one: warn where their settings (GPUs, say) differ. */
 static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
                                   const struct aorta_hwq_measurement *found) {
-    struct noting noting = {reader, measurement};
-    AORTA_TRY(aorta_hwq_differences(measurement, found, note_setting, &noting));
+    struct notes_target target = {reader, measurement};
+    AORTA_TRY(aorta_hwq_differences(measurement, found, note_setting, &target));
     if (measurement->simulated == found->simulated) return NULL;
-    return note_setting(&noting, "simulated", measurement->simulated ? "true" : "false",
+    return note_setting(&target, "simulated", measurement->simulated ? "true" : "false",
                         found->simulated ? "true" : "false");
 }
 
-/* The times of another run of the same behind those that are there. */
+/* Appends the times of another run of the same workload and number of streams. */
 static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *measurement,
                            const struct aorta_hwq_measurement *found) {
     AORTA_TRY(note_settings(reader, measurement, found));
@@ -232,7 +232,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     if (!name) name = workload;
     if (!name) return wrong(reader, "a result", "it has no workload_name");
     if (!json_is_integer(streams) || json_integer_value(streams) < 1)
-        return wrong(reader, name, "stream_count is missing or no number of streams");
+        return wrong(reader, name, "stream_count is missing or not a number of streams");
     char what[160];
     snprintf(what, sizeof what, "%.100s on %lld streams", name, (long long)json_integer_value(streams));
     reader->found++;
@@ -259,8 +259,8 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
 
 /* ---- where results are in a file ---- */
 
-/* A result is an object with stream_count and throughput or times; a sweep holds them in "results" and names the
- * workload once; what else there is (a group of sweeps, by name or in a list) is searched. */
+/* A result is an object with stream_count and throughput or times; a sweep has them in "results" and names the workload
+ * once. Everything else (a group of sweeps, by name or in a list) is searched. */
 static bool is_result(const json_t *value) {
     return json_object_get(value, "iteration_times_ms") ||
            (json_object_get(value, "stream_count") && json_object_get(value, "throughput"));

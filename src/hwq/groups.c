@@ -44,8 +44,8 @@ static aorta_status read_rank(struct reader *reader) {
                            reader->text, value, reader->world_size - 1);
     for (int i = list->first[list->groups]; i < *end_of_group; i++)
         if (list->ranks[i] == value)
-            return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld stands twice in one group", reader->text,
-                               value);
+            return AORTA_ERROR(AORTA_USAGE, "--process-groups \"%s\": rank %ld is listed twice in one group",
+                               reader->text, value);
     if (*end_of_group == AORTA_HWQ_MOST_MEMBERS) return wrong(reader, "more than 4096 ranks are listed");
     list->ranks[(*end_of_group)++] = (int)value;
     reader->at = end;

@@ -38,7 +38,7 @@ aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64_t id, int64_t 
     return period_values(hwq, id, first, count, scale, values);
 }
 
-/* One period comes from the host; then what is there is copied behind itself, whole periods at a time. */
+/* One period comes from the host; the device appends copies of it, whole periods at a time. */
 static aorta_status repeat(struct aorta_stream *stream, char *memory, size_t element, int64_t count) {
     for (int64_t done = AORTA_HWQ_PERIOD; done < count;) {
         const int64_t piece = count - done < done ? count - done : done;
@@ -80,7 +80,7 @@ void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expecte
                        const char *format, ...) {
     const double allowed = absolute + relative * fabs(expected);
     double error = fabs(got - expected) / allowed;
-    if (got == expected && isfinite(got)) error = 0.0; /* where all that is summed is 0 no error is allowed */
+    if (got == expected && isfinite(got)) error = 0.0; /* a sum of zeros allows no error */
     if (isnan(error)) error = INFINITY;
     if (check->compared++ && error <= check->worst) return;
     check->worst = error;

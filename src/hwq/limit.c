@@ -38,8 +38,8 @@ void aorta_hwq_busy_free(struct aorta_hwq_busy *busy) {
 
 /* ---- what limits ---- */
 
-static enum aorta_hwq_limit_by judge(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
-                                     bool gate, bool marked) {
+static enum aorta_hwq_limit_by find_cause(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
+                                          bool gate, bool marked) {
     const struct aorta_hwq_switch *gaps = &result->switch_latency;
     if (isnan(limit->busy_share)) return AORTA_HWQ_LIMIT_UNKNOWN;
     const bool idle = limit->busy_share<by_kernels, host = limit->host_share> limit->waiting_share;
@@ -69,7 +69,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
     limit.busy_share = 1.0 - limit.waiting_share - limit.host_share;
-    limit.by = judge(&limit, result, gate, busy->marked);
+    limit.by = find_cause(&limit, result, gate, busy->marked);
     return limit;
 }
 
@@ -144,8 +144,8 @@ void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aort
         return;
     case AORTA_HWQ_LIMIT_GAPS:
         aorta_text_printf(out,
-                          "gaps within streams: %.3f us behind each kernel of %.3f us; %.1f of %d streams run "
-                          "at a time",
+                          "gaps within streams: %.3f us after each kernel of %.3f us; %.1f of %d streams run at a "
+                          "time",
                           1e3 * result->switch_latency.intra_gap_ms, 1e3 * limit->kernel_ms, limit->at_once,
                           result->stream_count);
         return;
@@ -180,7 +180,7 @@ aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
     return status;
 }
 
-/* Why later iterations are slower, as far as the clock tells. It may have fallen before it was read first. */
+/* Why later iterations are slower, by the clock. It may have fallen before the first sample. */
 static void say_slower(const struct aorta_clocks *clocks, struct aorta_text *out) {
     struct aorta_text why = {0};
     const bool several = clocks->readings > 1, known = clocks->readings && aorta_clocks_why(clocks, &why);

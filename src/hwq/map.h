@@ -50,7 +50,7 @@ enum aorta_map_blocking {
 };
 
 struct aorta_map {
-    struct aorta_arena arena; /* holds everything below */
+    struct aorta_arena arena; /* of everything below */
     int count;
     struct aorta_map_stream *streams;
     struct aorta_map_pair *pairs; /* [blocker × count + other]; the diagonal is not used */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum { MOST_SAMPLES = 128 };
-static const int64_t head_start_ns = 300000; /* both copies are queued while a kernel holds them */
+static const int64_t head_start_ns = 300000; /* both copies are queued before this kernel ends */
 
 struct lane { /* one of the two streams */
     struct aorta_stream *stream;
@@ -33,7 +33,7 @@ const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict)
     return names[verdict];
 }
 
-/* Serial copies: the first one ends as if it were alone. Copies that share a path: it ends late, with the other one. */
+/* Serial copies: the first one ends as if it were alone. Copies that share a path: both end late. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair) {
     double sum = pair->alone_ms[0] + pair->alone_ms[1], shorter = fmin(pair->alone_ms[0], pair->alone_ms[1]);
     if (sum - pair->together_ms > 0.4 * shorter) return AORTA_MAP_SIDE_BY_SIDE;

@@ -308,7 +308,7 @@ static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
         aorta_json_string(json, row);
     }
     aorta_json_array_end(json);
-    static const char *const keys[] = {"asked", "@BLOCKED@"};
+    static const char *const keys[] = {"asked", "held"};
     for (int which = 0; which < 2; which++) {
         aorta_json_key(json, keys[which]);
         aorta_json_array(json);

@@ -1,5 +1,5 @@
 /* Operations of src/ops, collectives and copies as workloads queue them: with a stamp around each, on stream number
- * `s`. All in fp32, rows × columns behind the names; what each computes is said in ops/ops.h and comm/comm.h. */
+ * `s`. All in fp32; ops/ops.h and comm/comm.h define what each computes. */
 #ifndef AORTA_HWQ_OPERATIONS_H
 #define AORTA_HWQ_OPERATIONS_H
 
@@ -12,8 +12,8 @@ struct aorta_hwq_layer {
     float *weight, *bias, *dweight, *dbias;
 };
 
-/* Allocates and fills (stream 0, waited for by whoever waits for setup): weights 1/√in wide, so that what comes out is
- * as large as what goes in. `id` tells its numbers apart; it takes id and id + 1. */
+/* Allocates and fills (on stream 0): weights of standard deviation 1/√in, so that outputs are as large as inputs. Uses
+ * the inputs number `id` and id + 1. */
 AORTA_MUST_USE aorta_status aorta_hwq_layer_make(struct aorta_hwq *hwq, uint64_t id, int64_t in, int64_t out,
                                                  bool trained, struct aorta_hwq_layer *layer);
 /* Zeroed host memory that lives as long as the workload. */
@@ -29,14 +29,14 @@ extern const struct aorta_range_limits aorta_hwq_sizes; /* 1 … 2^20 */
 AORTA_MUST_USE aorta_status aorta_hwq_input(struct aorta_hwq *hwq, uint64_t id, int64_t count, float scale,
                                             const char *what, float **memory);
 
-/* y = x·weightᵀ + bias for x [rows, in]; with relu what is negative becomes 0. */
+/* y = x·weightᵀ + bias for x [rows, in]; with relu negative values become 0. */
 AORTA_MUST_USE aorta_status aorta_hwq_linear(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
                                              int64_t rows, const float *x, float *y);
 AORTA_MUST_USE aorta_status aorta_hwq_linear_relu(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
                                                   int64_t rows, const float *x, float *y, bool tf32);
 AORTA_MUST_USE aorta_status aorta_hwq_linear_input(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
                                                    int64_t rows, const float *dy, float *dx, bool accumulate);
-/* Gradients into the layer's own; dbias NULL in the layer: the kernel behind has it. */
+/* Adds to or replaces the layer's gradients; dbias NULL in the layer: the next kernel computes it. */
 AORTA_MUST_USE aorta_status aorta_hwq_linear_weight(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
                                                     int64_t rows, const float *x, const float *dy, bool accumulate);
 AORTA_MUST_USE aorta_status aorta_hwq_products(struct aorta_hwq *hwq, int s, const struct aorta_products *products,

@@ -19,7 +19,7 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
 
-/* Room for one more item; the old ones stay in the arena until it ends. */
+/* Grows the array for one more item; the old one stays in the arena until it ends. */
 static aorta_status grow(struct aorta_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity) return NULL;
     const size_t wanted = *capacity ? 2 * *capacity : 32;
@@ -55,11 +55,11 @@ aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const cha
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     void *items = result->findings;
-    const char *kept = aorta_arena_strdup(&result->arena, sentence);
-    if (!kept) return no_memory();
-    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof kept));
+    const char *copy = aorta_arena_strdup(&result->arena, sentence);
+    if (!copy) return no_memory();
+    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof copy));
     result->findings = items;
-    result->findings[result->finding_count++] = kept;
+    result->findings[result->finding_count++] = copy;
     return NULL;
 }
 

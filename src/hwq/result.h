@@ -1,7 +1,7 @@
-/* What one run of a workload found, and its JSON (schema: docs/hwq.md). The keys are those of the original Python
+/* The result of one run of a workload, and its JSON (schema: docs/hwq.md). The keys are those of the original Python
  * toolkit, whose files compare reads too.
  *
- * Doubles: NaN stands for "not measured" and becomes null; the reason stands beside it. Times are ms. */
+ * Doubles: NaN means "not measured" and becomes null, with a reason. Times are ms. */
 #ifndef AORTA_HWQ_RESULT_H
 #define AORTA_HWQ_RESULT_H
 
@@ -46,13 +46,13 @@ struct aorta_hwq_switch {
 /* The switches that overhead_ms is of: between streams of one priority, where there are any. */
 const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe);
 
-/* What an iteration's time goes into (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
+/* What limits an iteration (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
 enum aorta_hwq_limit_by {
     AORTA_HWQ_LIMIT_UNKNOWN,   /* nothing was stamped, or stamps slow the host down too much */
     AORTA_HWQ_LIMIT_HOST_WORK, /* the device waits for calls of the host */
     AORTA_HWQ_LIMIT_LAUNCHES,  /* the host queues for as long as an iteration lasts */
     AORTA_HWQ_LIMIT_WAITING,   /* nothing runs for another reason */
-    AORTA_HWQ_LIMIT_GAPS,      /* gaps behind kernels are about as long as these */
+    AORTA_HWQ_LIMIT_GAPS,      /* gaps after kernels are about as long as the kernels */
     AORTA_HWQ_LIMIT_KERNELS
 };
 struct aorta_hwq_limit {
@@ -71,7 +71,7 @@ struct aorta_hwq_memory { /* bytes of device memory */
 /* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
 struct aorta_hwq_figure {
     const char *name, *unit;
-    const char *group; /* what it stands under on a terminal: "the collective"; NULL: nothing in particular */
+    const char *group; /* its heading on a terminal: "one product"; NULL: none */
     double value;
     const char *reason; /* why value is NaN; NULL otherwise */
 };
@@ -108,7 +108,7 @@ struct aorta_hwq_result {
     struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;
     bool simulated;       /* collectives were copies on one rank */
-    const char *verified; /* "passed", "failed", NULL: not asked for */
+    const char *verified; /* "passed", "failed", NULL: no --verify */
     const char *worst_at; /* verified: where got and expected differ most; NULL: nothing was compared */
     double worst_got, worst_expected;
     const char *timestamp; /* ISO 8601, local time */
@@ -127,7 +127,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *re
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
 
-/* The three take the value as it is to stand in the JSON. */
+/* Add one entry of the metadata. */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section,
                                                       const char *key, const char *value); /* NULL: null */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
@@ -135,7 +135,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *r
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section,
                                                     const char *key, bool value);
 
-/* One result as an object (what `run --output` holds, with schema_version as its first key). */
+/* One result as an object (the file of `run --output`). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
 AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
 

@@ -116,7 +116,7 @@ static void write_figures(const struct aorta_hwq_result *result, struct aorta_js
     aorta_json_object_end(json);
 }
 
-/* Facts of one section stand together. */
+/* Entries of one section are written together. */
 static bool is_first(const struct aorta_hwq_result *result, size_t index) {
     for (size_t i = 0; i < index; i++)
         if (!strcmp(result->facts[i].section, result->facts[index].section)) return false;

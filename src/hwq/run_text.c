@@ -50,7 +50,7 @@ static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hw
     if (host->inter_samples)
         aorta_text_printf(&text, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
                           1e3 * host->inter_ms);
-    if (!run->gate && !run->graph) aorta_text_puts(&text, "; --gate keeps launches out of it");
+    if (!run->gate && !run->graph) aorta_text_puts(&text, "; --gate excludes launches");
     if (text.data) say_sentence("", text.data, out);
     aorta_text_free(&text);
 }

@@ -1,4 +1,4 @@
-/* Runs product and copy in the four ways, and checks both. */
+/* Runs product and copy in the four ways, and verifies both. */
 #include "hwq/sdma.h"
 #include "base/random.h"
 #include "device/gpu.h"
@@ -24,7 +24,7 @@ struct bench {
     void *row;                       /* of the product, fp32: on the device, and pinned */
     float *row_values;
     void *source, *target;
-    void *pattern, *scratch; /* pinned: what source holds, and what came back */
+    void *pattern, *scratch; /* pinned: the source's contents, and the copy read back */
 };
 enum { STAMP_GATE, STAMP_OPEN, STAMP_ALL, STAMP_GEMM, STAMP_COPY, STAMP_COUNT };
 
@@ -56,7 +56,7 @@ static aorta_status queue(struct bench *bench, enum aorta_sdma_mode mode) {
     return aorta_timestamp(bench->gate, &bench->stamps[STAMP_ALL]);
 }
 
-/* The host sees the copy's end, so that no kernel has to find room beside the product. */
+/* The host polls for the copy's end: a kernel would wait for multiprocessors that the product uses. */
 static void poll(struct bench *bench) {
     while (!aorta_event_done(bench->copy_done)) sched_yield();
     bench->stamps[STAMP_COPY] = aorta_device_now_ns(bench->options->device);
@@ -100,7 +100,7 @@ static aorta_status sample(struct bench *bench, int iteration) {
     return NULL;
 }
 
-/* ---- what is checked ---- */
+/* ---- verification ---- */
 
 static aorta_status clear_target(struct bench *bench) {
     if (bench->options->direction == AORTA_SDMA_D2H) {
@@ -159,9 +159,9 @@ static aorta_status check_gemm(struct bench *bench) {
     return NULL;
 }
 
-/* Every way of running must leave the same bytes behind. */
+/* Every kind of run must leave the same bytes. */
 static aorta_status verify(struct bench *bench) {
-    static const char *const names[AORTA_SDMA_MODE_COUNT] = {NULL, "alone", "behind the product", "beside the product"};
+    static const char *const names[AORTA_SDMA_MODE_COUNT] = {NULL, "alone", "after the product", "beside the product"};
     for (enum aorta_sdma_mode mode = AORTA_SDMA_COPY; mode < AORTA_SDMA_MODE_COUNT; mode++) {
         AORTA_TRY(clear_target(bench));
         AORTA_TRY(run_once(bench, mode));
@@ -171,7 +171,7 @@ static aorta_status verify(struct bench *bench) {
     return check_gemm(bench);
 }
 
-/* ---- making and ending ---- */
+/* ---- setup ---- */
 
 /* Random values: products of zeros, or of ones, are faster, as less current flows. */
 static aorta_status make_matrix(struct bench *bench, uint64_t stream, const struct aorta_normal_table *table,
@@ -271,7 +271,7 @@ static void close_bench(struct bench *bench) {
     free(bench->weight_values);
 }
 
-/* ---- the whole ---- */
+/* ---- all runs ---- */
 
 static aorta_status check_options(const struct aorta_sdma_options *options) {
     if (options->direction == AORTA_SDMA_P2P && !options->peer)

@@ -1,12 +1,12 @@
-/* What copy engines can hide (`aorta sdma`): a matrix product on one stream and an asynchronous copy on another of high
+/* How much copy engines hide (`aorta sdma`): a matrix product on one stream and an asynchronous copy on another of high
  * priority, each alone, one after the other, and together.
  *
- * Both are queued behind a gate, a kernel that holds them until the host has queued everything, so that launches do not
- * count. Times are device time from the opening of the gate to the end of what was queued: a stamp behind both. Stamps
- * are kernels, which a matrix product can hold up; so where the copy ends while the product runs is seen on GPUs by the
- * host, which polls an event, within some microseconds.
+ * Both are queued after a gate, a kernel that ends when the host has queued everything, so that launches do not count.
+ * Times are device time from the end of the gate to a timestamp after the work. Timestamps are kernels, which a matrix
+ * product can delay; so on GPUs the host polls an event for the end of a copy while the product runs, to within some
+ * microseconds.
  *
- * The four kinds of runs take turns, so that a device that gets warm or is shared disturbs all alike. */
+ * The four kinds of runs alternate, so that a device that gets warm or is shared disturbs all equally. */
 #ifndef AORTA_HWQ_SDMA_H
 #define AORTA_HWQ_SDMA_H
 

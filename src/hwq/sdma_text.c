@@ -1,4 +1,4 @@
-/* Figures of `aorta sdma`, in words and as JSON. */
+/* Figures of `aorta sdma` as text and JSON. */
 #include "hwq/sdma.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ void aorta_sdma_evaluate(struct aorta_sdma *result) {
     result->copy_together_gbps = bytes / result->copy_together.p50 * 1e-6;
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 static void say_row(struct aorta_text *text, const char *what, const struct aorta_summary *times) {
     aorta_text_printf(text, "  %-22s %9.3f  %9.3f  %9.3f", what, times->p50, times->min, times->p95);
@@ -49,11 +49,9 @@ static void say_verdict(const struct aorta_sdma *result, struct aorta_text *text
     bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
     const char *longer = copy_is_longer ? "copy" : "product", *shorter = copy_is_longer ? "product" : "copy";
     if (result->hidden > 0.9)
-        aorta_text_printf(text, "The %s is hidden behind the %s: %.0f%% of it costs nothing.\n", shorter, longer,
-                          100 * fmin(result->hidden, 1));
+        aorta_text_printf(text, "The %s hides %.0f%% of the %s.\n", longer, 100 * fmin(result->hidden, 1), shorter);
     else if (result->hidden > 0.1)
-        aorta_text_printf(text, "Only %.0f%% of the %s is hidden behind the %s.\n", 100 * result->hidden, shorter,
-                          longer);
+        aorta_text_printf(text, "The %s hides only %.0f%% of the %s.\n", longer, 100 * result->hidden, shorter);
     else
         aorta_text_printf(text, "Nothing is hidden: together they take as long as one after the other.\n");
     aorta_text_printf(text, "Side by side the product takes %+.1f%% and the copy %+.1f%%", gemm, copy);
@@ -88,7 +86,7 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
     aorta_text_puts(text, "\n");
     say_row(text, "  the copy then", &result->copy_together);
     aorta_text_printf(text, "   %.4g GB/s%s\n\n", result->copy_together_gbps,
-                      result->polled ? " (its end as the host saw it)" : "");
+                      result->polled ? " (its end polled by the host)" : "");
     aorta_text_printf(text,
                       "Saved: %.1f%% of the time one after the other. Of the ideal, the longer of the two alone "
                       "(%.3f ms): %.1f%%.\n",
@@ -97,7 +95,7 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
     if (options->direction == AORTA_SDMA_P2P)
         aorta_text_puts(text, result->direct ? "The two devices reach each other's memory directly.\n"
                                              : "The two devices have no direct path: copies go through the host.\n");
-    aorta_text_printf(text, "Checked: all %zu bytes of the copy in every way of running, and the product.\n",
+    aorta_text_printf(text, "Verified: all %zu bytes of the copy in every kind of run, and the product.\n",
                       result->verified);
 }
 

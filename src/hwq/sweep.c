@@ -52,7 +52,7 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
                       1e3 * result->switch_latency.overhead_ms, limit ? limit : "-", bar);
 }
 
-/* Why, with the best count and the largest one. */
+/* For the best count and the largest one. */
 static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
     for (size_t i = 0; i < count; i++) {
         if (results[i].stream_count != peak_streams && i + 1 < count) continue;
@@ -73,13 +73,13 @@ void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, 
     aorta_text_printf(out, "Highest throughput with %d stream%s. ", scaling->peak_streams,
                       scaling->peak_streams == 1 ? "" : "s");
     if (scaling->inflection_point)
-        aorta_text_printf(out, "From %d streams on each one is worth a fifth less than before, or worse.\n",
+        aorta_text_printf(out, "From %d streams on, throughput per stream falls by a fifth or more.\n",
                           scaling->inflection_point);
     else
-        aorta_text_puts(out, "No count where a stream is suddenly worth a fifth less.\n");
+        aorta_text_puts(out, "At no count does throughput per stream fall by a fifth.\n");
     say_limits(results, count, scaling->peak_streams, out);
     if (results[0].simulated)
-        aorta_text_puts(out, "Simulated: collectives were copies on one rank; their times say nothing of a link.\n");
+        aorta_text_puts(out, "Simulated: collectives were copies on one rank; their times are not those of a link.\n");
 }
 
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,

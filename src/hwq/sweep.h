@@ -1,4 +1,4 @@
-/* What several stream counts say together. */
+/* How a workload scales with the number of streams. */
 #ifndef AORTA_HWQ_SWEEP_H
 #define AORTA_HWQ_SWEEP_H
 
@@ -9,8 +9,8 @@ struct aorta_hwq_scaling {
     int inflection_point; /* first count whose efficiency is 20% or more below the one before; 0: none */
     int peak_streams;     /* with the highest throughput */
 };
-/* `results` in the order of their stream counts, at least one. A throughput that is no positive number has efficiency
- * NaN and no say in the rest. */
+/* `results` in the order of their stream counts, at least one. A throughput that is not positive has efficiency NaN
+ * and is ignored. */
 AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
                                                    struct aorta_hwq_scaling *scaling);
 void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);

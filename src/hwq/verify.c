@@ -44,9 +44,9 @@ static aorta_status wait_for_all(const struct aorta_hwq *hwq) {
     return status;
 }
 
-/* A replay runs behind what is on the first stream only, and workloads may have forgotten results on others. */
-static aorta_status iterate_anew(struct aorta_hwq *hwq, const struct aorta_hwq_results *results, void *state,
-                                 aorta_status (*iterate)(struct aorta_hwq *hwq, void *state)) {
+/* Waits first: a replay follows work on the first stream only, and workloads may have overwritten results on others. */
+static aorta_status iterate_again(struct aorta_hwq *hwq, const struct aorta_hwq_results *results, void *state,
+                                  aorta_status (*iterate)(struct aorta_hwq *hwq, void *state)) {
     for (const struct aorta_hwq_result_buffer *b = results->last; b; b = b->before)
         AORTA_TRY(aorta_fill_bytes(hwq->streams[0], b->memory, 0xFF, b->bytes));
     AORTA_TRY(wait_for_all(hwq));
@@ -88,7 +88,7 @@ aorta_status aorta_hwq_verify_iteration(struct aorta_hwq *hwq, struct aorta_hwq_
                                         aorta_status (*iterate)(struct aorta_hwq *hwq, void *state),
                                         aorta_status (*compare)(struct aorta_hwq_verifier *verifier, void *state)) {
     struct aorta_hwq_verifier verifier = {.hwq = hwq, .check = check};
-    aorta_status status = iterate_anew(hwq, results, state, iterate);
+    aorta_status status = iterate_again(hwq, results, state, iterate);
     if (!status) status = compare(&verifier, state);
     aorta_hwq_verifier_end(&verifier);
     return status;
@@ -98,7 +98,7 @@ int64_t aorta_hwq_sample_count(int64_t count) {
     return count < AORTA_HWQ_SAMPLES ? count : AORTA_HWQ_SAMPLES;
 }
 
-/* Steps of the golden ratio, which spread evenly over whatever they are taken of; first and last are always there. */
+/* Steps of the golden ratio, which spread evenly; the first and the last are always included. */
 int64_t aorta_hwq_sample(int64_t i, int64_t count) {
     if (count <= AORTA_HWQ_SAMPLES) return i;
     if (i == 1) return count - 1;
@@ -318,14 +318,14 @@ struct seen {
     const struct aorta_cache *cache;
     const struct aorta_hwq_sequence *copy;
     const float *qkv; /* on the host */
-    int64_t sequence, held;
+    int64_t sequence, cached;
 };
 
 static const float *row_of(const struct seen *seen, int64_t t, int64_t part) {
     const struct aorta_cache *c = seen->cache;
     const int64_t width = c->heads * c->head_dim;
-    if (t < seen->held) return (part == 1 ? seen->copy->keys : seen->copy->values) + t * width;
-    return seen->qkv + ((t - seen->held) * c->batch + seen->sequence) * 3 * width + part * width;
+    if (t < seen->cached) return (part == 1 ? seen->copy->keys : seen->copy->values) + t * width;
+    return seen->qkv + ((t - seen->cached) * c->batch + seen->sequence) * 3 * width + part * width;
 }
 
 /* One element of the output of new position `own`. */
@@ -334,7 +334,7 @@ static double attended(const struct seen *seen, int64_t own, int64_t column) {
     const int64_t head = column / c->head_dim * c->head_dim;
     const float *q = seen->qkv + (own * c->batch + seen->sequence) * 3 * c->heads * c->head_dim + head;
     double total = 0.0, value = 0.0, reference = 0.0;
-    for (int64_t t = 0; t < seen->held + own + 1; t++) {
+    for (int64_t t = 0; t < seen->cached + own + 1; t++) {
         const double score = dot(q, 1, row_of(seen, t, 1) + head, 1, c->head_dim).value / sqrt((double)c->head_dim);
         if (t == 0) reference = score;
         total += exp(score - reference);
@@ -348,8 +348,8 @@ aorta_status aorta_hwq_verify_attend(struct aorta_hwq_verifier *verifier, const 
                                      const struct aorta_hwq_sequence *copy, const float *qkv, const float *out) {
     enum { FEW = 5 }; /* each is a pass over all keys */
     const int64_t width = cache->heads * cache->head_dim;
-    const int64_t held = copy->position < cache->window ? copy->position : cache->window;
-    struct seen seen = {.cache = cache, .copy = copy, .sequence = sequence, .held = held};
+    const int64_t cached = copy->position < cache->window ? copy->position : cache->window;
+    struct seen seen = {.cache = cache, .copy = copy, .sequence = sequence, .cached = cached};
     const float *got;
     AORTA_TRY(aorta_hwq_fetch(verifier, qkv, (first + queries) * cache->batch * 3 * width, &seen.qkv));
     AORTA_TRY(aorta_hwq_fetch(verifier, out, queries * cache->batch * width, &got));

@@ -1,7 +1,7 @@
-/* Verification of workloads, stage by stage: all results of an iteration are forgotten (overwritten with NaN), one more
- * iteration makes them anew, and then each stage's output is computed from what the device holds as its input, in
- * double precision, element by element, for a sample of elements. So full sizes can be checked in seconds; an input
- * that was read before it was ready shows as well, as NaN.
+/* Verification of workloads, stage by stage: all results are overwritten with NaN, one more iteration computes them
+ * again, and each stage's output is compared with one computed from the stage's input on the device, in double
+ * precision, for a sample of elements. So full sizes are verified in seconds, and an input that is read before it is
+ * ready shows as NaN.
  *
  * Sums of products are allowed an error of `tolerance` times the sum of the products' magnitudes. */
 #ifndef AORTA_HWQ_VERIFY_H
@@ -13,7 +13,7 @@
 #define AORTA_HWQ_TF32 2e-3
 enum { AORTA_HWQ_SAMPLES = 97 };
 
-/* What an iteration writes. Made in setup; lives in the arena. */
+/* The buffers that an iteration writes. Created in setup; in the arena. */
 struct aorta_hwq_results {
     struct aorta_hwq_result_buffer *last;
 };
@@ -33,15 +33,15 @@ AORTA_MUST_USE aorta_status aorta_hwq_fetch(struct aorta_hwq_verifier *verifier,
 AORTA_MUST_USE aorta_status aorta_hwq_fetch_bytes(struct aorta_hwq_verifier *verifier, const void *memory, size_t bytes,
                                                   const void **copy);
 void aorta_hwq_verifier_end(struct aorta_hwq_verifier *verifier); /* frees the copies */
-/* Forgets all results, queues one iteration (with --graph as a replay), waits for all streams, and compares with
- * `compare`. */
+/* Overwrites all results, queues one iteration (with --graph as a replay), waits for all streams, and calls `compare`.
+ */
 AORTA_MUST_USE aorta_status aorta_hwq_verify_iteration(struct aorta_hwq *hwq, struct aorta_hwq_check *check,
                                                        const struct aorta_hwq_results *results, void *state,
                                                        aorta_status (*iterate)(struct aorta_hwq *hwq, void *state),
                                                        aorta_status (*compare)(struct aorta_hwq_verifier *verifier,
                                                                                void *state));
 
-/* Sample number i of `count` things: all of them where there are few. */
+/* Index of sample number i of `count` elements: all of them where they are few. */
 int64_t aorta_hwq_sample_count(int64_t count);
 int64_t aorta_hwq_sample(int64_t i, int64_t count);
 
@@ -55,7 +55,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_verify_linear(struct aorta_hwq_verifier *v
 AORTA_MUST_USE aorta_status aorta_hwq_verify_input(struct aorta_hwq_verifier *verifier, const char *what,
                                                    const struct aorta_hwq_layer *layer, int64_t rows, const float *dy,
                                                    const float *dx, const float *added);
-/* dweight and dbias (where there) = factor · (dyᵀ·x, Σ dy). */
+/* dweight and dbias (may be NULL) = factor · (dyᵀ·x, Σ dy). */
 AORTA_MUST_USE aorta_status aorta_hwq_verify_weight(struct aorta_hwq_verifier *verifier, const char *what,
                                                     const struct aorta_hwq_layer *layer, int64_t rows, const float *x,
                                                     const float *dy, double factor);
@@ -86,12 +86,12 @@ AORTA_MUST_USE aorta_status aorta_hwq_sequence_fetch(struct aorta_hwq *hwq, cons
                                                      int64_t layer, int64_t sequence, const float *keys,
                                                      const float *values, const int64_t *positions,
                                                      struct aorta_hwq_sequence *copy);
-/* What aorta_cache_attend made of it: out [queries, batch, E] from qkv [fresh, batch, 3E]. */
+/* The result of aorta_cache_attend: out [queries, batch, E] from qkv [fresh, batch, 3E]. */
 AORTA_MUST_USE aorta_status aorta_hwq_verify_attend(struct aorta_hwq_verifier *verifier, const char *what,
                                                     const struct aorta_cache *cache, int64_t first, int64_t queries,
                                                     int64_t sequence, const struct aorta_hwq_sequence *copy,
                                                     const float *qkv, const float *out);
-/* What aorta_cache_append wrote of one new row. */
+/* One new row as aorta_cache_append wrote it. */
 AORTA_MUST_USE aorta_status aorta_hwq_verify_append(struct aorta_hwq_verifier *verifier,
                                                     const struct aorta_cache *cache, int64_t layer, int64_t sequence,
                                                     int64_t fresh, int64_t position, const float *qkv,

@@ -320,7 +320,7 @@ static void runs_and_settings(void **state) {
     assert_true(says(&sides, "REGRESSION"));
     assert_true(says(&sides, "warning: device_info.name differs: H100 in the baseline, H200 in the test"));
     assert_true(says(&sides, "environment.CUDA_DEVICE_MAX_CONNECTIONS differs: null in the baseline, 1 in the test"));
-    assert_true(says(&sides, "moe on 8 streams: a side is one run of 0.2 s; what disturbs a machine for longer"));
+    assert_true(says(&sides, "moe on 8 streams: a side is one run of 0.2 s; a longer disturbance"));
     assert_int_equal(sides.comparison.warning_count, 3);
     finish(&sides);
 }
@@ -437,7 +437,7 @@ static void mixed_directories(void **state) {
     assert_int_equal(sides.comparison.warning_count, 2);
     assert_true(says(&sides, "mixed/b.json: device_info.name differs: H200, but H100 in "));
     assert_true(says(&sides, "mixed/b.json: environment.CUDA_DEVICE_MAX_CONNECTIONS differs: 1, but null in "));
-    assert_true(says(&sides, "mixed/a.json, which is taken for the same\n"));
+    assert_true(says(&sides, "mixed/a.json, which is pooled with it\n"));
     finish(&sides);
 }
 
@@ -523,9 +523,9 @@ static void bad_files(void **state) {
         {"17", "line 1"},
         {"{\"stream_count\": 4, \"iteration_times_ms\": [1]}", "a result: it has no workload_name"},
         {"{\"workload_name\": \"moe\", \"iteration_times_ms\": [1]}", "moe: stream_count is missing"},
-        {"{\"workload_name\": \"moe\", \"stream_count\": 0, \"iteration_times_ms\": [1]}", "no number of streams"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 0, \"iteration_times_ms\": [1]}", "not a number of streams"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, -2]}",
-         "moe on 4 streams: iteration_times_ms[1] is no time above 0"},
+         "moe on 4 streams: iteration_times_ms[1] is not a time above 0"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, null]}",
          "iteration_times_ms[1]"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"throughput\": 1}",

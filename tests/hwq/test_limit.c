@@ -209,7 +209,7 @@ static void test_gaps(void **state) {
     add(&plant, items, 4);
     plant.result.switch_latency =
         (struct aorta_hwq_switch){.intra_gap_ms = 0.007, .intra_samples = 10, .intra_source = "workload"};
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us behind each kernel of 10.000 us; 1.1 of 2");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_GAPS, "7.000 us after each kernel of 10.000 us; 1.1 of 2");
     plant.result.switch_latency.intra_source = "probe";
     check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "100% of an iteration");
     close_plant(&plant);

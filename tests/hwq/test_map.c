@@ -3,6 +3,7 @@
 #include "check.h"
 #include "hwq/map.h"
 
+#include <jansson.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +17,7 @@ struct planted {
     bool runs_hold;         /* a running kernel is enough to hold back */
     double accidents;       /* share of answers that are late by accident */
     double accidents_later; /* the same after kernels became longer */
-    int questions, longer;
+    int probes, longer;
     uint64_t random;
     bool one_sided_0_1;  /* 0 blocks 1, not the other way round */
     bool only_when_many; /* 2 is late whenever others are probes with it */
@@ -30,7 +31,7 @@ static bool accident(struct planted *planted) {
 
 static aorta_status run_probe(void *context, int blocker, bool followed, const int *others, int count, bool *blocked) {
     struct planted *planted = context;
-    planted->questions++;
+    planted->probes++;
     for (int i = 0; i < count; i++) {
         bool same = planted->queue[others[i]] == planted->queue[blocker];
         blocked[i] = (same && (followed || planted->runs_hold)) || accident(planted);
@@ -77,14 +78,38 @@ static void plants_are_found(void **state) {
     }
 }
 
-/* n rounds for each repeat instead of n·(n − 1) questions. */
-static void few_questions(void **state) {
+/* Streams 0 and 1 share a queue, 2 has its own: the matrix, and the counts of probes and of blocked results. */
+static void counts_are_in_the_json(void **state) {
+    struct planted planted = {.queue = {0, 0, 1}};
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    (void)state;
+    struct aorta_map map = find_pairs(&planted, 3, 2, false);
+    aorta_json_begin(&json, &text, 0);
+    aorta_map_json(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &json);
+    json_t *root = json_loads(text.data, 0, NULL);
+    assert_non_null(root);
+    const json_t *asked = json_object_get(root, "asked"), *held = json_object_get(root, "held");
+    const json_t *matrix = json_object_get(root, "matrix");
+    assert_string_equal(json_string_value(json_array_get(matrix, 0)), "\\#.");
+    assert_string_equal(json_string_value(json_array_get(matrix, 2)), "..\\");
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(asked, 0), 1)), 2);
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(held, 0), 1)), 2);
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(asked, 0), 2)), 2);
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(held, 0), 2)), 0);
+    json_decref(root);
+    aorta_text_free(&text);
+    aorta_map_free(&map);
+}
+
+/* n rounds for each repeat instead of n·(n − 1) probes. */
+static void few_probes(void **state) {
     (void)state;
     struct planted planted = {0};
     for (int i = 0; i < 64; i++) planted.queue[i] = i % 4;
     struct aorta_map map = find_pairs(&planted, 64, 3, false);
-    assert_int_equal(map.rounds, planted.questions);
-    assert_true(planted.questions < 3 * 64 + 2 * 3 * 60 + 12 + 60 + 1);
+    assert_int_equal(map.rounds, planted.probes);
+    assert_true(planted.probes < 3 * 64 + 2 * 3 * 60 + 12 + 60 + 1);
     assert_int_equal(map.pairs_alone, 2 * 60 + 12);
     aorta_map_free(&map);
     map = find_pairs(&planted, 64, 1, true);
@@ -127,7 +152,7 @@ static void many_repeats_settle(void **state) {
     }
 }
 
-static void what_never_settles_is_said(void **state) {
+static void an_unstable_map_is_reported(void **state) {
     (void)state;
     struct planted planted = {.accidents = 0.5, .accidents_later = 0.5, .random = 7};
     for (int i = 0; i < 8; i++) planted.queue[i] = i;
@@ -154,7 +179,7 @@ static void one_direction_only(void **state) {
     aorta_map_free(&map);
 }
 
-/* Rounds say something that pairs alone deny: the pairs are right. */
+/* Rounds and pairs alone differ: the pairs count. */
 static void pairs_alone_correct_rounds(void **state) {
     (void)state;
     struct planted planted = {.only_when_many = true};
@@ -175,7 +200,7 @@ static void pairs_alone_correct_rounds(void **state) {
 
 /* ---- copies ---- */
 
-static void copies_are_judged(void **state) {
+static void verdicts_on_copies(void **state) {
     (void)state;
     static const struct {
         struct aorta_map_copy_pair pair;
@@ -333,13 +358,21 @@ static void a_late_host_is_no_queue(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plants_are_found),           cmocka_unit_test(few_questions),
-        cmocka_unit_test(accidents_do_not_matter),    cmocka_unit_test(settles_with_longer_kernels),
-        cmocka_unit_test(what_never_settles_is_said), cmocka_unit_test(one_direction_only),
-        cmocka_unit_test(pairs_alone_correct_rounds), cmocka_unit_test(copies_are_judged),
-        cmocka_unit_test(cpu_streams_run_apart),      cmocka_unit_test(priorities_are_kept_apart),
-        cmocka_unit_test(communication_streams),      cmocka_unit_test(copies_are_measured),
-        cmocka_unit_test(planted_queues_are_found),   cmocka_unit_test(a_late_host_is_no_queue),
+        cmocka_unit_test(plants_are_found),
+        cmocka_unit_test(counts_are_in_the_json),
+        cmocka_unit_test(few_probes),
+        cmocka_unit_test(accidents_do_not_matter),
+        cmocka_unit_test(settles_with_longer_kernels),
+        cmocka_unit_test(an_unstable_map_is_reported),
+        cmocka_unit_test(one_direction_only),
+        cmocka_unit_test(pairs_alone_correct_rounds),
+        cmocka_unit_test(verdicts_on_copies),
+        cmocka_unit_test(cpu_streams_run_apart),
+        cmocka_unit_test(priorities_are_kept_apart),
+        cmocka_unit_test(communication_streams),
+        cmocka_unit_test(copies_are_measured),
+        cmocka_unit_test(planted_queues_are_found),
+        cmocka_unit_test(a_late_host_is_no_queue),
         cmocka_unit_test(many_repeats_settle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

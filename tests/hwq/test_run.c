@@ -143,7 +143,7 @@ static void test_process_groups(void **state) {
     check_ok(aorta_hwq_groups_parse(many, 4, &list));
     strcat(many, ",[1]");
     check_fails(aorta_hwq_groups_parse(many, 4, &list), AORTA_USAGE, "a 65th group begins at character 257");
-    check_fails(aorta_hwq_groups_parse("[0,1,1]", 4, &list), AORTA_USAGE, "rank 1 stands twice in one group");
+    check_fails(aorta_hwq_groups_parse("[0,1,1]", 4, &list), AORTA_USAGE, "rank 1 is listed twice in one group");
     check_fails(aorta_hwq_groups_parse("[0] x", 4, &list), AORTA_USAGE, "or the end is missing");
 }
 

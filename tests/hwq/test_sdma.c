@@ -108,7 +108,7 @@ static void figures_follow_from_samples(void **state) {
     assert_non_null(strstr(text.data,
                            "Saved: 16.7% of the time one after the other. Of the ideal, the longer of the two "
                            "alone (2.000 ms): 80.0%."));
-    assert_non_null(strstr(text.data, "Only 50% of the copy is hidden behind the product."));
+    assert_non_null(strstr(text.data, "The product hides only 50% of the copy."));
     assert_non_null(strstr(text.data, "the product takes +20.0% and the copy +25.0%"));
     aorta_text_free(&text);
     struct aorta_json json;
@@ -125,7 +125,7 @@ static void figures_follow_from_samples(void **state) {
 static void lost_bytes_are_found(void **state) {
     (void)state;
     static const char *const where[] = {"the copy alone is wrong: byte 65535 of 65536",
-                                        "the copy behind the product is wrong", "the copy beside the product is wrong"};
+                                        "the copy after the product is wrong", "the copy beside the product is wrong"};
     for (int i = 0; i < 3; i++) {
         struct aorta_sdma_options options = small(AORTA_SDMA_D2D);
         struct aorta_sdma result;

@@ -1,4 +1,4 @@
-/* The harness's own kernels: tiny ones, one that holds its stream, one that writes the time. */
+/* The harness's own kernels: tiny ones, one that blocks its stream, one that writes the time. */
 #include "ops/kernels/portable.h"
 
 #include "hwq/kernels/arguments.h"
