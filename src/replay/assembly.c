@@ -145,8 +145,8 @@ static void set_mark(struct aorta_assembly *assembly, uint32_t rank) {
     const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
     if (one->bounds.from_ns <= one->bounds.start_ns) return;
     for (uint32_t i = 0; i < one->span_count; i++) {
-        if (one->spans[i].start_ns < one->bounds.from_ns) continue;
-        aorta_graph_mark(assembly->graph, rank, aorta_span_start(assembly, rank, i));
+        if (one->spans[i].end_ns != one->bounds.from_ns) continue;
+        aorta_graph_mark(assembly->graph, rank, aorta_span_end(assembly, rank, i));
         return;
     }
 }
@@ -198,7 +198,7 @@ static aorta_status assemble(struct aorta_assembly *assembly) {
         set_mark(assembly, i);
     }
     AORTA_TRY(add_meeting_points(assembly));
-    AORTA_TRY(aorta_straggler_shares(recording, &assembly->shares));
+    AORTA_TRY(aorta_compare_runs(assembly));
     for (uint32_t i = 0; i < recording->host_count; i++) AORTA_TRY(aorta_assemble_host(assembly, i));
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         AORTA_TRY(aorta_assemble_spans(assembly, i));
@@ -217,16 +217,18 @@ aorta_status aorta_graph_make(const struct aorta_recording *recording, struct ao
                                       .first_span = calloc((size_t)ranks + 1, sizeof(uint32_t)),
                                       .launched = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
                                       .by_end = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
+                                      .runs = calloc((size_t)ranks + 1, sizeof *assembly.runs),
                                       .usual = calloc((size_t)ranks + 1, sizeof *assembly.usual)};
     struct aorta_graph_rank *bounds = calloc((size_t)ranks + 1, sizeof *bounds);
     aorta_status status = NULL;
     if (!assembly.first_call || !assembly.first_span || !assembly.launched || !assembly.by_end || !assembly.usual ||
-        !bounds)
+        !assembly.runs || !bounds)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the graph of %u ranks", ranks);
     for (uint32_t i = 0; !status && i < ranks; i++) bounds[i] = recording->ranks[i].bounds;
     if (!status) status = aorta_graph_begin(graph, bounds, ranks);
     if (!status) status = assemble(&assembly);
-    for (uint32_t i = 0; i < ranks && assembly.launched && assembly.by_end; i++) {
+    for (uint32_t i = 0; i < ranks && assembly.launched && assembly.by_end && assembly.runs; i++) {
+        free(assembly.runs[i]);
         free(assembly.launched[i]);
         free(assembly.by_end[i]);
     }
@@ -235,7 +237,7 @@ aorta_status aorta_graph_make(const struct aorta_recording *recording, struct ao
     free(assembly.launched);
     free(assembly.by_end);
     free(assembly.usual);
-    free(assembly.shares);
+    free(assembly.runs);
     free(bounds);
     if (status) aorta_graph_free(graph);
     return status;

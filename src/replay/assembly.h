@@ -20,6 +20,12 @@ struct aorta_usual {
     int64_t dependency_ns; /* as `stream_ns`, from another stream */
 };
 
+/* What the other ranks say about a kernel. */
+struct aorta_runs {
+    int64_t apart_ns; /* how long it takes with no collective beside it, where one waited beside it; -1: not known */
+    float stays;      /* the share of its time that stays if the rank does what the others do */
+};
+
 struct aorta_assembly {
     const struct aorta_recording *recording;
     struct aorta_graph *graph;
@@ -29,7 +35,7 @@ struct aorta_assembly {
     uint32_t **launched;    /* of each rank: spans in order of their launch, those without one last */
     uint32_t **by_end;      /* of each rank: spans in order of their end */
     struct aorta_usual *usual;
-    double *shares; /* aorta_straggler_shares */
+    struct aorta_runs **runs; /* of each rank and span */
 };
 
 static inline uint32_t aorta_call_start(const struct aorta_assembly *assembly, uint32_t host, uint32_t call) {
@@ -56,8 +62,7 @@ AORTA_MUST_USE aorta_status aorta_assemble_host(struct aorta_assembly *assembly,
  * (assembly_order.c). */
 AORTA_MUST_USE aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank);
 AORTA_MUST_USE aorta_status aorta_assemble_order(struct aorta_assembly *assembly, uint32_t rank);
-/* How much shorter each rank's kernels of a name would be if it did what the others do (assembly_straggler.c): the
- * share of their time that stays, at rank × name_count + name. The caller frees *shares; NULL: one rank only. */
-AORTA_MUST_USE aorta_status aorta_straggler_shares(const struct aorta_recording *recording, double **shares);
+/* Fills runs[] (assembly_straggler.c); needs the meetings' points. */
+AORTA_MUST_USE aorta_status aorta_compare_runs(struct aorta_assembly *assembly);
 
 #endif

@@ -28,7 +28,6 @@ struct spans {
     struct lane *lanes;
     uint32_t *reduction_before; /* of each reduction: the one before it on its stream in its step; NONE */
     bool *last_reduction;       /* of its stream in its step */
-    const double *stays;        /* aorta_straggler_shares */
 };
 
 /* Something that may have let a span begin. */
@@ -216,13 +215,21 @@ static void begin_span(struct spans *spans, uint32_t row) {
 
 /* ---- how long it takes ---- */
 
-static void change_kernel(const struct spans *spans, const struct aorta_replay_span *span, uint32_t edge) {
+/* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
+ * be as fast as alone; while the rank is still waited for, that changes nothing. */
+static const enum aorta_removal delays[] = {AORTA_WITHOUT_STRAGGLER, AORTA_WITHOUT_PAUSE, AORTA_WITHOUT_DATA_WAIT,
+                                            AORTA_WITHOUT_SYNC, AORTA_WITHOUT_ALLOCATION};
+
+static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge) {
     struct aorta_graph *graph = spans->assembly->graph;
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    const struct aorta_runs *runs = &spans->assembly->runs[spans->rank][row];
     int64_t lag_ns = span->end_ns - span->start_ns;
-    double stays =
-        spans->stays ? spans->stays[(size_t)spans->rank * spans->assembly->recording->name_count + span->name] : 1;
     if (span->alone_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_CONTENTION, span->alone_ns);
-    if (stays < 1) aorta_graph_change(graph, edge, AORTA_WITHOUT_STRAGGLER, (int64_t)((double)lag_ns * stays));
+    if (runs->stays < 1)
+        aorta_graph_change(graph, edge, AORTA_WITHOUT_STRAGGLER, (int64_t)((double)lag_ns * (double)runs->stays));
+    for (size_t i = 0; runs->apart_ns >= 0 && runs->apart_ns < lag_ns && i < sizeof delays / sizeof *delays; i++)
+        aorta_graph_change(graph, edge, delays[i], runs->apart_ns);
 }
 
 /* A collective that other ranks recorded moves once all have arrived. */
@@ -247,7 +254,7 @@ static void end_span(const struct spans *spans, uint32_t row) {
     bool transfer = span->kind == AORTA_REPLAY_TRANSFER;
     uint32_t edge = aorta_graph_edge(spans->assembly->graph, start, end, INT64_MAX,
                                      transfer ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL, false);
-    if (span->kind == AORTA_REPLAY_KERNEL) change_kernel(spans, span, edge);
+    if (span->kind == AORTA_REPLAY_KERNEL) change_kernel(spans, row, edge);
 }
 
 /* ---- reductions ---- */
@@ -272,7 +279,7 @@ static void find_reductions(struct spans *spans) {
 
 /* ---- a rank ---- */
 
-static aorta_status assemble(struct spans *spans, const double *shares) {
+static aorta_status assemble(struct spans *spans) {
     const struct aorta_replay_rank *rows = spans->rows;
     spans->lanes = malloc(((size_t)rows->stream_count + 1) * sizeof *spans->lanes);
     spans->reduction_before = malloc(((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
@@ -281,7 +288,6 @@ static aorta_status assemble(struct spans *spans, const double *shares) {
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", rows->span_count);
     for (uint32_t i = 0; i < rows->stream_count; i++)
         spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
-    spans->stays = shares;
     find_reductions(spans);
     for (uint32_t i = 0; i < rows->span_count; i++) {
         begin_span(spans, i);
@@ -296,7 +302,7 @@ aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank
                           .rows = &recording->ranks[rank],
                           .calls = recording->hosts[recording->ranks[rank].host].calls,
                           .rank = rank};
-    aorta_status status = assemble(&spans, assembly->shares);
+    aorta_status status = assemble(&spans);
     free(spans.lanes);
     free(spans.reduction_before);
     free(spans.last_reduction);

@@ -1,81 +1,273 @@
-/* Which kernels a rank runs longer than the others do: more of them, slower ones, or ones that only it runs.
+/* What the other ranks say about a rank's kernels.
  *
- * Of each name the rank's time in all is compared with the median of the other ranks'. What is more is removed, but no
- * more in all than the rank computes longer than the others: where one rank has one variant of a kernel and another
- * rank a second one, both are needed. */
+ * Ranks of a job run the same kernels in the same order, so the k-th run of a name within a step is the same on all of
+ * them. A rank is late by its device where it runs what the others do not, or the same longer than they do. What runs
+ * beside a collective that waits for a late rank is slowed down by it and would not be without the waiting: so runs are
+ * compared with no collective beside them, where there are any.
+ *
+ * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
+ * what all run, no more is taken away than the rank takes longer for all of it. */
 #include "replay/assembly.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static const double MATTERS = 0.01; /* of the rank's time: less is noise */
+static const double MATTERS = 0.01; /* of a rank's time: less is noise */
+
+/* One run of a kernel. */
+struct entry {
+    uint32_t name, number; /* the number-th of its name in its step */
+    uint32_t rank, span;
+    bool beside, waiting; /* a collective ran meanwhile; one waited for at least half of it */
+};
+
+/* All runs of one name and number on one rank. */
+struct group {
+    size_t begin, end;
+    double mean_ns, alone_ns; /* alone_ns 0: never alone */
+};
+
+struct study {
+    struct aorta_assembly *assembly;
+    struct entry *entries; /* by name and number, then rank */
+    size_t count;
+    struct group *groups;      /* one for each rank, of the key at hand */
+    double *values;            /* scratch */
+    double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
+};
 
 static int ascending(const void *left, const void *right) {
     const double *a = left, *b = right;
     return (*a > *b) - (*a < *b);
 }
 
-/* The median of `column` over all ranks but one; `values`: scratch. Of two the lower, to be careful. */
-static double median_of_others(const double *column, size_t stride, uint32_t ranks, uint32_t except, double *values) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < ranks; i++)
-        if (i != except) values[count++] = column[i * stride];
-    qsort(values, count, sizeof *values, ascending);
-    return values[count / 2];
+static int entry_order(const void *left, const void *right) {
+    const struct entry *a = left, *b = right;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    return (a->span > b->span) - (a->span < b->span);
 }
 
-static void sum_times(const struct aorta_recording *recording, double *times, double *totals) {
-    for (uint32_t r = 0; r < recording->rank_count; r++) {
-        const struct aorta_replay_rank *rank = &recording->ranks[r];
-        double steps = rank->bounds.steps ? rank->bounds.steps : 1;
-        for (uint32_t i = 0; i < rank->span_count; i++) {
-            const struct aorta_replay_span *span = &rank->spans[i];
-            bool counts = span->start_ns >= rank->bounds.start_ns && span->start_ns < rank->bounds.end_ns;
-            if (span->kind != AORTA_REPLAY_KERNEL || !counts) continue;
-            double length = (double)(span->end_ns - span->start_ns) / steps;
-            times[(size_t)r * recording->name_count + span->name] += length;
-            totals[r] += length;
+/* ---- runs ---- */
+
+static int64_t met_at(const struct aorta_assembly *assembly, const struct aorta_replay_span *span) {
+    if (span->meeting == AORTA_GRAPH_NONE) return span->start_ns;
+    return assembly->graph->time_ns[assembly->first_meeting + span->meeting];
+}
+
+static int64_t within(const struct aorta_replay_span *span, int64_t from_ns, int64_t to_ns) {
+    if (from_ns < span->start_ns) from_ns = span->start_ns;
+    if (to_ns > span->end_ns) to_ns = span->end_ns;
+    return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+/* Collectives that began before a span, then the one that begins next after its start. `entries`: the rank's, in order
+ * of its spans. */
+static void find_beside(const struct aorta_assembly *assembly, uint32_t rank, struct entry *entries, size_t count) {
+    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+    int64_t until_ns = INT64_MIN, waits_ns = INT64_MIN;
+    uint32_t span = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_replay_span *row = &one->spans[entries[i].span];
+        for (; span < entries[i].span; span++) {
+            const struct aorta_replay_span *other = &one->spans[span];
+            if (other->kind != AORTA_REPLAY_COLLECTIVE) continue;
+            if (other->end_ns > until_ns) until_ns = other->end_ns;
+            if (met_at(assembly, other) > waits_ns) waits_ns = met_at(assembly, other);
+        }
+        entries[i].beside = row->start_ns < until_ns;
+        entries[i].waiting = 2 * within(row, row->start_ns, waits_ns) >= row->end_ns - row->start_ns;
+    }
+    const struct aorta_replay_span *next = NULL;
+    span = one->span_count;
+    for (size_t i = count; i-- > 0;) {
+        const struct aorta_replay_span *row = &one->spans[entries[i].span];
+        for (; span > entries[i].span; span--)
+            if (one->spans[span - 1].kind == AORTA_REPLAY_COLLECTIVE) next = &one->spans[span - 1];
+        if (!next || next->start_ns >= row->end_ns) continue;
+        entries[i].beside = true;
+        entries[i].waiting |= 2 * within(row, next->start_ns, met_at(assembly, next)) >= row->end_ns - row->start_ns;
+    }
+}
+
+static bool counts(const struct aorta_replay_rank *rank, const struct aorta_replay_span *span) {
+    return span->kind == AORTA_REPLAY_KERNEL && span->start_ns >= rank->bounds.start_ns &&
+           span->start_ns < rank->bounds.end_ns;
+}
+
+/* Numbers the runs of each name within a step, in order of their launch: that of their beginnings differs from rank to
+ * rank where streams overlap. */
+static aorta_status number_runs(const struct study *study, uint32_t rank, uint32_t *numbers) {
+    const struct aorta_replay_rank *one = &study->assembly->recording->ranks[rank];
+    const uint32_t *launched = study->assembly->launched[rank];
+    size_t names = study->assembly->recording->name_count;
+    struct {
+        uint32_t step, count;
+    } *last = calloc(names + 1, sizeof *last);
+    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", names);
+    for (uint32_t i = 0; i < one->span_count; i++) {
+        const struct aorta_replay_span *span = &one->spans[launched[i]];
+        if (!counts(one, span)) continue;
+        if (last[span->name].step != span->step) last[span->name].count = 0;
+        last[span->name].step = span->step;
+        numbers[launched[i]] = last[span->name].count++;
+    }
+    free(last);
+    return NULL;
+}
+
+static aorta_status collect_rank(struct study *study, uint32_t rank) {
+    const struct aorta_replay_rank *one = &study->assembly->recording->ranks[rank];
+    size_t first = study->count;
+    uint32_t *numbers = malloc(((size_t)one->span_count + 1) * sizeof *numbers);
+    if (!numbers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", one->span_count);
+    aorta_status status = number_runs(study, rank, numbers);
+    for (uint32_t i = 0; !status && i < one->span_count; i++)
+        if (counts(one, &one->spans[i]))
+            study->entries[study->count++] =
+                (struct entry){.name = one->spans[i].name, .number = numbers[i], .rank = rank, .span = i};
+    if (!status) find_beside(study->assembly, rank, study->entries + first, study->count - first);
+    free(numbers);
+    return status;
+}
+
+/* ---- one name and number on all ranks ---- */
+
+static int64_t length_of(const struct study *study, const struct entry *entry) {
+    const struct aorta_replay_span *span = &study->assembly->recording->ranks[entry->rank].spans[entry->span];
+    return span->end_ns - span->start_ns;
+}
+
+static size_t measure_groups(struct study *study, size_t begin) {
+    uint32_t ranks = study->assembly->recording->rank_count;
+    memset(study->groups, 0, ranks * sizeof *study->groups);
+    size_t i = begin;
+    while (i < study->count && study->entries[i].name == study->entries[begin].name &&
+           study->entries[i].number == study->entries[begin].number) {
+        struct group *group = &study->groups[study->entries[i].rank];
+        double sum = 0, alone_sum = 0;
+        size_t alone = 0;
+        group->begin = i;
+        for (; i < study->count && study->entries[i].rank == study->entries[group->begin].rank &&
+               study->entries[i].name == study->entries[begin].name &&
+               study->entries[i].number == study->entries[begin].number;
+             i++) {
+            sum += (double)length_of(study, &study->entries[i]);
+            if (study->entries[i].beside) continue;
+            alone_sum += (double)length_of(study, &study->entries[i]);
+            alone++;
+        }
+        group->end = i;
+        group->mean_ns = sum / (double)(i - group->begin);
+        group->alone_ns = alone ? alone_sum / (double)alone : 0;
+    }
+    return i;
+}
+
+static double best_time(const struct group *group) {
+    return group->alone_ns > 0 ? group->alone_ns : group->mean_ns;
+}
+
+/* The median of the other ranks; of two in the middle the lower. 0: most of them do not run it. */
+static double time_of_others(const struct study *study, uint32_t rank) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++)
+        if (i != rank) study->values[count++] = best_time(&study->groups[i]);
+    qsort(study->values, count, sizeof *study->values, ascending);
+    return study->values[(count - 1) / 2];
+}
+
+/* The shortest mean of those that ran it alone. */
+static double time_alone(const struct study *study) {
+    double shortest = 0;
+    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++) {
+        double alone = study->groups[i].alone_ns;
+        if (alone > 0 && (shortest <= 0 || alone < shortest)) shortest = alone;
+    }
+    return shortest;
+}
+
+/* How much longer a step of the rank is by this; `common`: all ranks run it. */
+static double excess_of(const struct study *study, uint32_t rank, bool *common) {
+    double mine = best_time(&study->groups[rank]), others = time_of_others(study, rank);
+    *common = mine > 0 && others > 0;
+    return mine - others;
+}
+
+static void sum_excess(struct study *study) {
+    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++) {
+        bool common;
+        double excess = excess_of(study, i, &common);
+        *(excess > 0 ? &study->more[common][i] : &study->less[common][i]) += excess;
+    }
+}
+
+/* ---- what it makes of each span ---- */
+
+static void set_runs(struct study *study) {
+    double alone = time_alone(study);
+    for (uint32_t r = 0; r < study->assembly->recording->rank_count; r++) {
+        const struct group *group = &study->groups[r];
+        const struct aorta_graph_rank *bounds = &study->assembly->recording->ranks[r].bounds;
+        bool common;
+        double excess = excess_of(study, r, &common), net = study->more[common][r] + study->less[common][r];
+        double steps = bounds->steps ? bounds->steps : 1, stays = 1;
+        bool matters = net * steps > MATTERS * (double)(bounds->end_ns - bounds->from_ns);
+        if (excess > 0 && matters) stays = 1 - net / study->more[common][r] * excess / best_time(group);
+        for (size_t i = group->begin; i < group->end; i++) {
+            const struct entry *entry = &study->entries[i];
+            struct aorta_runs *runs = &study->assembly->runs[r][entry->span];
+            runs->stays = (float)stays;
+            if (entry->waiting && alone > 0) runs->apart_ns = (int64_t)alone;
         }
     }
 }
 
-/* Names of which the rank has more than the others; turns `shares` from times into what stays. */
-static void find_shares(const struct aorta_recording *recording, const double *times, uint32_t rank, double excess,
-                        double *values, double *shares) {
-    double sum = 0;
-    uint32_t names = recording->name_count;
-    for (uint32_t i = 0; i < names; i++) {
-        double mine = times[(size_t)rank * names + i];
-        double others = median_of_others(times + i, names, recording->rank_count, rank, values);
-        shares[(size_t)rank * names + i] = mine > others ? mine - others : 0;
-        sum += shares[(size_t)rank * names + i];
-    }
-    double part = excess < sum ? excess / sum : 1;
-    for (uint32_t i = 0; i < names; i++) {
-        double mine = times[(size_t)rank * names + i], *share = &shares[(size_t)rank * names + i];
-        *share = excess > 0 && mine > 0 ? 1 - part * *share / mine : 1;
-    }
+static void study_all(struct study *study) {
+    for (size_t i = 0; i < study->count; sum_excess(study)) i = measure_groups(study, i);
+    for (size_t i = 0; i < study->count; set_runs(study)) i = measure_groups(study, i);
 }
 
-aorta_status aorta_straggler_shares(const struct aorta_recording *recording, double **shares) {
-    uint32_t ranks = recording->rank_count;
-    *shares = NULL;
-    if (ranks < 2) return NULL;
-    size_t cells = (size_t)ranks * recording->name_count + 1;
-    double *times = calloc(cells, sizeof *times), *totals = calloc(ranks, sizeof *totals);
-    double *values = malloc(ranks * sizeof *values);
-    *shares = malloc(cells * sizeof **shares);
-    aorta_status status = NULL;
-    if (!times || !totals || !values || !*shares)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %u kernels of %u ranks", recording->name_count, ranks);
-    if (!status) sum_times(recording, times, totals);
-    for (uint32_t i = 0; !status && i < ranks; i++) {
-        const struct aorta_graph_rank *bounds = &recording->ranks[i].bounds;
-        double length = (double)(bounds->end_ns - bounds->start_ns) / (bounds->steps ? bounds->steps : 1);
-        double excess = totals[i] - median_of_others(totals, 1, ranks, i, values);
-        find_shares(recording, times, i, excess > MATTERS * length ? excess : 0, values, *shares);
+static aorta_status study_make(struct study *study) {
+    const struct aorta_recording *recording = study->assembly->recording;
+    size_t limit = 1, ranks = (size_t)recording->rank_count + 1;
+    for (uint32_t i = 0; i < recording->rank_count; i++) limit += recording->ranks[i].span_count;
+    study->entries = malloc(limit * sizeof *study->entries);
+    study->groups = malloc(ranks * sizeof *study->groups);
+    study->values = malloc(ranks * sizeof *study->values);
+    bool made = study->entries && study->groups && study->values;
+    for (int i = 0; i < 2; i++) {
+        study->more[i] = calloc(ranks, sizeof *study->more[i]);
+        study->less[i] = calloc(ranks, sizeof *study->less[i]);
+        made = made && study->more[i] && study->less[i];
     }
-    free(times);
-    free(totals);
-    free(values);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", limit);
+    for (uint32_t i = 0; i < recording->rank_count; i++) AORTA_TRY(collect_rank(study, i));
+    return NULL;
+}
+
+aorta_status aorta_compare_runs(struct aorta_assembly *assembly) {
+    struct study study = {.assembly = assembly};
+    const struct aorta_recording *recording = assembly->recording;
+    for (uint32_t r = 0; r < recording->rank_count; r++) {
+        size_t count = recording->ranks[r].span_count;
+        assembly->runs[r] = malloc((count + 1) * sizeof *assembly->runs[r]);
+        if (!assembly->runs[r]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", count);
+        for (size_t i = 0; i < count; i++) assembly->runs[r][i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
+    }
+    if (recording->rank_count < 2) return NULL;
+    aorta_status status = study_make(&study);
+    if (!status && study.count) {
+        qsort(study.entries, study.count, sizeof *study.entries, entry_order);
+        study_all(&study);
+    }
+    free(study.entries);
+    free(study.groups);
+    free(study.values);
+    for (int i = 0; i < 2; i++) {
+        free(study.more[i]);
+        free(study.less[i]);
+    }
     return status;
 }

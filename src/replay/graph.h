@@ -61,10 +61,10 @@ struct aorta_graph_change {
 /* What is known of a rank. */
 struct aorta_graph_rank {
     int64_t start_ns, end_ns; /* what is replayed: points at or before the start stay where they are */
-    int64_t from_ns;          /* what is measured begins with the first span that begins here or later: the first step
-                               * still has the lead of the host that it had before the recording; start_ns: all of it */
-    uint32_t steps;           /* from there on */
-    uint32_t mark;            /* point at which that span begins; NONE: none */
+    int64_t from_ns; /* what is measured begins with the end of the span that ends here: that of the first step,
+                      * which still has the lead that the host had before the recording; start_ns: all of it */
+    uint32_t steps;  /* from there on */
+    uint32_t mark;   /* point of that end; NONE: none */
 };
 
 struct aorta_graph {

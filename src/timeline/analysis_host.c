@@ -13,7 +13,7 @@ static bool waits_for_device(const struct aorta_trace *trace, const struct aorta
     return call->kind == AORTA_CALL_COPY || (call->kind == AORTA_CALL_MEMORY && strstr(name, "Free"));
 }
 
-static bool launches(const struct aorta_trace_call *call) {
+bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
     return call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_COPY ||
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
@@ -35,14 +35,14 @@ aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct 
     if (!next_ns || !launching) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", trace->thread_count);
     for (size_t i = 0; !status && i < trace->thread_count; i++) next_ns[i] = INT64_MAX;
     for (size_t i = 0; !status && i < trace->call_count; i++)
-        if (launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
+        if (aorta_trace_call_launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
     for (size_t i = trace->call_count; !status && i-- > 0;) { /* backwards, so that what comes next is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
             status = aorta_intervals_add(&data, call->start_ns, call->end_ns);
         else if (launching[call->thread] && waits_for_device(trace, call))
             status = aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
-        if (launches(call)) next_ns[call->thread] = call->start_ns;
+        if (aorta_trace_call_launches(call)) next_ns[call->thread] = call->start_ns;
     }
     free(next_ns);
     free(launching);

@@ -80,6 +80,8 @@ struct aorta_trace_call {
     uint32_t thread;      /* row of threads[] */
     uint8_t kind;         /* enum aorta_trace_call_kind */
 };
+/* Threads that launch are those that the device waits for; a watchdog that waits for the device is none. */
+bool aorta_trace_call_launches(const struct aorta_trace_call *call);
 struct aorta_trace_thread {
     int64_t process, id;
     uint32_t name; /* text; NONE: not known */

@@ -1,0 +1,327 @@
+#include "replay/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* While a recording is made. */
+struct build {
+    const struct aorta_trace_analysis *analysis;
+    struct aorta_replay_built *out;
+    struct aorta_replay_host *hosts;
+    struct aorta_replay_rank *ranks;
+    struct aorta_replay_meeting *meetings;
+    uint32_t host_count, name_count;
+    struct aorta_replay_call **calls; /* owned; of each host */
+    uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
+    struct aorta_replay_span **spans; /* owned; of each rank */
+    uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
+};
+
+static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
+    return build->analysis->ranks[rank].trace;
+}
+
+static int64_t shift_of(const struct build *build, size_t rank) {
+    return build->analysis->alignment.clocks[rank].shift_ns;
+}
+
+/* ---- hosts ---- */
+
+static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    const char *name = aorta_trace_text(trace, call->name);
+    switch ((enum aorta_trace_call_kind)call->kind) {
+    case AORTA_CALL_COPY:
+        return AORTA_REPLAY_COPY;
+    case AORTA_CALL_SYNC:
+        return strstr(name, "StreamSync") || strstr(name, "EventSync") ? AORTA_REPLAY_SYNC : AORTA_REPLAY_SYNC_DEVICE;
+    case AORTA_CALL_MEMORY:
+        return strstr(name, "Free") ? AORTA_REPLAY_FREE : AORTA_REPLAY_MEMORY;
+    case AORTA_CALL_DATA_WAIT:
+        return AORTA_REPLAY_DATA;
+    default:
+        return AORTA_REPLAY_LAUNCH;
+    }
+}
+
+/* Calls of threads that launch, and waits for data. */
+static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    int64_t shift_ns = shift_of(build, rank);
+    bool *launching = calloc(trace->thread_count + 1, sizeof *launching);
+    struct aorta_replay_call *calls = malloc((trace->call_count + 1) * sizeof *calls);
+    uint32_t *rows = malloc((trace->call_count + 1) * sizeof *rows), count = 0;
+    uint32_t *sources = malloc((trace->call_count + 1) * sizeof *sources);
+    build->calls[host] = calls;
+    build->call_rows[host] = rows;
+    build->out->sources[rank].calls = sources;
+    if (!launching || !calls || !rows || !sources) {
+        free(launching);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
+    }
+    for (size_t i = 0; i < trace->call_count; i++)
+        if (aorta_trace_call_launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
+    for (size_t i = 0; i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        rows[i] = AORTA_GRAPH_NONE;
+        if (!launching[call->thread] && call->kind != AORTA_CALL_DATA_WAIT) continue;
+        rows[i] = count;
+        sources[count] = (uint32_t)i;
+        calls[count++] = (struct aorta_replay_call){call->start_ns - shift_ns, call->end_ns - shift_ns, call->thread,
+                                                    (uint8_t)kind_of_call(trace, call)};
+    }
+    free(launching);
+    build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
+    return NULL;
+}
+
+/* One for each trace, on the clock of its first rank. */
+static aorta_status add_hosts(struct build *build) {
+    const struct aorta_trace_analysis *analysis = build->analysis;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        struct aorta_replay_source *source = &build->out->sources[i];
+        source->trace = analysis->ranks[i].trace;
+        source->host = AORTA_GRAPH_NONE;
+        for (size_t j = 0; j < i && source->host == AORTA_GRAPH_NONE; j++)
+            if (build->out->sources[j].trace == source->trace) source->host = build->out->sources[j].host;
+        if (source->host != AORTA_GRAPH_NONE) continue;
+        source->host = build->host_count++;
+        AORTA_TRY(add_calls(build, source->host, i));
+    }
+    return NULL;
+}
+
+/* ---- names on all ranks ---- */
+
+struct name {
+    const char *text;
+    uint32_t host, number;
+};
+
+static int name_order(const void *left, const void *right) {
+    return strcmp(((const struct name *)left)->text, ((const struct name *)right)->text);
+}
+
+static aorta_status collect_names(struct build *build, struct name **names, size_t *count) {
+    size_t limit = 1;
+    for (uint32_t h = 0; h < build->host_count; h++)
+        limit += aorta_trace_text_count(trace_of(build, build->hosts[h].rank));
+    *names = malloc(limit * sizeof **names);
+    if (!*names) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", limit);
+    for (uint32_t h = 0; h < build->host_count; h++) {
+        const struct aorta_trace *trace = trace_of(build, build->hosts[h].rank);
+        uint32_t texts = (uint32_t)aorta_trace_text_count(trace);
+        build->names[h] = malloc(((size_t)texts + 1) * sizeof **build->names);
+        if (!build->names[h]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u names", texts);
+        for (uint32_t i = 0; i < texts; i++) build->names[h][i] = AORTA_GRAPH_NONE;
+        for (size_t i = 0; i < trace->work_count; i++) {
+            uint32_t text = trace->work[i].name;
+            if (text == AORTA_TRACE_NONE || build->names[h][text] != AORTA_GRAPH_NONE) continue;
+            build->names[h][text] = 0;
+            (*names)[(*count)++] = (struct name){aorta_trace_text(trace, text), h, text};
+        }
+    }
+    return NULL;
+}
+
+/* Number 0 is for work without a name. */
+static aorta_status number_names(struct build *build) {
+    struct name *names = NULL;
+    size_t count = 0;
+    aorta_status status = collect_names(build, &names, &count);
+    if (!status && count) qsort(names, count, sizeof *names, name_order);
+    build->name_count = 1;
+    for (size_t i = 0; !status && i < count; i++) {
+        if (!i || strcmp(names[i].text, names[i - 1].text) != 0) build->name_count++;
+        build->names[names[i].host][names[i].number] = build->name_count - 1;
+    }
+    free(names);
+    return status;
+}
+
+/* ---- spans ---- */
+
+/* Copies within a device, and fills, compete for its memory as kernels do: nothing is gained beside them. */
+static bool crosses_link(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->kind != AORTA_TRACE_COPY) return false;
+    const char *name = aorta_trace_text(trace, work->name);
+    return !strstr(name, "DtoD") && !strstr(name, "DeviceToDevice") && !strstr(name, "Device -> Device");
+}
+
+static struct aorta_replay_span span_of(const struct build *build, size_t rank, const struct aorta_trace_work *work) {
+    uint32_t host = build->out->sources[rank].host;
+    bool collective = aorta_trace_is_collective(work);
+    return (struct aorta_replay_span){
+        .start_ns = work->start_ns - shift_of(build, rank),
+        .end_ns = work->end_ns - shift_of(build, rank),
+        .alone_ns = -1,
+        .stream = work->stream,
+        .queue = AORTA_GRAPH_NONE,
+        .communicator = AORTA_GRAPH_NONE,
+        .launch = work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[host][work->call],
+        .name = work->name == AORTA_TRACE_NONE ? 0 : build->names[host][work->name],
+        .meeting = AORTA_GRAPH_NONE,
+        .step = AORTA_GRAPH_NONE,
+        .kind = (uint8_t)(collective                                               ? AORTA_REPLAY_COLLECTIVE
+                          : crosses_link(build->analysis->ranks[rank].trace, work) ? AORTA_REPLAY_TRANSFER
+                                                                                   : AORTA_REPLAY_KERNEL),
+    };
+}
+
+/* What a collective does for those that wait for it. */
+static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
+    [AORTA_ALL_REDUCE] = AORTA_REPLAY_REDUCE,
+    [AORTA_REDUCE_SCATTER] = AORTA_REPLAY_REDUCE,
+    [AORTA_ALL_GATHER] = AORTA_REPLAY_GATHER,
+};
+
+/* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows. */
+static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
+    const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    struct aorta_replay_span *spans = build->spans[rank];
+    for (size_t i = 0; i < one->window_count; i++) {
+        const struct aorta_trace_window *window = &one->windows[i];
+        for (size_t j = 0; j < window->profile.range_count; j++) {
+            const struct aorta_range *range = &window->profile.ranges[j];
+            uint32_t row = one->source ? one->source[window->work[j]] : window->work[j];
+            struct aorta_replay_span *span = &spans[span_of_row[row]];
+            if (range->start_ns != span->start_ns) continue; /* the rest of what began in the window before */
+            span->step = (uint32_t)i;
+            if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+            span->role = roles[range->info.collective];
+            if (range->sequence >= 0 && build->analysis->meetings[range->sequence].complete)
+                span->meeting = (uint32_t)range->sequence;
+        }
+    }
+}
+
+/* All of the device's work, also what only measured: it takes its place on a stream. */
+static aorta_status add_spans(struct build *build, size_t rank) {
+    const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    const struct aorta_trace *trace = one->trace;
+    struct aorta_replay_span *spans = malloc((trace->work_count + 1) * sizeof *spans);
+    uint32_t *sources = malloc((trace->work_count + 1) * sizeof *sources), count = 0;
+    uint32_t *span_of_row = malloc((trace->work_count + 1) * sizeof *span_of_row);
+    build->spans[rank] = spans;
+    build->out->sources[rank].works = sources;
+    if (!spans || !sources || !span_of_row) {
+        free(span_of_row);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);
+    }
+    for (size_t i = 0; i < trace->work_count; i++) {
+        if (trace->work[i].device != one->device) continue;
+        span_of_row[i] = count;
+        sources[count] = (uint32_t)i;
+        spans[count++] = span_of(build, rank, &trace->work[i]);
+    }
+    add_facts(build, rank, span_of_row);
+    free(span_of_row);
+    build->ranks[rank].spans = spans;
+    build->ranks[rank].span_count = count;
+    build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
+    build->ranks[rank].host = build->out->sources[rank].host;
+    return NULL;
+}
+
+/* ---- steps ---- */
+
+/* When the last work that began in the window ended. */
+static int64_t end_of_window(const struct build *build, size_t rank, size_t window) {
+    const struct aorta_replay_rank *one = &build->ranks[rank];
+    int64_t end_ns = INT64_MIN;
+    for (uint32_t i = 0; i < one->span_count; i++)
+        if (one->spans[i].step == window && one->spans[i].end_ns > end_ns) end_ns = one->spans[i].end_ns;
+    return end_ns;
+}
+
+/* From the first step on; measured is from its end to the last one's where there are three: the first one has the lead
+ * of a host that was not yet recorded. */
+static aorta_status set_bounds(struct build *build, size_t rank) {
+    const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    struct aorta_graph_rank *bounds = &build->ranks[rank].bounds;
+    size_t first = SIZE_MAX, last = SIZE_MAX;
+    uint32_t steps = 0;
+    if (one->holes.count)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "the steps of rank %d do not follow each other", one->rank);
+    for (size_t i = 0; i < one->window_count; i++) {
+        if (!aorta_trace_window_counts(build->analysis, &one->windows[i])) continue;
+        if (!steps++) first = i;
+        last = i;
+    }
+    if (!steps) return NULL;
+    bounds->start_ns = one->windows[first].start_ns - shift_of(build, rank);
+    bounds->end_ns = end_of_window(build, rank, last);
+    bounds->from_ns = steps >= 3 ? end_of_window(build, rank, first) : bounds->start_ns;
+    bounds->steps = steps >= 3 ? steps - 1 : steps;
+    return NULL;
+}
+
+/* ---- all of it ---- */
+
+static aorta_status build_ranks(struct build *build) {
+    const struct aorta_trace_analysis *analysis = build->analysis;
+    AORTA_TRY(add_hosts(build));
+    AORTA_TRY(number_names(build));
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        AORTA_TRY(add_spans(build, i));
+        AORTA_TRY(set_bounds(build, i));
+    }
+    for (size_t i = 0; i < analysis->alignment.shared_count; i++)
+        build->meetings[i] =
+            (struct aorta_replay_meeting){(uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1};
+    const struct aorta_recording recording = {
+        .hosts = build->hosts,
+        .ranks = build->ranks,
+        .meetings = build->meetings,
+        .host_count = build->host_count,
+        .rank_count = (uint32_t)analysis->rank_count,
+        .meeting_count = (uint32_t)analysis->alignment.shared_count,
+        .name_count = build->name_count,
+    };
+    return aorta_graph_make(&recording, &build->out->graph);
+}
+
+static void build_free(struct build *build) {
+    for (size_t i = 0; i < build->analysis->rank_count; i++) {
+        if (build->calls) free(build->calls[i]);
+        if (build->call_rows) free(build->call_rows[i]);
+        if (build->names) free(build->names[i]);
+        if (build->spans) free(build->spans[i]);
+    }
+    free(build->calls);
+    free(build->call_rows);
+    free(build->names);
+    free(build->spans);
+    free(build->hosts);
+    free(build->ranks);
+    free(build->meetings);
+}
+
+aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, struct aorta_replay_built *built) {
+    size_t ranks = analysis->rank_count + 1;
+    *built = (struct aorta_replay_built){.sources = calloc(ranks, sizeof *built->sources),
+                                         .source_count = analysis->rank_count};
+    struct build build = {.analysis = analysis, .out = built};
+    build.hosts = calloc(ranks, sizeof *build.hosts);
+    build.ranks = calloc(ranks, sizeof *build.ranks);
+    build.meetings = calloc(analysis->alignment.shared_count + 1, sizeof *build.meetings);
+    build.calls = calloc(ranks, sizeof *build.calls);
+    build.call_rows = calloc(ranks, sizeof *build.call_rows);
+    build.names = calloc(ranks, sizeof *build.names);
+    build.spans = calloc(ranks, sizeof *build.spans);
+    bool made = built->sources && build.hosts && build.ranks && build.meetings && build.calls && build.call_rows &&
+                build.names && build.spans;
+    aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
+    build_free(&build);
+    if (status) aorta_replay_built_free(built);
+    return status;
+}
+
+void aorta_replay_built_free(struct aorta_replay_built *built) {
+    for (size_t i = 0; built->sources && i < built->source_count; i++) {
+        free(built->sources[i].works);
+        free(built->sources[i].calls);
+    }
+    free(built->sources);
+    aorta_graph_free(&built->graph);
+    *built = (struct aorta_replay_built){0};
+}

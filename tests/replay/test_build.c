@@ -1,0 +1,98 @@
+/* Graphs of real recordings. Their truth is not known: but the recording must come out to the nanosecond, hardly
+ * anything may be without an explanation, and gains must lie within the step. */
+#include "check.h"
+#include "formats/open.h"
+#include "replay/build.h"
+#include "replay/replay.h"
+
+static const double UNEXPLAINED = 0.03;
+
+struct run {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_replay_built built;
+    struct aorta_gains gains;
+};
+
+static void open_run(const char *const *names, size_t count, struct run *run) {
+    char path[512];
+    *run = (struct run){0};
+    for (size_t i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s.json.gz", TEST_TRACES, names[i]);
+        check_ok(aorta_trace_open(path, &(struct aorta_trace_options){0}, &run->list));
+    }
+    check_ok(aorta_trace_analyze(&run->list, NULL, &run->analysis));
+    check_ok(aorta_replay_build(&run->analysis, &run->built));
+    check_ok(aorta_gains_measure(&run->built.graph, &run->gains));
+}
+
+static void close_run(struct run *run) {
+    aorta_replay_built_free(&run->built);
+    aorta_trace_analysis_free(&run->analysis);
+    aorta_trace_list_free(&run->list);
+}
+
+static void check_run(const struct run *run) {
+    const struct aorta_graph *graph = &run->built.graph;
+    struct aorta_replay replay = {0};
+    check_ok(aorta_replay_run(graph, 0, &replay));
+    for (uint32_t i = 0; i < graph->point_count; i++) assert_true(replay.point_ns[i] == graph->time_ns[i]);
+    aorta_replay_free(&replay);
+    assert_int_equal(graph->dropped, 0);
+    assert_true(run->gains.measured_ns > 0 && run->gains.path.length_ns > 0);
+    assert_true(run->gains.replayed_ns == run->gains.measured_ns);
+    if (run->gains.unexplained_share > UNEXPLAINED)
+        fail_msg("%.1f%% of the path without an explanation", 100 * run->gains.unexplained_share);
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        assert_true(run->gains.gain_ns[i] >= 0 && run->gains.gain_ns[i] <= run->gains.measured_ns);
+    assert_true(run->gains.floor_ns >= 0 && run->gains.floor_ns <= run->gains.measured_ns);
+}
+
+/* One rank each, of PyTorch on CUDA and on ROCm, and of rocprofv3, with launches and without. */
+static void single_ranks(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"h100_qwen", "mi250_minitoy", "mi300_resnet"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct run run;
+        open_run(&names[i], 1, &run);
+        check_run(&run);
+        assert_true(run.gains.gain_ns[AORTA_WITHOUT_STRAGGLER] == 0); /* nobody to compare with */
+        close_run(&run);
+    }
+}
+
+/* FSDP2 at a batch of 8: the device waits for its host nearly all the time. */
+static void two_ranks_that_wait_for_their_hosts(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"fsdp2_rank0", "fsdp2_rank1"};
+    struct run run;
+    open_run(names, 2, &run);
+    check_run(&run);
+    assert_int_equal(run.built.graph.rank_count, 2);
+    const double *gain = run.gains.gain_ns;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        assert_true(gain[i] <= gain[AORTA_WITHOUT_LAUNCHES] || i == AORTA_WITHOUT_PAUSE);
+    assert_true(gain[AORTA_WITHOUT_LAUNCHES] + gain[AORTA_WITHOUT_PAUSE] > 0.8 * run.gains.measured_ns);
+    close_run(&run);
+}
+
+/* A file of dispatches alone knows neither launches nor dependencies: what lies between is not explained, and says so.
+ */
+static void dispatches_without_a_host(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"rocprofv3_908"};
+    struct run run;
+    open_run(names, 1, &run);
+    assert_true(run.gains.replayed_ns == run.gains.measured_ns);
+    assert_true(run.gains.unexplained_share > AORTA_UNEXPLAINED_LIMIT);
+    close_run(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(single_ranks),
+        cmocka_unit_test(two_ranks_that_wait_for_their_hosts),
+        cmocka_unit_test(dispatches_without_a_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
