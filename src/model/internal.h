@@ -40,7 +40,7 @@ enum {
 /* Places of dropout within a layer: the low bits of aorta_rng.site. */
 enum { SITE_ATTENTION, SITE_AFTER_ATTENTION, SITE_INSIDE_MLP, SITE_AFTER_MLP, SITES_PER_LAYER = 8 };
 
-/* Activations of one layer, kept from forward to backward. */
+/* Activations of one layer, from forward to backward. */
 struct layer_memory {
     void *qkv;                            /* [N, 3E] */
     void *attention;                      /* as aorta_attention_saved_bytes says */
@@ -70,7 +70,7 @@ struct aorta_model {
     const char **unit_names;
     void **allocations; /* all device memory of its own, for the end */
     int allocation_count;
-    struct aorta_place loan; /* while memory is taken: what is left of what is lent for this unit */
+    struct aorta_place reuse; /* while memory is taken: what is left of the caller's memory for this unit */
     /* root unit */
     void *dense;     /* [N, F·d] in dtype; NULL for fp32 (the batch serves) */
     void *embedded;  /* [N, D] */
@@ -112,10 +112,10 @@ aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, cons
 aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, const void *x, const void *dy,
                                     float *dweight, float *dbias);
 
-/* Tells the caller that the gradients of unit parameters [slot, slot + count) are queued. */
+/* Reports to the caller that the gradients of unit parameters [slot, slot + count) are queued. */
 aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *pass, int unit, int slot, int count);
 
-/* Tells the caller that a layer's output is about to be read by a backward pass, and gives what to read. */
+/* Reports to the caller that a backward pass is about to read a layer's output, and returns what to read. */
 aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
                              const void **output);
 

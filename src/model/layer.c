@@ -74,7 +74,7 @@ static aorta_status norm_backward(struct op op, struct aorta_norm shape, const v
     return aorta_op_end(op, range);
 }
 
-/* Gradients of biases come from whoever makes the gradient behind the layer: it has the values at hand.
+/* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values at hand.
  * From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
 static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                  const struct aorta_unit_view *view, void *dy) {
@@ -84,14 +84,14 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
-    void *dx = dropout > 0 ? model->dx : NULL, *behind = dx ? dx : model->dsum;
+    void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
     struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
 
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer},
                             aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), dy, m->sum2, w[NORM2_WEIGHT],
                             m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS], g[LINEAR2_BIAS]));
-    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, behind, g[LINEAR2_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, behind, w[LINEAR2_WEIGHT], model->dhidden, false));
+    AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
@@ -110,15 +110,15 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     float *const *g = view->gradients;
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
-    void *dx = dropout > 0 ? model->dx : NULL, *behind = dx ? dx : dinput;
+    void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : dinput;
     struct op in_proj = {pass, t->in_proj, layer}, out_proj = {pass, t->out_proj, layer};
     struct op attention = {pass, t->attention, layer};
 
     AORTA_TRY(norm_backward(
         (struct op){pass, t->norm1, layer}, aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1,
         m->sum1, w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS], g[OUT_PROJ_BIAS]));
-    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, behind, g[OUT_PROJ_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, behind, w[OUT_PROJ_WEIGHT], model->dcontext, false));
+    AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, doutput, g[OUT_PROJ_WEIGHT], NULL));
+    AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, doutput, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", 0, &range));
     AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,

@@ -9,7 +9,7 @@ static aorta_status take(struct aorta_model *model, const char *name, int64_t el
     *memory = NULL;
     if (elements == 0) return NULL;
     const size_t bytes = (size_t)elements * element_size;
-    *memory = aorta_place_take(&model->loan, bytes);
+    *memory = aorta_place_take(&model->reuse, bytes);
     if (*memory) return NULL;
     AORTA_TRY(aorta_device_alloc(model->device, bytes, name, memory));
     model->allocations[model->allocation_count++] = *memory;
@@ -47,7 +47,7 @@ static aorta_status take_layer(struct aorta_model *model, struct layer_memory *l
     return take_statistics(model, "deviations of norm2", &layer->rstd2);
 }
 
-/* Of the root unit what is read behind the layers' backward passes. */
+/* Of the root unit what is read after the layers' backward passes. */
 static aorta_status take_root(struct aorta_model *model) {
     const struct aorta_model_shape *s = &model->shape;
     int64_t e = s->model_dim;
@@ -62,7 +62,7 @@ static aorta_status take_root(struct aorta_model *model) {
     return take_activations(model, "gradient of embedded features", s->embedding_dim, &model->dembedded);
 }
 
-/* What nobody reads by then, the largest first: so more of a loan is used. */
+/* What is not read any more by then, the largest first: so more of `reuse` is used. */
 static aorta_status take_scratch(struct aorta_model *model) {
     int64_t e = model->shape.model_dim, h = model->shape.mlp_hidden_dim;
     struct aorta_pass none = {0};
@@ -121,16 +121,16 @@ static aorta_status build(struct aorta_model *model) {
     return aorta_model_build_parameters(model);
 }
 
-static aorta_status take_all(struct aorta_model *model, const struct aorta_place *loans) {
+static aorta_status take_all(struct aorta_model *model, const struct aorta_place *reuse) {
     const struct aorta_place none = {0};
     const int layers = (int)model->shape.num_layers;
     for (int l = 0; l < layers; l++) {
-        model->loan = loans ? loans[l] : none;
+        model->reuse = reuse ? reuse[l] : none;
         AORTA_TRY(take_layer(model, &model->layers[l]));
     }
-    model->loan = loans ? loans[layers] : none;
+    model->reuse = reuse ? reuse[layers] : none;
     AORTA_TRY(take_scratch(model));
-    model->loan = none;
+    model->reuse = none;
     return take_root(model);
 }
 
@@ -139,8 +139,8 @@ static aorta_status annotate(aorta_status status, const struct aorta_model_shape
                           (long long)shape->positions);
 }
 
-aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *loans) {
-    return annotate(take_all(model, loans), &model->shape);
+aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *reuse) {
+    return annotate(take_all(model, reuse), &model->shape);
 }
 
 aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,

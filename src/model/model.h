@@ -42,7 +42,7 @@ struct aorta_parameter {
     int64_t rows, columns; /* columns 1 for vectors */
     enum aorta_init init;
     float bound;        /* of the uniform distribution */
-    bool before_layers; /* of the root unit: used before the layers, and its gradient made behind theirs */
+    bool before_layers; /* of the root unit: used before the layers, and its gradient made after theirs */
     bool forward_only;  /* backward passes do not read it */
 };
 
@@ -66,13 +66,13 @@ struct aorta_layer_output {
 
 /* Makes names, shapes and parameters. take_memory allocates the activations on the device, once, before the first pass;
  * AORTA_MEMORY names the tensor that did not fit.
- * `loans` (by unit; NULL: none): memory of the caller's that is used before any is allocated, with any contents, before
- * and after. Of a layer: from its forward pass on until its backward pass is run, for its activations. Of the root
- * unit: from the input's forward pass on until the backward pass of layer 0 is run, for what nobody reads behind that.
+ * `reuse` (by unit; NULL: none): memory of the caller's that is used before any is allocated; its contents are lost.
+ * Of a layer: from its forward pass until its backward pass is run, for its activations. Of the root unit: from the
+ * input's forward pass until the backward pass of layer 0 is run, for what is not read after that.
  * Not with output_copies. */
 AORTA_MUST_USE aorta_status aorta_model_create(struct aorta_device *device, const struct aorta_model_shape *shape,
                                                struct aorta_model **model);
-AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *loans);
+AORTA_MUST_USE aorta_status aorta_model_take_memory(struct aorta_model *model, const struct aorta_place *reuse);
 void aorta_model_destroy(struct aorta_model *model);
 
 int aorta_model_unit_count(const struct aorta_model *model); /* num_layers + 1; the last is the root */
@@ -82,7 +82,7 @@ const struct aorta_parameter *aorta_model_parameter(const struct aorta_model *mo
 int aorta_model_parameter_index(const struct aorta_model *model, int unit, int slot);
 int64_t aorta_model_element_count(const struct aorta_model *model); /* over all parameters */
 double aorta_model_layer_flops(const struct aorta_model *model);    /* GEMM arithmetic of one layer's forward pass */
-/* That of the backward pass behind the embedding's gradient: what ends it. */
+/* That of the backward pass after the embedding's gradient. */
 double aorta_model_last_flops(const struct aorta_model *model);
 struct aorta_layer_output aorta_model_output(const struct aorta_model *model, int layer);
 const char *aorta_model_unit_name(const struct aorta_model *model, int unit); /* "encoder.layers.0", "root" */

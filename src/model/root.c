@@ -1,4 +1,4 @@
-/* The root unit: x0 = dense_projection(dense) + embedding_projection(mean of embeddings) before the layers, and behind
+/* The root unit: x0 = dense_projection(dense) + embedding_projection(mean of embeddings) before the layers, and after
  * them scorer(norm(x)) and the loss. */
 #include "model/internal.h"
 
@@ -158,7 +158,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     return aorta_op_end(op, range);
 }
 
-/* The embedding first: its gradient is most of the unit's, and can travel beside the products behind it. */
+/* The embedding first: its gradient is most of the unit's, and can be reduced beside the products after it. */
 aorta_status aorta_model_input_backward(struct aorta_model *model, const struct aorta_pass *pass,
                                         const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     float *const *g = root->gradients;

@@ -1,3 +1,4 @@
+/* Opening and closing of what the parts of a training run share, and collectives with their ranges. */
 #include "train/context.h"
 
 #include "device/gpu.h"
@@ -31,9 +32,9 @@ static aorta_status open_device_asked(struct aorta_train_context *context, struc
                           "device.kind=%s (use device.kind cpu to run without a GPU)", aorta_device_kind_name(kind));
 }
 
-/* The first step compiles what the cache does not have, for seconds in which nothing else is to be seen. Opening the
- * device has needed a kernel already: was that one compiled, the others will be. */
-static void tell_of_compiling(const struct aorta_train_context *context) {
+/* The first step compiles what the cache does not have, for seconds in which nothing else is printed. Opening the
+ * device has needed a kernel already: if that one was compiled, the others will be. */
+static void log_compiling(const struct aorta_train_context *context) {
     const struct aorta_gpu_compiler info = aorta_gpu_compiler_info(context->device);
     if (context->ranks.rank != 0 || !info.compiled) return;
     aorta_log(context->log, AORTA_LOG_INFO, "the first step compiles kernels for this kind of GPU%s%s",
@@ -48,7 +49,7 @@ static aorta_status open_device(struct aorta_train_context *context) {
         return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
     const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
     AORTA_TRY(aorta_train_options_check_gpu(context->options, limits.head_dim, limits.row));
-    tell_of_compiling(context);
+    log_compiling(context);
     const struct aorta_model_options *model = &context->options->model;
     aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
     struct aorta_ops_settings settings = aorta_ops_default_settings;

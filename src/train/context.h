@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "train/options.h"
 
-/* What flows beside compute; streams.assignment says on which role's stream. */
+/* Work beside compute; streams.assignment chooses the role whose stream it runs on. */
 enum aorta_flow {
     AORTA_FLOW_ALL_GATHER,
     AORTA_FLOW_REDUCE_SCATTER,

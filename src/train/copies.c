@@ -6,7 +6,7 @@ struct aorta_copies {
     const struct aorta_train_context *context;
     int layers;
     int32_t *flags;              /* by layer; device memory */
-    struct aorta_event *made;    /* on compute: the output is there */
+    struct aorta_event *made;    /* on compute: the output is made */
     struct aorta_event **copied; /* by layer; used in captures */
 };
 
@@ -35,7 +35,7 @@ aorta_status aorta_copies_create(const struct aorta_train_context *context, stru
     copies->layers = aorta_model_unit_count(context->model) - 1;
     aorta_status status = build(copies);
     if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be on its way */
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* a fill may be running */
         aorta_copies_destroy(copies);
         return status;
     }
@@ -53,7 +53,7 @@ void aorta_copies_destroy(struct aorta_copies *copies) {
 }
 
 /* A graph's branches may be run one after the other, in any order that its edges allow: there an event orders the wait
- * behind the copy as well. */
+ * after the copy as well. */
 static bool needs_event(const struct aorta_copies *copies) {
     return aorta_stream_capturing(aorta_train_compute(copies->context));
 }

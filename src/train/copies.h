@@ -1,5 +1,5 @@
-/* workload.async_wait: each layer's output is copied to a second buffer as soon as it is there, beside compute, and the
- * backward pass reads the copy behind a kernel that waits for it. */
+/* workload.async_wait: each layer's output is copied to a second buffer as soon as it is made, beside compute, and the
+ * backward pass reads the copy after a kernel that waits for it. */
 #ifndef AORTA_TRAIN_COPIES_H
 #define AORTA_TRAIN_COPIES_H
 

@@ -38,7 +38,7 @@ AORTA_MUST_USE aorta_status aorta_loader_create(struct aorta_device *device, con
 /* Ends the threads; no copy out of a buffer may still be queued. */
 void aorta_loader_destroy(struct aorta_loader *loader);
 bool aorta_loader_ready(struct aorta_loader *loader); /* the next batch would come without waiting */
-/* The next step's batch; waits for it if need be. It stays valid until it is given back. */
+/* The next step's batch; waits for it if needed. It stays valid until it is given back. */
 AORTA_MUST_USE aorta_status aorta_loader_next(struct aorta_loader *loader, const void **memory);
 /* Gives the oldest batch taken back for reuse: when its copy to the device has run. */
 void aorta_loader_release(struct aorta_loader *loader);

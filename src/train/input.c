@@ -1,3 +1,4 @@
+/* Copies of batches to the device: see input.h. */
 #include "train/input.h"
 
 #include "train/weights.h"
@@ -94,7 +95,7 @@ static void end_slot(struct aorta_device *device, struct slot *slot) {
 
 void aorta_input_destroy(struct aorta_input *input) {
     if (!input) return;
-    aorta_status_free(aorta_input_synchronize(input)); /* a failure was told when it happened */
+    aorta_status_free(aorta_input_synchronize(input)); /* a failure was reported when it happened */
     aorta_loader_destroy(input->loader);
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) end_slot(input->context->device, &input->slots[i]);
     for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(input->streams[i]);
@@ -113,7 +114,7 @@ static aorta_status wait_for_slot(const struct aorta_input *input, struct aorta_
     return aorta_stream_wait(stream, input->done[input->queued % AORTA_INPUT_SLOTS]);
 }
 
-/* Part number `part` of STREAMS, from the second on; the first stream comes behind it. */
+/* Part number `part` of STREAMS, from the second on; the first stream waits for it. */
 static aorta_status copy_part(const struct aorta_input *input, const struct slot *slot, const char *host, int part,
                               size_t most) {
     const size_t from = (size_t)part * most, left = from < input->layout.bytes ? input->layout.bytes - from : 0;

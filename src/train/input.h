@@ -1,5 +1,5 @@
-/* Input on its way: batches from the data loader, copied to the device ahead of the steps that read them. As many steps
- * as there are slots take turns in their memory. */
+/* Batches from the data loader, copied to the device ahead of the steps that read them. Steps take turns in
+ * AORTA_INPUT_SLOTS pieces of memory. */
 #ifndef AORTA_TRAIN_INPUT_H
 #define AORTA_TRAIN_INPUT_H
 
@@ -10,12 +10,12 @@ enum { AORTA_INPUT_SLOTS = 2 };
 
 struct aorta_input;
 
-/* For `steps` steps. done: of the steps in each slot, recorded behind them; borrowed, and read later than this call. */
+/* For `steps` steps. done: of the steps in each slot, recorded after them; borrowed, and read later than this call. */
 AORTA_MUST_USE aorta_status aorta_input_create(const struct aorta_train_context *context,
                                                const struct aorta_dataset *dataset, int64_t steps,
                                                struct aorta_event *const done[AORTA_INPUT_SLOTS],
                                                struct aorta_input **input);
-void aorta_input_destroy(struct aorta_input *input); /* waits for copies on their way; NULL is fine */
+void aorta_input_destroy(struct aorta_input *input); /* waits for copies in flight; NULL is fine */
 AORTA_MUST_USE aorta_status aorta_input_synchronize(struct aorta_input *input);
 
 const struct aorta_batch_layout *aorta_input_layout(const struct aorta_input *input);

@@ -1,3 +1,4 @@
+/* Where the parameters of a unit lie: see layout.h. */
 #include "train/layout.h"
 
 static int64_t align(int64_t elements) {

@@ -1,12 +1,10 @@
 /* Where a unit's parameters lie when they are whole and when they are split over the ranks of a shard group.
  *
- * A unit is split in pieces, each of which travels as one. Full memory is its pieces one after the other, and has room
- * for every rank's share of each, so that shards are gathered and reduced where they lie; a rank's shard is its shares.
- * Parameters are contiguous in their piece, and aligned to 16 elements.
- *   Split by rows (as FSDP2): each parameter is a piece, cut into chunks of ceil(rows / ranks) rows, the last ones
- *   shorter or empty.
- *   Split flat (use_orig_params = false): all parameters are one piece, cut evenly.
- * What no parameter fills is padding, and holds zeros. */
+ * A unit is split in pieces, each of which is gathered and reduced as one. Full memory is its pieces one after the
+ * other, large enough for every rank's share of each, so that shards are gathered and reduced where they lie; a rank's
+ * shard is its shares. Parameters are contiguous in their piece, and aligned to 16 elements. Split by rows (as FSDP2):
+ * each parameter is a piece, cut into chunks of ceil(rows / ranks) rows, the last ones shorter or empty. Split flat
+ * (use_orig_params = false): all parameters are one piece, cut evenly. The rest is padding, and holds zeros. */
 #ifndef AORTA_TRAIN_LAYOUT_H
 #define AORTA_TRAIN_LAYOUT_H
 

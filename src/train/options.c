@@ -1,3 +1,4 @@
+/* The table of options of `aorta train`, and the checks of several keys at once. */
 #include "train/options.h"
 
 #include <math.h>
@@ -102,7 +103,7 @@ static const struct aorta_option table_rows[] = {
      .help = "safetensors file with the initial parameters, as a dump writes it; null: random ones"},
 
     {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
-     .help = "AdamW (decoupled weight decay) is the only one"},
+     .help = "AdamW (decoupled weight decay) is the only optimizer"},
     {"optimizer.lr", AORTA_OPTION_DOUBLE, AT(optimizer.lr), "2e-4", .limits = &at_least_0,
      .help = "learning rate at the end of the warm-up"},
     {"optimizer.weight_decay", AORTA_OPTION_DOUBLE, AT(optimizer.weight_decay), "1e-2", .limits = &at_least_0,
@@ -179,7 +180,7 @@ static const struct aorta_option table_rows[] = {
     {"distributed.mode", AORTA_OPTION_CHOICE, AT(distributed.mode), "fsdp", .choices = modes,
      .help = "fsdp shards parameters, ddp replicates them and all-reduces gradients in buckets"},
     {"distributed.backend", AORTA_OPTION_STRING, AT(distributed.backend), "auto", .choices = backends,
-     .help = "who carries the collectives; gloo means mpi"},
+     .help = "backend of the collectives; gloo means mpi"},
     {"distributed.bucket_cap_mb", AORTA_OPTION_DOUBLE, AT(distributed.bucket_cap_mb), "25", .limits = &above_0,
      .help = "ddp: MiB of gradients that close a bucket; one parameter may be more"},
     {"distributed.gradient_as_bucket_view", AORTA_OPTION_BOOL, AT(distributed.gradient_as_bucket_view), "true",
@@ -191,7 +192,7 @@ static const struct aorta_option table_rows[] = {
      .help = "ddp: after each backward pass the ranks agree, in one more all-reduce, which parameters were used"},
     {"distributed.enable_overlap", AORTA_OPTION_BOOL, AT(distributed.enable_overlap), "true",
      .help = "ddp: all-reduces a bucket as soon as it is full; fsdp: gathers and reduces beside compute; false: "
-             "compute waits, and ddp reduces behind the backward pass"},
+             "compute waits, and ddp reduces after the backward pass"},
     {"distributed.overlap_reduce_scatter", AORTA_OPTION_BOOL, AT(distributed.overlap_reduce_scatter), "false",
      .help = "ddp: an additional reduce-scatter of each bucket, as stress on the links"},
     {"distributed.overlap_clone_for_reduce_scatter", AORTA_OPTION_BOOL,
@@ -206,13 +207,13 @@ static const struct aorta_option table_rows[] = {
      .help = "graph captures the step into a device graph; fused does not: pointwise operations are fused in any case"},
     {"compile.mode", AORTA_OPTION_CHOICE, AT(compile.mode), "null", .nullable = true,
      .when_null = AORTA_COMPILE_DEFAULT, .choices = compile_modes,
-     .help = "customary names that all mean the same capture; null: default"},
+     .help = "every mode is the same capture; null: default"},
     {"compile.fullgraph", AORTA_OPTION_BOOL, AT(compile.fullgraph), "false", .nullable = true,
      .help = "true: a step that cannot be captured is an error instead of running without a graph"},
     {"compile.dynamic", AORTA_OPTION_BOOL, AT(compile.dynamic), "null", .nullable = true,
      .help = "false or null: the shapes of a captured step are fixed, so true is refused"},
     {"compile.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true,
-     .help = "options of the backend; there are none yet"},
+     .help = "options of the backend: none exist"},
 
     {"dataloader.num_workers", AORTA_OPTION_INT, AT(dataloader.num_workers), "4", .limits = &workers,
      .help = "threads that make batches ahead; 0: the training thread makes them"},
@@ -291,12 +292,12 @@ static const struct aorta_option table_rows[] = {
          "down to what the hardware can cut (NVIDIA from compute capability 9.0 on: eight multiprocessors); a CPU: "
          "the stream's thread is bound to so many of the processors, the share rounded up"},
     {"workload.async_wait", AORTA_OPTION_BOOL, AT(workload.async_wait), "false",
-     .help = "copies each layer's output, right behind its forward pass, on the stream of streams.assignment.prefetch; "
-             "the backward pass reads the copy behind a small kernel that waits for it on the compute stream (in a "
+     .help = "copies each layer's output, right after its forward pass, on the stream of streams.assignment.prefetch; "
+             "the backward pass reads the copy after a small kernel that waits for it on the compute stream (in a "
              "captured step an event orders the two as well)"},
 
     {"device.kind", AORTA_OPTION_CHOICE, AT(device.kind), "auto", .choices = device_kinds,
-     .help = "auto takes the first there is of cuda, hip, cpu"},
+     .help = "auto takes the first available of cuda, hip, cpu"},
     {"device.index", AORTA_OPTION_INT, AT(device.index), "null", .nullable = true, .when_null = -1,
      .limits = &any_index, .help = "number of the device; null: the local rank, modulo the devices"},
     {"device.allow_tf32", AORTA_OPTION_BOOL, AT(device.allow_tf32), "false",
@@ -310,6 +311,20 @@ const struct aorta_option_table aorta_train_option_table = {
     .rows = table_rows,
     .count = sizeof table_rows / sizeof *table_rows,
 };
+
+/* Keys of PyTorch's configurations that are accepted and change nothing here. */
+static const char *const compatible[] = {"optimizer.name", "compile.mode", "compile.dynamic", "compile.options",
+                                         "profiling.with_stack"};
+enum { COMPATIBLE = sizeof compatible / sizeof *compatible };
+
+void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text) {
+    for (int i = 0; i < COMPATIBLE; i++)
+        if (aorta_config_origin(&options->config, compatible[i])->kind != AORTA_FROM_DEFAULT)
+            aorta_text_printf(text, "%s%s", text->length ? ", " : "", compatible[i]);
+    if (options->compile.enabled && options->compile.backend == AORTA_COMPILE_FUSED)
+        aorta_text_printf(text, "%scompile.enabled (compile.backend fused captures nothing, graph captures steps)",
+                          text->length ? ", " : "");
+}
 
 void aorta_train_options_page(struct aorta_text *text) {
     aorta_text_puts(
@@ -328,13 +343,17 @@ void aorta_train_options_page(struct aorta_text *text) {
         "that name the key and the line; the program then ends with exit code 2 and writes nothing.\n\n"
         "Ready to use: `config/quickstart.yaml` (two CPU ranks, about 20 seconds), `config/default.yaml` (the "
         "benchmark, "
-        "58.9 M parameters), `config/large.yaml` (375.9 M).\n");
+        "58.9 M parameters), `config/large.yaml` (375.9 M).\n\n"
+        "Accepted for compatibility with PyTorch's configurations, without effect (`aorta train` names those that are "
+        "set):");
+    for (int i = 0; i < COMPATIBLE; i++) aorta_text_printf(text, "%s `%s`", i ? "," : "", compatible[i]);
+    aorta_text_puts(text, ".\n");
     aorta_options_markdown(&aorta_train_option_table, text);
 }
 
 /* ---- checks of several keys at once ---- */
 
-/* The error of `key` with the place of `other` behind it: both may be what the user wants to change. */
+/* The error of `key`, followed by the place of `other`: the user may want to change either. */
 static aorta_status conflict(const struct aorta_train_options *options, const char *key, const char *other,
                              const char *message) {
     struct aorta_text place = {0};
@@ -562,9 +581,10 @@ static aorta_status check_hybrid(const struct aorta_train_options *options, int 
     }
     if (group <= world_size && world_size % group == 0) return NULL;
     return aorta_config_error(&options->config, "fsdp.hybrid_shard_gpus_per_node",
-                              "groups of %lld do not divide %d ranks; choose a divisor of %d or start a multiple of "
+                              "groups of %lld do not divide %d %s; choose a divisor of %d or start a multiple of "
                               "%lld ranks",
-                              (long long)group, world_size, world_size, (long long)group);
+                              (long long)group, world_size, world_size == 1 ? "rank" : "ranks", world_size,
+                              (long long)group);
 }
 
 static aorta_status check_samples(const struct aorta_train_options *options, int world_size) {
@@ -573,10 +593,10 @@ static aorta_status check_samples(const struct aorta_train_options *options, int
     if (samples / world_size >= each) return NULL;
     return aorta_config_error(
         &options->config, "dataset.num_samples",
-        "%lld samples give each of %d ranks %lld, but one step takes %lld of each rank (training.batch_size %lld x "
+        "%lld samples give each of %d %s %lld, but one step takes %lld of each rank (training.batch_size %lld x "
         "training.gradient_accumulation %lld); make it at least %lld",
-        (long long)samples, world_size, (long long)samples / world_size, (long long)each,
-        (long long)options->training.batch_size, (long long)options->training.gradient_accumulation,
+        (long long)samples, world_size, world_size == 1 ? "rank" : "ranks", (long long)samples / world_size,
+        (long long)each, (long long)options->training.batch_size, (long long)options->training.gradient_accumulation,
         (long long)each * world_size);
 }
 

@@ -143,6 +143,9 @@ struct aorta_train_options {
 
 extern const struct aorta_option_table aorta_train_option_table;
 
+/* The keys that are set and change nothing, with commas between; empty: none. */
+void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text);
+
 /* The page docs/configuration.md, made from the rows. */
 void aorta_train_options_page(struct aorta_text *text);
 
@@ -152,7 +155,7 @@ AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const cha
                                                      size_t override_count, struct aorta_train_options *options);
 
 /* The checks that need the number of ranks: samples for one step on every rank, rows for every shard, groups of hybrid
- * sharding. AORTA_CONFIG names the key, its place and the mend. */
+ * sharding. AORTA_CONFIG names the key, its place and a remedy. */
 AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);
 
 /* The error of what only GPUs have, when the device is a CPU; the same at start and when `auto` has found none. */

@@ -2,7 +2,7 @@
  *
  * DDP: parameters fill buckets of bucket_cap_mb in reverse order, the first one of at most 1 MiB so that communication
  * starts early (torch.nn.parallel.DistributedDataParallel). no_shard: a bucket per unit. A bucket is all-reduced on the
- * all-reduce stream once its last gradient is made and all buckets before it are on their way, so that every rank sends
+ * all-reduce stream once its last gradient is made and all buckets before it are queued, so that every rank sends
  * them in the same order. Gradients lie in bucket order; so do parameters and optimizer state. */
 #include "train/layout.h"
 #include "train/strategy.h"
@@ -116,7 +116,7 @@ static aorta_status take(struct replicated *r, const char *name, int64_t count, 
     if (!count) return NULL;
     AORTA_TRY(aorta_device_alloc(r->context->device, (size_t)count * size, name, memory));
     r->allocations[r->allocation_count++] = *memory;
-    /* Padding is summed and stepped over and must stay zero. */
+    /* Padding is summed and updated like the rest and must stay zero. */
     return aorta_fill_bytes(aorta_train_compute(r->context), *memory, 0, (size_t)count * size);
 }
 
@@ -162,7 +162,7 @@ static int64_t size_of(const struct replicated *r, int parameter) {
     return p->rows * p->columns;
 }
 
-static void held(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
+static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
     *first = 0;
     *count = size_of(self(strategy), parameter);
 }
@@ -272,7 +272,7 @@ static aorta_status clone_bucket(struct replicated *r, const struct bucket *buck
     return aorta_train_follow(reduce, scatter, r->cloned);
 }
 
-/* Stress: the additional reduce-scatter; its result is used by nobody. Beside the all-reduce on a clone, else behind it
+/* Stress: the additional reduce-scatter; its result is not used. Beside the all-reduce on a clone, else after it
  * (it would read what the all-reduce is writing). What a bucket holds beyond a multiple of the ranks is left out. */
 static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bucket) {
     const struct aorta_train_context *c = r->context;
@@ -358,7 +358,7 @@ static const struct aorta_strategy_table replicated_table = {
     .name = "replicated",
     .destroy = destroy,
     .memory = memory,
-    .held = held,
+    .owned = owned,
     .import = import,
     .export = export,
     .micro_begin = micro_begin,
@@ -396,7 +396,7 @@ aorta_status aorta_replicated_create(const struct aorta_train_context *context, 
     r->parameter_count = aorta_model_parameter_count(context->model);
     aorta_status status = build(r);
     if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be on their way */
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be running */
         destroy(&r->base);
         return aorta_annotate(status, "replicated parameters");
     }

@@ -1,4 +1,4 @@
-/* Ranks and layouts of the sharded strategy, and the way of full parameters in and out of it. */
+/* Ranks and layouts of the sharded strategy, and import and export of full parameters. */
 #include "train/sharded.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static aorta_status make_schedule(struct sharded *s) {
 
 /* ---- import and export ---- */
 
-static void held(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
+static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
     const struct aorta_layout *layout = &s->layouts[p->unit];
@@ -121,8 +121,8 @@ static aorta_status import(struct aorta_strategy *strategy, int parameter, int64
     const struct aorta_layout *layout = &s->layouts[p->unit];
     struct aorta_layout_run run;
     if (!aorta_layout_run_of(layout, p->slot, aorta_comm_rank(s->gather_comm), &run)) return NULL;
-    const int64_t held_first = run.full_offset - layout->parameters[p->slot].full_offset;
-    const int64_t at = run.shard_offset + (first - held_first);
+    const int64_t owned_first = run.full_offset - layout->parameters[p->slot].full_offset;
+    const int64_t at = run.shard_offset + (first - owned_first);
     AORTA_TRY(aorta_copy(stream, s->parameters + s->bases[p->unit] + at, values, (size_t)count * sizeof(float)));
     if (!s->copy) return NULL;
     char *copy = weights_of(s, p->unit) + (size_t)at * aorta_dtype_size(s->context->dtype);
@@ -185,8 +185,8 @@ static aorta_status ready(struct aorta_strategy *strategy) {
     return aorta_stream_synchronize(stream);
 }
 
-static const struct aorta_place *loans(struct aorta_strategy *strategy) {
-    return self(strategy)->loans;
+static const struct aorta_place *reuse(struct aorta_strategy *strategy) {
+    return self(strategy)->reuse;
 }
 
 static struct aorta_optimizer_memory memory(struct aorta_strategy *strategy) {
@@ -235,8 +235,8 @@ static const struct aorta_strategy_table sharded_table = {
     .name = "sharded",
     .destroy = destroy,
     .memory = memory,
-    .loans = loans,
-    .held = held,
+    .reuse = reuse,
+    .owned = owned,
     .import = import,
     .export = export,
     .micro_begin = aorta_sharded_micro_begin,
@@ -258,9 +258,9 @@ static aorta_status build(struct sharded *s) {
     s->slots = table(s, layers, sizeof *s->slots);
     s->slot_users = table(s, layers, sizeof *s->slot_users);
     s->gathers = table(s, 2 * layers, sizeof *s->gathers);
-    s->loans = table(s, units, sizeof *s->loans);
+    s->reuse = table(s, units, sizeof *s->reuse);
     s->allocations = table(s, MOST_ALLOCATIONS, sizeof *s->allocations);
-    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->loans || !s->allocations)
+    if (!s->layouts || !s->bases || !s->slots || !s->slot_users || !s->gathers || !s->reuse || !s->allocations)
         return AORTA_ERROR(AORTA_MEMORY, "the tables of sharding did not fit in memory");
     const struct aorta_train_options *o = s->context->options;
     s->root_ahead = o->distributed.enable_overlap && o->fsdp.forward_prefetch;
@@ -282,7 +282,7 @@ aorta_status aorta_sharded_create(const struct aorta_train_context *context, str
     int ranks = s->ranks = aorta_train_shard_degree(context->options, aorta_comm_size(context->world));
     aorta_status status = build(s);
     if (status) {
-        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be on their way */
+        aorta_status_free(aorta_stream_synchronize(aorta_train_compute(context))); /* fills may be running */
         destroy(&s->base);
         return aorta_annotate(status, "sharding over %d ranks", ranks);
     }

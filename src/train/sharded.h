@@ -11,8 +11,8 @@
 struct gather {
     int unit;
     int slot;
-    struct aorta_event *gathered; /* on the all-gather stream: the weights are there */
-    struct aorta_event *used;     /* on compute: the pass over this unit is queued behind it */
+    struct aorta_event *gathered; /* on the all-gather stream: the weights are gathered */
+    struct aorta_event *used;     /* on compute: after the pass over this unit */
 };
 
 struct sharded {
@@ -22,12 +22,13 @@ struct sharded {
     int ranks;         /* of the shard group */
     int group;         /* lowest world rank of it */
     int replicate_group;
-    struct aorta_comm *gather_comm, *reduce_comm; /* the shard group, twice: gathers and reductions pass each other */
-    struct aorta_comm *norm_comm;                 /* the shard group again, beside both; NULL for one rank */
-    struct aorta_comm *replicate_comm;            /* hybrid: ranks that hold the same shard; else NULL */
-    struct aorta_layout *layouts;                 /* by unit */
-    int64_t *bases;                               /* by unit: where its shard starts in this rank's memory */
-    int64_t total;                                /* elements of this rank's memory */
+    struct aorta_comm *gather_comm,
+        *reduce_comm;                  /* the shard group, twice: gathers and reductions do not wait for each other */
+    struct aorta_comm *norm_comm;      /* the shard group again, beside both; NULL for one rank */
+    struct aorta_comm *replicate_comm; /* hybrid: ranks that hold the same shard; else NULL */
+    struct aorta_layout *layouts;      /* by unit */
+    int64_t *bases;                    /* by unit: where its shard starts in this rank's memory */
+    int64_t total;                     /* elements of this rank's memory */
     float *parameters, *gradients, *m, *v;
     void *copy;      /* parameters in the context's dtype, of the layers or of all units; NULL for fp32 */
     void *root_copy; /* those of the root unit */
@@ -54,13 +55,13 @@ struct sharded {
     float *layer_micro_gradients, *root_micro_gradients;
     struct aorta_event *made, *reduced, *layers_reduced, *now;
     int64_t micro_batch;
-    struct aorta_place *loans; /* by unit: for the model */
+    struct aorta_place *reuse; /* by unit: for the model */
     void **allocations;
     int allocation_count;
     struct aorta_arena arena;
 };
 
-/* All device memory; layouts, bases and total are there. */
+/* All device memory; layouts, bases and total are set. */
 aorta_status aorta_sharded_take_memory(struct sharded *s);
 
 /* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */

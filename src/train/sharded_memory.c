@@ -1,26 +1,26 @@
-/* The memory of the sharded strategy: what there is, and what lies in the same place at different times of a step.
+/* The memory of the sharded strategy: its parts, and which of them share a place at different times of a step.
  *
  * place                              first                                   then
  * ---------------------------------  --------------------------------------  ---------------------------------------
  * a layer's gradient shard           its activations, from its forward to    its reduced gradients, until AdamW has
  *                                    the end of its backward pass            run
  * the root unit's gradient shard     gradients of layers in full, and what   its reduced gradients, until AdamW has
- *                                    the passes of the layers scribble on    run
+ *                                    the passes of the layers use as scratch run
  * the gathered embedding             the embedding, read by the input's      gradients of layers in full
  *                                    forward pass only
  * 16-bit shards and gathered layers  weights of the layers, until their      gradients in full of the root unit's
- *                                    last backward pass                      parameters in front of the layers; behind
+ *                                    last backward pass                      parameters before the layers; after
  *                                                                            AdamW 16-bit shards again, and where the
  *                                                                            gathered layers were, the root unit's
  *
- * Nobody is in the way of who was there before: a unit's reduction waits for its backward pass; reductions run one
+ * No use overlaps the one before it: a unit's reduction waits for its backward pass; reductions run one
  * after the other, the root unit's last; AdamW waits for all of them, and the next step for AdamW, which writes every
  * 16-bit shard anew. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
- * shared; nor are activations that workload.async_wait copies at its leisure. What lies in a shared place has to be
- * written as a whole, as padding must stay zero: a unit or parameter with padding keeps to itself. */
+ * shared; nor are activations that workload.async_wait copies later. What lies in a shared place has to be written as a
+ * whole, as padding must stay zero: a unit or parameter with padding is not shared. */
 #include "train/sharded.h"
 
-/* What is left of the places that are shared. */
+/* What is left of the shared places. */
 struct places {
     struct aorta_place root_shard, gathered, weights;
 };
@@ -37,7 +37,7 @@ static aorta_status take(struct sharded *s, bool shared, const char *name, size_
     return NULL;
 }
 
-/* Padding is summed and stepped over and must stay zero. */
+/* Padding is summed and updated like the rest and must stay zero. */
 static aorta_status take_zeros(struct sharded *s, bool shared, const char *name, int64_t count, float **memory) {
     void *any = NULL;
     AORTA_TRY(take(s, shared, name, (size_t)count * sizeof(float), &any));
@@ -82,7 +82,7 @@ static const struct aorta_parameter *root_parameter(const struct sharded *s, int
     return aorta_model_parameter(model, aorta_model_parameter_index(model, s->layers, slot));
 }
 
-/* A piece of the root unit has a parameter in front of the layers, or one behind them. */
+/* A piece of the root unit has a parameter used before the layers, or one used after them. */
 static bool reaches(const struct sharded *s, int piece, bool before_layers) {
     const struct aorta_layout *root = &s->layouts[s->layers];
     for (int i = 0; i < root->count; i++)
@@ -90,8 +90,8 @@ static bool reaches(const struct sharded *s, int piece, bool before_layers) {
     return false;
 }
 
-/* The piece's gradients are made when no layer's weights are needed any more. */
-static bool made_behind_layers(const struct sharded *s, int piece) {
+/* The piece's gradients are made after those of all layers. */
+static bool made_after_layers(const struct sharded *s, int piece) {
     return shares(s) && s->layouts[s->layers].pieces[piece].whole && !reaches(s, piece, false);
 }
 
@@ -100,10 +100,10 @@ static size_t gradient_bytes(const struct sharded *s, int piece) {
     return (size_t)(root->pieces[piece].count * root->ranks) * sizeof(float);
 }
 
-static size_t bytes_behind_layers(const struct sharded *s) {
+static size_t bytes_after_layers(const struct sharded *s) {
     size_t bytes = 0;
     for (int i = 0; i < s->layouts[s->layers].piece_count; i++)
-        if (made_behind_layers(s, i)) bytes += aorta_place_round(gradient_bytes(s, i));
+        if (made_after_layers(s, i)) bytes += aorta_place_round(gradient_bytes(s, i));
     return bytes;
 }
 
@@ -115,7 +115,7 @@ static size_t slot_bytes(const struct sharded *s) {
     return aorta_place_round(weight_bytes(s, s->layouts[0].full)); /* layers are alike */
 }
 
-/* From AdamW to the gather behind it, if it fits. */
+/* From AdamW to the gather after it, if it fits. */
 static bool root_copy_in_slots(const struct sharded *s) {
     const int64_t shard = s->layouts[s->layers].shard;
     return shares(s) && s->root_ahead && weight_bytes(s, shard) <= (size_t)s->slot_count * slot_bytes(s);
@@ -127,12 +127,12 @@ static size_t copy_bytes(const struct sharded *s) {
     return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->total);
 }
 
-/* One piece of memory, so that it serves as a whole once the layers are through with it: 16-bit shards, and then the
+/* One piece of memory, so that all of it is free after the layers: 16-bit shards, and then the
  * slots of gathered layers. */
 static aorta_status take_weights(struct sharded *s, struct places *places) {
     s->slot_count = slots_needed(s);
     const size_t copies = copy_bytes(s), needed = aorta_place_round(copies) + (size_t)s->slot_count * slot_bytes(s);
-    const size_t bytes = needed > bytes_behind_layers(s) ? needed : bytes_behind_layers(s);
+    const size_t bytes = needed > bytes_after_layers(s) ? needed : bytes_after_layers(s);
     void *memory = NULL;
     AORTA_TRY(
         take(s, true, copies ? "parameter shards in 16 bits and gathered layers" : "gathered layers", bytes, &memory));
@@ -148,7 +148,7 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
 
 /* ---- gradients ---- */
 
-/* The largest piece of the root unit's shard that is reduced behind the layers, as a parameter in front of them is part
+/* The largest piece of the root unit's shard that is reduced after the layers, as a parameter used before them is part
  * of it. The others may be reduced before (gradient_ready). */
 static struct aorta_place root_shard(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
@@ -196,7 +196,7 @@ static aorta_status take_root_gradients(struct sharded *s, struct places *places
     const struct aorta_layout *root = &s->layouts[s->layers];
     size_t bytes = 0;
     for (int i = 0; i < root->piece_count; i++) {
-        if (made_behind_layers(s, i))
+        if (made_after_layers(s, i))
             s->root_gradients[i] = aorta_place_take(&places->weights, gradient_bytes(s, i));
         else
             bytes += aorta_place_round(gradient_bytes(s, i));
@@ -218,14 +218,14 @@ static aorta_status take_micro_gradients(struct sharded *s) {
 
 /* ---- all ---- */
 
-static void lend(struct sharded *s, const struct places *places) {
+static void offer_reuse(struct sharded *s, const struct places *places) {
     if (!shares(s) || s->context->options->workload.async_wait) return;
     for (int unit = 0; unit < s->layers; unit++) {
         const struct aorta_layout *layout = &s->layouts[unit];
         if (!shard_is_whole(layout)) continue;
-        s->loans[unit] = (struct aorta_place){s->gradients + s->bases[unit], (size_t)layout->shard * sizeof(float)};
+        s->reuse[unit] = (struct aorta_place){s->gradients + s->bases[unit], (size_t)layout->shard * sizeof(float)};
     }
-    s->loans[s->layers] = places->root_shard;
+    s->reuse[s->layers] = places->root_shard;
 }
 
 aorta_status aorta_sharded_take_memory(struct sharded *s) {
@@ -242,6 +242,6 @@ aorta_status aorta_sharded_take_memory(struct sharded *s) {
     AORTA_TRY(take_layer_gradients(s, &places));
     AORTA_TRY(take_root_gradients(s, &places));
     AORTA_TRY(take_micro_gradients(s));
-    lend(s, &places);
+    offer_reuse(s, &places);
     return NULL;
 }

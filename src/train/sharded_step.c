@@ -169,7 +169,7 @@ static float *reduced_gradients(const struct sharded *s, int unit) {
     return unit < s->layers ? s->layer_micro_gradients : s->root_micro_gradients;
 }
 
-/* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are there. */
+/* Those of the unit whose reduction is not queued yet; `made`: and whose gradients are made. */
 static int reduction_pieces(struct sharded *s, int unit, bool made,
                             struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]) {
     const struct aorta_layout *layout = &s->layouts[unit];
@@ -203,8 +203,8 @@ static aorta_status scatter(struct sharded *s, int unit, bool made) {
     return collective.piece_count ? aorta_train_collect(c, &collective) : NULL;
 }
 
-/* Where the root unit is reduced in two parts: what is there when its largest gradient is (the embedding's, most of
- * all), beside the last products, and the rest behind them. */
+/* Where the root unit is reduced in two parts: when its largest gradient is made (the embedding's), all that is made by
+ * then, beside the last products; after these the rest. */
 aorta_status aorta_sharded_gradient_ready(struct aorta_strategy *strategy, int parameter) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);

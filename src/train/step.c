@@ -1,3 +1,4 @@
+/* One training step: see step.h. */
 #include "train/step.h"
 
 #include "train/copies.h"
@@ -14,10 +15,10 @@ struct aorta_step {
     const struct aorta_train_context *context;
     struct aorta_strategy *strategy;
     struct aorta_optimizer_memory memory;
-    struct aorta_copies *copies; /* NULL: workload.async_wait is off */
-    struct control *control;     /* device memory */
-    struct aorta_event *begin;   /* compute has set up the step */
-    struct aorta_event *judged;  /* on the optimizer's stream: what is told of the step is there */
+    struct aorta_copies *copies;       /* NULL: workload.async_wait is off */
+    struct control *control;           /* device memory */
+    struct aorta_event *begin;         /* compute has set up the step */
+    struct aorta_event *state_updated; /* on the optimizer's stream: the step's state is final */
     struct aorta_event *root_updated, *layers_updated;
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
@@ -29,7 +30,7 @@ static aorta_status build(struct aorta_step *step) {
     step->control = memory;
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
-    AORTA_TRY(aorta_event_create_untimed(device, &step->judged));
+    AORTA_TRY(aorta_event_create_untimed(device, &step->state_updated));
     AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
     AORTA_TRY(aorta_event_create_untimed(device, &step->layers_updated));
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &step->joined[i]));
@@ -56,7 +57,7 @@ void aorta_step_destroy(struct aorta_step *step) {
     if (!step) return;
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (step->joined[i]) aorta_event_destroy(step->joined[i]);
-    struct aorta_event *events[] = {step->begin, step->judged, step->root_updated, step->layers_updated};
+    struct aorta_event *events[] = {step->begin, step->state_updated, step->root_updated, step->layers_updated};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
@@ -196,7 +197,7 @@ static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
 
-/* Those of the layers while the root unit is still on its way, when the stop flag comes too: it needs a copy engine,
+/* Those of the layers while the root unit is still being reduced, and the stop flag then too: it needs a copy engine,
  * which takes longer than a kernel. */
 static aorta_status square_sums(struct aorta_step *step, const float *stop) {
     struct aorta_strategy *s = step->strategy;
@@ -272,8 +273,8 @@ static aorta_status sum_control(struct aorta_step *step) {
     return all_reduce_control(step, world, 0, "stop flag", &step->control->stop, 1);
 }
 
-/* What the step is to do with its gradients, by their norm. */
-static aorta_status judge_gradients(struct aorta_step *step, struct aorta_stream *stream) {
+/* Clipping, loss scale and whether the step is skipped, from the norm. */
+static aorta_status update_state(struct aorta_step *step, struct aorta_stream *stream) {
     const struct aorta_train_options *o = step->context->options;
     struct aorta_step_update_args args = {
         .state = step->context->state,
@@ -305,13 +306,13 @@ static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, 
 }
 
 /* On the optimizer's stream. */
-static aorta_status judge_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
+static aorta_status clip_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     int range;
     AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", 0, &range));
-    AORTA_TRY(judge_gradients(step, stream));
-    AORTA_TRY(aorta_event_record(step->judged, stream));
+    AORTA_TRY(update_state(step, stream));
+    AORTA_TRY(aorta_event_record(step->state_updated, stream));
     AORTA_TRY(adamw(step, stream, first, count));
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
@@ -331,11 +332,11 @@ static aorta_status update_layers(struct aorta_step *step, enum aorta_role role)
 static aorta_status update(struct aorta_step *step) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_memory *m = &step->memory;
-    if (!m->root_first) return judge_and_update(step, "optimizer", 0, m->count);
+    if (!m->root_first) return clip_and_update(step, "optimizer", 0, m->count);
     struct aorta_stream *optimizer = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     bool shared = optimizer == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
     enum aorta_role role = shared ? AORTA_ROLE_COMPUTE : c->flows[AORTA_FLOW_OPTIMIZER];
-    AORTA_TRY(judge_and_update(step, "root", m->layers, m->count - m->layers));
+    AORTA_TRY(clip_and_update(step, "root", m->layers, m->count - m->layers));
     AORTA_TRY(aorta_train_follow(c->streams[role], optimizer, step->root_updated));
     AORTA_TRY(step->strategy->table->root_updated(step->strategy));
     AORTA_TRY(update_layers(step, role));
@@ -350,7 +351,7 @@ static aorta_status join(struct aorta_step *step) {
     return aorta_rooms_join(c->rooms, aorta_train_compute(c));
 }
 
-/* What the host reads is copied beside the updates, on a stream that has nothing more to do; where it has, behind. */
+/* What the host reads is copied beside the updates, on a stream that has nothing more to do; else after them. */
 static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
     struct aorta_stream *spare = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
     bool busy = spare == aorta_train_compute(c) || spare == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
@@ -360,7 +361,7 @@ static struct aorta_stream *report_stream(const struct aorta_train_context *c) {
 static aorta_status report(struct aorta_step *step, struct aorta_step_result *result) {
     struct aorta_stream *stream = report_stream(step->context);
     if (stream != aorta_train_stream(step->context, AORTA_FLOW_OPTIMIZER))
-        AORTA_TRY(aorta_stream_wait(stream, step->judged));
+        AORTA_TRY(aorta_stream_wait(stream, step->state_updated));
     AORTA_TRY(aorta_copy(stream, &result->state, step->context->state, sizeof result->state));
     AORTA_TRY(aorta_copy(stream, &result->stop, &step->control->stop, sizeof result->stop));
     return aorta_step_end(stream, step->context->state);

@@ -24,7 +24,7 @@ AORTA_MUST_USE aorta_status aorta_step_create(const struct aorta_train_context *
 void aorta_step_destroy(struct aorta_step *step);
 
 /* Forward and backward over all micro-batches of `input` (device memory), gradients reduced and their squares summed;
- * the hook may be NULL. The stop flag at *stop (pinned) is read on the way. */
+ * the hook may be NULL. Reads the stop flag at *stop (pinned). */
 AORTA_MUST_USE aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout,
                                                  const void *input, const float *stop,
                                                  const struct aorta_step_hook *hook);

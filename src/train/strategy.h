@@ -18,11 +18,11 @@ enum aorta_phase { AORTA_FORWARD, AORTA_BACKWARD };
 /* What the optimizer works on: this rank's share, padding included (padding stays zero). Device memory, fp32. */
 struct aorta_optimizer_memory {
     int64_t count;
-    int64_t layers;  /* the first so many elements are the layers', the others the root unit's; 0: not told apart */
+    int64_t layers;  /* the first so many elements are the layers', the others the root unit's; 0: not separate */
     bool root_first; /* the root unit is updated before the layers, and root_updated called in between */
     float *parameters, *gradients, *m, *v;
     void *copy;              /* parameters in the context's dtype; NULL when that is fp32 */
-    void *root_copy;         /* with root_first: those of the root unit, which need not lie behind the layers' */
+    void *root_copy;         /* with root_first: those of the root unit, which need not follow the layers' */
     struct aorta_comm *norm; /* Σ g² is summed over this group; NULL: each rank has all gradients */
     int norm_group;          /* its lowest world rank */
 };
@@ -37,10 +37,10 @@ struct aorta_strategy_table {
     const char *name;
     void (*destroy)(struct aorta_strategy *strategy);
     struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
-    /* What the model may use of the strategy's memory, by unit (aorta_model_take_memory). NULL: nothing. */
-    const struct aorta_place *(*loans)(struct aorta_strategy *strategy);
-    /* Elements [first, first + count) of a parameter that this rank holds. */
-    void (*held)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
+    /* The strategy's memory that the model may use too, by unit (aorta_model_take_memory). NULL: none. */
+    const struct aorta_place *(*reuse)(struct aorta_strategy *strategy);
+    /* Elements [first, first + count) of a parameter that this rank owns. */
+    void (*owned)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
     /* Takes the values of [first, first + count) of those elements from device memory; queued on compute. */
     aorta_status (*import)(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
                            const float *values);
@@ -54,11 +54,11 @@ struct aorta_strategy_table {
     /* A parameter's gradient is queued on compute (aorta_pass.gradient_ready). NULL: not wanted. */
     aorta_status (*gradient_ready)(struct aorta_strategy *strategy, int parameter);
     aorta_status (*reduce)(struct aorta_strategy *strategy, int unit);
-    /* The optimizer's stream waits for the reductions of all layers. NULL where they are not told apart. */
+    /* The optimizer's stream waits for the reductions of all layers. NULL where they are not separate. */
     aorta_status (*finish_layers)(struct aorta_strategy *strategy);
     /* The optimizer's stream waits for all reductions. */
     aorta_status (*finish)(struct aorta_strategy *strategy);
-    /* All parameters are imported, and the first step comes next; waits until it is done. NULL: not wanted. */
+    /* All parameters are imported, before the first step; waits until it is done. NULL: not wanted. */
     aorta_status (*ready)(struct aorta_strategy *strategy);
     /* With root_first: the update of the root unit is queued on the optimizer's stream. */
     aorta_status (*root_updated)(struct aorta_strategy *strategy);
@@ -69,8 +69,5 @@ AORTA_MUST_USE aorta_status aorta_sharded_create(const struct aorta_train_contex
                                                  struct aorta_strategy **strategy);
 AORTA_MUST_USE aorta_status aorta_replicated_create(const struct aorta_train_context *context,
                                                     struct aorta_strategy **strategy);
-/* The one that the options ask for; the model gets its memory. */
-AORTA_MUST_USE aorta_status aorta_strategy_create(const struct aorta_train_context *context,
-                                                  struct aorta_strategy **strategy);
 
 #endif

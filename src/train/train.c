@@ -121,14 +121,14 @@ static aorta_status write_config(const struct trainer *t) {
     return status;
 }
 
-/* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: renamed, not lost. */
-static void set_aside_other_ranks(const struct trainer *t) {
+/* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: they are renamed. */
+static void rename_other_ranks(const struct trainer *t) {
     for (int rank = t->context.ranks.world_size; rank < 1024; rank++) {
-        char name[64], aside[64];
+        char name[64], renamed[64];
         snprintf(name, sizeof name, "rank_%02d_metrics.jsonl", rank);
-        snprintf(aside, sizeof aside, "rank_%02d_metrics.jsonl.old", rank);
+        snprintf(renamed, sizeof renamed, "rank_%02d_metrics.jsonl.old", rank);
         char *from = aorta_path_join(options_of(t)->training.output_dir, name);
-        char *to = aorta_path_join(options_of(t)->training.output_dir, aside);
+        char *to = aorta_path_join(options_of(t)->training.output_dir, renamed);
         bool moved = from && to && rename(from, to) == 0;
         if (moved) aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from, to);
         free(from);
@@ -141,7 +141,7 @@ static aorta_status open_output(struct trainer *t) {
     const char *directory = options_of(t)->training.output_dir;
     AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "training.output_dir"));
     if (t->context.ranks.rank == 0) {
-        set_aside_other_ranks(t);
+        rename_other_ranks(t);
         AORTA_TRY(write_config(t));
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
@@ -186,25 +186,46 @@ static aorta_status open_report(struct trainer *t) {
     return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
 
-static void tell_of_no_capture(const struct trainer *t) {
-    const struct aorta_compile_options *compile = &options_of(t)->compile;
-    if (!compile->enabled || compile->backend == AORTA_COMPILE_GRAPH || t->run->ranks.rank != 0) return;
-    aorta_log(t->run->log, AORTA_LOG_INFO,
-              "compile.backend=fused captures nothing: steps run as without compile.enabled (graph captures them)");
+static void log_without_effect(const struct trainer *t) {
+    struct aorta_text keys = {0};
+    aorta_train_options_without_effect(options_of(t), &keys);
+    if (keys.length && t->run->ranks.rank == 0)
+        aorta_log(t->run->log, AORTA_LOG_INFO, "accepted for compatibility, without effect: %s", keys.data);
+    aorta_text_free(&keys);
+}
+
+/* The one that the options ask for; the model gets its memory. */
+static aorta_status make_strategy(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
+    const struct aorta_train_options *options = context->options;
+    bool replicated = options->distributed.mode == AORTA_MODE_DDP || options->fsdp.sharding_strategy == AORTA_NO_SHARD;
+    return replicated ? aorta_replicated_create(context, strategy) : aorta_sharded_create(context, strategy);
+}
+
+static aorta_status create_strategy(const struct aorta_train_context *context, struct aorta_strategy **out) {
+    *out = NULL;
+    struct aorta_strategy *strategy;
+    AORTA_TRY(make_strategy(context, &strategy));
+    const struct aorta_place *reuse = strategy->table->reuse ? strategy->table->reuse(strategy) : NULL;
+    aorta_status status = aorta_model_take_memory(context->model, reuse);
+    if (status)
+        strategy->table->destroy(strategy);
+    else
+        *out = strategy;
+    return status;
 }
 
 static aorta_status set_up(struct trainer *t) {
     const struct aorta_train_options *o = options_of(t);
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
-    AORTA_TRY(aorta_beacon_open(rank, &t->beacon)); /* first: it tells of what fails from here on */
+    AORTA_TRY(aorta_beacon_open(rank, &t->beacon)); /* first: it reports what fails from here on */
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
-    tell_of_no_capture(t);
+    log_without_effect(t);
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
     aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
     if (t->run->record && !o->profiling.stamps_inline) AORTA_TRY(aorta_train_defer_timestamps(&t->context));
     AORTA_TRY(open_report(t));
-    AORTA_TRY(aorta_strategy_create(&t->context, &t->strategy));
+    AORTA_TRY(create_strategy(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, rank, world, &t->dataset));
@@ -253,7 +274,7 @@ static aorta_status tear_down(struct trainer *t) {
 
 /* ---- input ---- */
 
-/* In the middle of a step: the next input, if it is there already. */
+/* In the middle of a step: the next input, if the loader has it. */
 static aorta_status prefetch_input(void *user) {
     struct trainer *t = user;
     return t->stopping ? NULL : aorta_input_prefetch(t->input);
@@ -431,7 +452,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     return aorta_metrics_lines_add(t->lines, flight->watched, &metrics, &profile, previous_end_ns);
 }
 
-static void tell(struct trainer *t, int64_t step, double step_ms) {
+static void print_step(struct trainer *t, int64_t step, double step_ms) {
     const struct aorta_step_state *state = &flight_of(t, step)->result->state;
     if (t->context.ranks.rank != 0) return;
     if (!state->finite)
@@ -474,7 +495,7 @@ static aorta_status collect(struct trainer *t) {
     AORTA_TRY(step_time(t, flight, &step_ms));
     aorta_input_release(t->input);
     AORTA_TRY(write_line(t, step, step_ms));
-    tell(t, step, step_ms);
+    print_step(t, step, step_ms);
     if (flight->result->stop > 0) t->stopping = true;
     t->outcome->last_loss = (double)flight->result->state.loss;
     t->outcome->steps = ++t->collected;

@@ -13,8 +13,9 @@ struct aorta_train_run {
     bool kernel_timing;  /* GPUs: kernel records beside the ranges; needs `record` */
     bool record;         /* false: no ranges (for measuring what recording costs) */
     bool progress;       /* a bar on stderr, on rank 0 */
-    bool device_metrics; /* what the device's management library says, in each line */
-    bool rocm_metrics; /* the same under the key rocm_smi_output; null with the reason where ROCm SMI does not serve */
+    bool device_metrics; /* readings of the device's management library in each line */
+    bool
+        rocm_metrics; /* the same under the key rocm_smi_output; null with the reason where ROCm SMI is not available */
 };
 
 /* How a run ended; valid also when it was interrupted. */
@@ -31,9 +32,9 @@ struct aorta_train_outcome {
  * was printed, since the other ranks would wait for it. */
 AORTA_MUST_USE aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome);
 
-/* All ranks find the same mistake of the user (exit code 2), or end interrupted; rank 0 tells of it, and whoever
- * started the ranks then ends the others. Waits a while for that end, lest rank 0 be ended before it has told; who is
- * still there then tells itself. Returns at once on rank 0 and on other failures. */
+/* When all ranks fail with the same mistake of the user (exit code 2), or end interrupted, rank 0 reports it, and the
+ * launcher then ends the others. So the others wait here for a while before they report it themselves, lest rank 0 be
+ * ended before its report. Returns at once on rank 0 and on other failures. */
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status);
 
 #endif

@@ -45,7 +45,7 @@ static aorta_status open_file(struct source *source) {
     return status;
 }
 
-enum { PIECE = 1 << 18 }; /* values made on the host and sent at a time, so that their memory is no peak */
+enum { PIECE = 1 << 18 }; /* values made on the host and sent at a time, so that they take little memory */
 
 static void values_of(const struct source *source, int parameter, int64_t first, int64_t count, float *values) {
     const struct aorta_model *model = source->context->model;
@@ -78,9 +78,8 @@ static aorta_status make_values(const struct source *source, int parameter, int6
     return status;
 }
 
-/* Elements [first, first + count) of a parameter, through a piece of device memory; what this rank holds of them is
- * kept.
- */
+/* Elements [first, first + count) of a parameter, through a piece of device memory; this rank imports those that it
+ * owns. */
 static aorta_status initialise_piece(const struct source *source, struct aorta_strategy *strategy, int parameter,
                                      int64_t first, int64_t count, float *device) {
     const struct aorta_train_context *c = source->context;
@@ -88,10 +87,10 @@ static aorta_status initialise_piece(const struct source *source, struct aorta_s
     const bool all_alone = fsdp->param_init_device == AORTA_INIT_META || !fsdp->sync_module_states;
     if (all_alone || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, first, count, device));
     if (!all_alone) AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)count, AORTA_F32, 0));
-    int64_t held_first, held_count;
-    strategy->table->held(strategy, parameter, &held_first, &held_count);
-    const int64_t from = held_first > first ? held_first : first;
-    const int64_t held_end = held_first + held_count, end = held_end < first + count ? held_end : first + count;
+    int64_t owned_first, owned_count;
+    strategy->table->owned(strategy, parameter, &owned_first, &owned_count);
+    const int64_t from = owned_first > first ? owned_first : first;
+    const int64_t owned_end = owned_first + owned_count, end = owned_end < first + count ? owned_end : first + count;
     if (from < end) AORTA_TRY(strategy->table->import(strategy, parameter, from, end - from, device + (from - first)));
     return aorta_stream_synchronize(aorta_train_compute(c));
 }
@@ -102,7 +101,7 @@ static aorta_status initialise_parameter(const struct source *source, struct aor
     const struct aorta_parameter *p = aorta_model_parameter(c->model, parameter);
     int64_t first = 0, count = p->rows * p->columns;
     if (c->options->fsdp.param_init_device == AORTA_INIT_META)
-        strategy->table->held(strategy, parameter, &first, &count);
+        strategy->table->owned(strategy, parameter, &first, &count);
     const int64_t piece = c->options->fsdp.param_init_device == AORTA_INIT_DEVICE ? count : PIECE;
     for (int64_t at = first; at < first + count; at += piece) {
         const int64_t rest = first + count - at;

@@ -301,6 +301,34 @@ static void test_limits_of_gpus(void **state) {
     }
 }
 
+/* Keys that are accepted and change nothing are named where they are set. */
+static void test_without_effect(void **state) {
+    (void)state;
+    static const struct {
+        const char *overrides[3];
+        const char *keys;
+    } rows[] = {{{0}, ""},
+                {{"training.batch_size=4", "compile.enabled=true"}, ""},
+                {{"compile.mode=max-autotune"}, "compile.mode"},
+                {{"compile.options={}", "optimizer.name=adamw", "profiling.with_stack=true"},
+                 "optimizer.name, compile.options, profiling.with_stack"},
+                {{"compile.backend=aot_eager"}, ""}, /* nothing would be captured anyway */
+                {{"compile.backend=aot_eager", "compile.enabled=true", "compile.dynamic=false"},
+                 "compile.dynamic, compile.enabled (compile.backend fused captures nothing, graph captures steps)"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_train_options options;
+        struct aorta_text keys = {0};
+        size_t count = 0;
+        while (count < 3 && rows[i].overrides[count]) count++;
+        check_ok(aorta_train_options_load(NULL, rows[i].overrides, count, &options));
+        aorta_train_options_without_effect(&options, &keys);
+        check_ok(aorta_text_check(&keys));
+        assert_string_equal(keys.length ? keys.data : "", rows[i].keys);
+        aorta_text_free(&keys);
+        aorta_train_options_free(&options);
+    }
+}
+
 static void test_worlds(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
@@ -345,6 +373,7 @@ int main(void) {
         cmocka_unit_test(test_documentation_is_not_stale),
         cmocka_unit_test(test_wrong_combinations),
         cmocka_unit_test(test_place_in_a_file),
+        cmocka_unit_test(test_without_effect),
         cmocka_unit_test(test_worlds),
         cmocka_unit_test(test_limits_of_gpus),
         cmocka_unit_test(test_streams),

@@ -54,12 +54,12 @@ void model_rig_open(struct model_rig *rig, struct aorta_model_shape shape, uint6
 }
 
 void model_rig_open_on(struct model_rig *rig, struct aorta_model_shape shape, uint64_t seed,
-                       const struct aorta_place *loans) {
+                       const struct aorta_place *reuse) {
     *rig = (struct model_rig){.shape = shape};
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &rig->device));
     check_ok(aorta_stream_create(rig->device, "compute", AORTA_PRIORITY_NORMAL, &rig->stream));
     check_ok(aorta_model_create(rig->device, &shape, &rig->model));
-    check_ok(aorta_model_take_memory(rig->model, loans));
+    check_ok(aorta_model_take_memory(rig->model, reuse));
     rig->parameters = aorta_model_parameter_count(rig->model);
     rig->offsets = calloc((size_t)rig->parameters, sizeof *rig->offsets);
     rig->ready = calloc((size_t)rig->parameters, sizeof *rig->ready);

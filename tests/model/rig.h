@@ -28,7 +28,7 @@ struct model_rig {
 void model_rig_open(struct model_rig *rig, struct aorta_model_shape shape, uint64_t seed);
 /* The model uses memory of the test's own, by unit. */
 void model_rig_open_on(struct model_rig *rig, struct aorta_model_shape shape, uint64_t seed,
-                       const struct aorta_place *loans);
+                       const struct aorta_place *reuse);
 void model_rig_close(struct model_rig *rig);
 
 /* Another batch, from host memory: sizes as the shape says. */

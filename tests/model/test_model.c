@@ -250,12 +250,12 @@ static void test_lent_memory(void **state) {
     enum { BYTES = 1 << 16, UNITS = 3 };
     struct model_rig plain, lent;
     char *memory = aligned_alloc(256, UNITS * BYTES);
-    struct aorta_place loans[UNITS];
+    struct aorta_place reuse[UNITS];
     assert_non_null(memory);
     for (int unit = 0; unit < UNITS; unit++)
-        loans[unit] = (struct aorta_place){memory + unit * BYTES, unit == 1 ? 4096 : BYTES};
+        reuse[unit] = (struct aorta_place){memory + unit * BYTES, unit == 1 ? 4096 : BYTES};
     model_rig_open(&plain, small, 5);
-    model_rig_open_on(&lent, small, 5, loans);
+    model_rig_open_on(&lent, small, 5, reuse);
     const uint64_t saved = aorta_device_memory(plain.device).allocated - aorta_device_memory(lent.device).allocated;
     assert_true(saved > 4096);
     for (int run = 0; run < 2; run++) {

@@ -5,7 +5,7 @@
 
 Per step S the file names are those of a parity dump: params_SSSS (before the step, and after the last), batch_SSSS_rank00,
 grads_SSSS (before clipping). expected.json holds per step the loss, the gradient's norm and the learning rate.
-The tests in C read them, so that parity with PyTorch is held where PyTorch is not installed.
+The tests in C read them, so that parity with PyTorch is tested where PyTorch is not installed.
 """
 import json
 import os
