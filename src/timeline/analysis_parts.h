@@ -71,7 +71,7 @@ AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank
                                                          const struct aorta_trace_part *parts, size_t part_count,
                                                          const struct aorta_trace_busy *busy);
 
-/* ---- the engine (analysis_host.c, analysis_profiles.c, analysis_gaps.c) ---- */
+/* ---- the engine (analysis_profiles.c, analysis_gaps.c) ---- */
 
 /* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */
 AORTA_MUST_USE aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct aorta_host_waits *waits);

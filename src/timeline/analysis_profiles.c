@@ -30,13 +30,6 @@ static struct aorta_trace_part *part_of(const struct filling *filling, uint32_t 
 
 /* ---- one range ---- */
 
-static enum aorta_role role_of(const struct aorta_range_info *info) {
-    if (info->kind == AORTA_RANGE_COMPUTE) return AORTA_ROLE_COMPUTE;
-    if (info->kind == AORTA_RANGE_COPY) return AORTA_ROLE_AUX;
-    if (info->collective == AORTA_ALL_REDUCE) return AORTA_ROLE_ALLREDUCE;
-    return info->collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
-}
-
 /* What tells matrix products apart: their arithmetic, else the dims of their inputs, else how they were launched. */
 static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              struct aorta_range_info *info) {
@@ -83,7 +76,7 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
         describe_collective(filling, row, whole, &range);
     else
         describe_product(trace, work, &range.info);
-    range.info.role = role_of(&range.info);
+    range.info.role = aorta_usual_role(range.info.kind, range.info.collective);
     return range;
 }
 

@@ -1,3 +1,4 @@
+/* In a file of its own so that a test program can put another in its place. */
 #include "timeline/mangled.h"
 
 #include <dlfcn.h>

@@ -8,6 +8,13 @@ const char *aorta_role_name(enum aorta_role role) {
     return (unsigned)role < AORTA_ROLE_COUNT ? names[role] : "unknown";
 }
 
+enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective) {
+    if (kind == AORTA_RANGE_COMPUTE) return AORTA_ROLE_COMPUTE;
+    if (kind == AORTA_RANGE_COPY) return AORTA_ROLE_AUX;
+    if (collective == AORTA_ALL_REDUCE) return AORTA_ROLE_ALLREDUCE;
+    return collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
+}
+
 const char *aorta_profile_source_name(enum aorta_profile_source source) {
     return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
 }

@@ -25,6 +25,9 @@ const char *aorta_role_name(enum aorta_role role); /* "compute", "allreduce", "r
 
 enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE_COPY };
 
+/* The role of the stream that such work usually runs on, where nothing else is known. */
+enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective);
+
 /* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
 struct aorta_range_info {
     const char *tag;      /* "encoder.layers.3.linear1" */
