@@ -233,13 +233,16 @@ static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge
 }
 
 /* A collective that other ranks recorded moves once all have arrived. */
-static void end_meeting(const struct spans *spans, const struct aorta_replay_span *span, uint32_t start, uint32_t end) {
+static void end_meeting(const struct spans *spans, uint32_t row, uint32_t start, uint32_t end) {
     struct aorta_graph *graph = spans->assembly->graph;
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
     const struct aorta_replay_meeting *meeting = &spans->assembly->recording->meetings[span->meeting];
     uint32_t point = spans->assembly->first_meeting + span->meeting;
     aorta_graph_edge(graph, start, point, 0, AORTA_EDGE_ARRIVAL, false);
     uint32_t edge = aorta_graph_edge(graph, point, end, INT64_MAX, AORTA_EDGE_TRANSFER, false);
     if (meeting->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOWNESS, meeting->best_ns);
+    if (meeting->piece_ns >= 0 && spans->last_reduction[row])
+        aorta_graph_change(graph, edge, AORTA_WITHOUT_EXPOSURE, meeting->piece_ns);
     aorta_graph_edge(graph, start, end, 0, AORTA_EDGE_KERNEL, false);
 }
 
@@ -248,7 +251,7 @@ static void end_span(const struct spans *spans, uint32_t row) {
     uint32_t start = aorta_span_start(spans->assembly, spans->rank, row);
     uint32_t end = aorta_span_end(spans->assembly, spans->rank, row);
     if (span->meeting != AORTA_GRAPH_NONE && spans->assembly->recording->meetings[span->meeting].parts > 1) {
-        end_meeting(spans, span, start, end);
+        end_meeting(spans, row, start, end);
         return;
     }
     bool transfer = span->kind == AORTA_REPLAY_TRANSFER;

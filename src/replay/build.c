@@ -265,9 +265,7 @@ static aorta_status build_ranks(struct build *build) {
         AORTA_TRY(add_spans(build, i));
         AORTA_TRY(set_bounds(build, i));
     }
-    for (size_t i = 0; i < analysis->alignment.shared_count; i++)
-        build->meetings[i] =
-            (struct aorta_replay_meeting){(uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1};
+    AORTA_TRY(aorta_build_meetings(analysis, build->meetings));
     const struct aorta_recording recording = {
         .hosts = build->hosts,
         .ranks = build->ranks,

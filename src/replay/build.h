@@ -26,4 +26,8 @@ AORTA_MUST_USE aorta_status aorta_replay_build(const struct aorta_trace_analysis
                                                struct aorta_replay_built *built);
 void aorta_replay_built_free(struct aorta_replay_built *built);
 
+/* For aorta_replay_build: what is known of each of alignment.shared[]; meetings: as many (build_meetings.c). */
+AORTA_MUST_USE aorta_status aorta_build_meetings(const struct aorta_trace_analysis *analysis,
+                                                 struct aorta_replay_meeting *meetings);
+
 #endif

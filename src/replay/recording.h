@@ -63,11 +63,11 @@ struct aorta_replay_rank {
     struct aorta_graph_rank bounds;
 };
 
-/* A collective of several ranks. */
+/* A collective of several ranks; times are from when all have arrived. */
 struct aorta_replay_meeting {
-    uint32_t parts;  /* how many ranks recorded it */
-    int64_t best_ns; /* how long it takes at the bandwidth that its size reaches, once all have arrived; -1: not known,
-                      * or not far less */
+    uint32_t parts;   /* how many ranks recorded it */
+    int64_t best_ns;  /* at the bandwidth that its size reaches; -1: not known, or not far less */
+    int64_t piece_ns; /* of a reduction's last piece, were it made in pieces; -1: it is no larger than one */
 };
 
 struct aorta_recording {

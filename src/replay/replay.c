@@ -139,19 +139,33 @@ static double gain(double with_ns, double without_ns) {
     return without_ns < with_ns ? with_ns - without_ns : 0;
 }
 
+static void order_gains(struct aorta_gains *gains) {
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        int place = i;
+        for (; place > 0 && gains->gain_ns[gains->order[place - 1]] < gains->gain_ns[i]; place--)
+            gains->order[place] = gains->order[place - 1];
+        gains->order[place] = (enum aorta_removal)i;
+    }
+}
+
 static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_replay *replay,
                                   struct aorta_gains *gains) {
-    uint32_t all = 0;
     AORTA_TRY(aorta_replay_run(graph, 0, replay));
-    gains->replayed_ns = replay->step_ns;
+    gains->replayed_ns = gains->floor_ns = replay->step_ns;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        uint32_t bit = aorta_removal_bit((enum aorta_removal)i);
-        AORTA_TRY(aorta_replay_run(graph, bit, replay));
+        AORTA_TRY(aorta_replay_run(graph, aorta_removal_bit((enum aorta_removal)i), replay));
         gains->gain_ns[i] = gain(gains->replayed_ns, replay->step_ns);
-        all |= bit;
     }
-    AORTA_TRY(aorta_replay_run(graph, all, replay));
-    gains->floor_ns = gains->replayed_ns - gain(gains->replayed_ns, replay->step_ns);
+    order_gains(gains);
+    uint32_t removed = 0;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        enum aorta_removal removal = gains->order[i];
+        removed |= aorta_removal_bit(removal);
+        if (gains->gain_ns[removal] <= 0 && i + 1 < AORTA_REMOVAL_COUNT) continue;
+        AORTA_TRY(aorta_replay_run(graph, removed, replay));
+        gains->beyond_ns[removal] = gain(gains->floor_ns, replay->step_ns);
+        gains->floor_ns -= gains->beyond_ns[removal];
+    }
     return NULL;
 }
 

@@ -49,6 +49,9 @@ struct aorta_gains {
     double measured_ns, replayed_ns; /* a step's; equal, or the graph is wrong */
     double floor_ns;                 /* without any of them */
     double gain_ns[AORTA_REMOVAL_COUNT];
+    enum aorta_removal order[AORTA_REMOVAL_COUNT]; /* largest gain first */
+    double beyond_ns[AORTA_REMOVAL_COUNT]; /* of each: what is gained by it once all with a larger gain are removed;
+                                            * adds up to replayed_ns − floor_ns. Next to nothing: a symptom of theirs */
     struct aorta_graph_path path;
     double inferred_share, unexplained_share; /* of the path's length; 0 where it has none */
 };

@@ -361,7 +361,7 @@ void sim_record(const struct sim *sim, struct sim_recording *out) {
     assert(out->meetings);
     for (uint32_t i = 0; i < meetings; i++) {
         const struct sim_op *op = &sim->ranks[0].ops[nth_collective(sim, 0, (int)i)];
-        out->meetings[i] = (struct aorta_replay_meeting){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1};
+        out->meetings[i] = (struct aorta_replay_meeting){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
     }
     for (int r = 0; r < sim->rank_count; r++) record_rank(sim, r, out);
     out->recording = (struct aorta_recording){.hosts = out->hosts,

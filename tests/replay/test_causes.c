@@ -359,6 +359,76 @@ static void reductions_without_slack(void **unused) {
     sim_free(&ahead);
 }
 
+/* One reduction of 10 ms at the end, of what was made long before: in pieces, all but the last would be done by then.
+ *   compute     L0 L1 L2 …        opt
+ *   reductions             RRRRRR     */
+static void one_large_reduction(void **unused) {
+    (void)unused;
+    struct sim sim = {.rank_count = 2, .recorded = true};
+    for (int r = 0; r < 2; r++) {
+        int layer = SIM_NONE;
+        for (int i = 0; i < 10; i++) layer = kernel(&sim, r, 0, 2 * MS, SIM_NONE);
+        kernel(&sim, r, 0, 200 * US, collective(&sim, r, 1, 10 * MS, layer, AORTA_REPLAY_REDUCE));
+    }
+    struct sim_recording recording;
+    struct aorta_graph graph;
+    struct aorta_gains gains;
+    for (int pieces = 0; pieces < 2; pieces++) {
+        sim_run(&sim);
+        sim_record(&sim, &recording);
+        recording.meetings[0].piece_ns = pieces ? 1 * MS : -1;
+        check_ok(aorta_graph_make(&recording.recording, &graph));
+        check_ok(aorta_gains_measure(&graph, &gains));
+        close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], pieces ? 9 * MS : 0, 1);
+        sim_recording_free(&recording);
+        aorta_graph_free(&graph);
+    }
+    sim_free(&sim);
+}
+
+/* A late host makes launches look expensive: with the pause gone, they gain nothing, and their row is a symptom. */
+static void a_symptom_gains_nothing_beyond_its_origin(void **unused) {
+    (void)unused;
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    for (int i = 0; i < 400; i++) {
+        kernel(&sim, 0, 0, 100 * US, SIM_NONE);
+        host(&sim, 0, SIM_OWN, 60 * US);
+        if (i == 100) host(&sim, 0, SIM_PAUSE, 30 * MS);
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    assert_int_equal(gains.order[0], AORTA_WITHOUT_PAUSE);
+    assert_true(gains.gain_ns[AORTA_WITHOUT_LAUNCHES] > 3 * MS);
+    close_to(gains.beyond_ns[AORTA_WITHOUT_LAUNCHES], 0, 1);
+    close_to(gains.beyond_ns[AORTA_WITHOUT_PAUSE], gains.gain_ns[AORTA_WITHOUT_PAUSE], 1);
+    sim_free(&sim);
+}
+
+/* Rank 0 waits 20 ms for rank 1; its product beside the collective that waits takes half as long again as the one of
+ * the step before, in which nobody waited. Without the waiting it takes as long as that one. rank 0   KKKK CC   step 1
+ * KKKKKK        15 ms instead of 10 C........CC rank 1   KKKK CC            EEEEEEEE KKKK CC                        */
+static void waiting_slows_down_what_runs_beside_it(void **unused) {
+    (void)unused;
+    struct sim sim = {.rank_count = 2, .recorded = true};
+    for (int step = 0; step < 2; step++) {
+        for (int r = 0; r < 2; r++) {
+            int64_t ns = step && r == 0 ? 15 * MS : 10 * MS;
+            if (step && r == 1) sim_add(&sim, 1, (struct sim_op){.kind = SIM_EXTRA, .ns = 20 * MS, .after = SIM_NONE});
+            struct sim_op product = {.kind = SIM_KERNEL, .ns = ns, .after = SIM_NONE, .step = step};
+            struct sim_op meet = {.kind = SIM_COLLECTIVE, .ns = 1 * MS, .after = SIM_NONE, .stream = 1, .step = step};
+            if (step == 0) meet.after = sim_add(&sim, r, product);
+            int met = sim_add(&sim, r, meet);
+            if (step == 0) kernel(&sim, r, 0, 10 * US, met);
+            if (step && r == 1) sim.ranks[1].ops[met].after = met - 1;
+            if (step) sim_add(&sim, r, product);
+        }
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    /* Rank 1 is done 20 ms earlier. Rank 0, which was done with the collective 21 ms after the step began, is with a
+     * product of 10 ms then; of 15 ms it would gain 6. */
+    close_to(gains.gain_ns[AORTA_WITHOUT_STRAGGLER], (20 + 11) / 2.0 * MS, 20 * US);
+    sim_free(&sim);
+}
+
 /* queue      KKKKKK CCC KKKKKK CCC    Two streams that share a queue run one after the other,
  * apart      KKKKKKKKKKKKKKKKKK       although nothing of one needs anything of the other. */
 static void streams_that_share_a_queue(void **unused) {
@@ -525,6 +595,9 @@ int main(void) {
         cmocka_unit_test(collectives_below_their_bandwidth),
         cmocka_unit_test(gathers_without_prefetch),
         cmocka_unit_test(reductions_without_slack),
+        cmocka_unit_test(one_large_reduction),
+        cmocka_unit_test(a_symptom_gains_nothing_beyond_its_origin),
+        cmocka_unit_test(waiting_slows_down_what_runs_beside_it),
         cmocka_unit_test(streams_that_share_a_queue),
         cmocka_unit_test(kernels_that_are_slower_beside_collectives),
         cmocka_unit_test(dependencies_that_the_file_does_not_name),

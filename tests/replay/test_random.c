@@ -200,6 +200,13 @@ static void gains_are_never_negative_nor_above_the_step(void **unused) {
         for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
             assert_true(gains.gain_ns[i] >= 0 && gains.gain_ns[i] <= gains.measured_ns);
         }
+        double sum = gains.floor_ns;
+        for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+            assert_true(gains.beyond_ns[i] >= 0);
+            sum += gains.beyond_ns[i];
+            if (i) assert_true(gains.gain_ns[gains.order[i - 1]] >= gains.gain_ns[gains.order[i]]);
+        }
+        assert_true(sum > gains.replayed_ns - 1 && sum < gains.replayed_ns + 1);
         assert_true(gains.floor_ns >= 0 && gains.floor_ns <= gains.measured_ns);
         assert_true(gains.inferred_share >= 0 && gains.inferred_share + gains.unexplained_share <= 1);
         aorta_graph_free(&graph);
