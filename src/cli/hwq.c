@@ -3,18 +3,18 @@
 
 static const struct aorta_command subcommands[] = {
     {"list", "the workloads, and on how many streams they run", aorta_cli_hwq_list},
-    {"run", "runs a workload, measures it and says what the figures mean", aorta_cli_hwq_run},
+    {"run", "runs a workload, measures it and explains the figures", aorta_cli_hwq_run},
     {"sweep", "the same on several numbers of streams: how it scales", aorta_cli_hwq_sweep},
     {"run-priority", "runs all workloads of a group: P0, P1, P2, P3 or all", aorta_cli_hwq_run_priority},
-    {"compare", "results side by side, with intervals; exit code 1 for a regression", aorta_cli_hwq_compare},
+    {"compare", "compares results, with confidence intervals; exit code 1 for a regression", aorta_cli_hwq_compare},
     {"map", "which streams share a hardware queue", aorta_cli_hwq_map},
-    {"profile", "the hardware queues that a workload used, by a recording of it", aorta_cli_hwq_profile},
+    {"profile", "the hardware queues that a workload used, from a recording", aorta_cli_hwq_profile},
     {0},
 };
 
 static const struct aorta_command_group group = {
     .name = "aorta hwq",
-    .about = "What the hardware does with streams: queues, switches between them, and who holds back whom.",
+    .about = "How the hardware runs streams: its queues, the overhead of switches, and which work delays which.",
     .commands = subcommands,
 };
 

@@ -15,22 +15,25 @@ static const struct aorta_range_limits confidence_limits = {.min = 0.5, .max = 1
 static const struct aorta_range_limits resample_limits = {.min = 100, .max = 1000000};
 static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
 static const struct aorta_cli_option rows[] = {
-    {.value = {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true,
-               .help = "what is compared with: a file of aorta hwq run, sweep or run-priority, of the original Python "
-                       "toolkit, or a directory of such files"},
+    {.value =
+         {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true,
+          .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
+                  "directory of such files"},
      .letter = 'b',
      .argument = "FILE",
      .required = true},
     {.value = {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true,
-               .help = "what may have become slower or faster"},
+               .help = "the results to compare with it"},
      .letter = 't',
      .argument = "FILE",
      .required = true},
     {.value = {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
                .help = "smallest change of the median iteration time that matters, as a fraction"}},
-    {.value = {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
-               .help = "how much runs of the same thing differ anyway, as a relative standard deviation: intervals are "
-                       "wider by that; several runs on a side make it count less"}},
+    {.value =
+         {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
+          .help =
+              "relative standard deviation between equal runs: intervals are widened by it, less with several runs on "
+              "a side"}},
     {.value = {"confidence", AORTA_OPTION_DOUBLE, AT(confidence), "0.95", .limits = &confidence_limits,
                .help = "of the intervals"}},
     {.value = {"resamples", AORTA_OPTION_INT, AT(resamples), "2000", .limits = &resample_limits,
@@ -44,7 +47,7 @@ static const struct aorta_cli_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
-             "counts only where its whole interval lies beyond the threshold.",
+             "counts only where its whole interval is beyond the threshold.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",

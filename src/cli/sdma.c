@@ -43,7 +43,7 @@ static const struct aorta_cli_option rows[] = {
     {.value = {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .help = "of the matrices"},
      .argument = "TYPE"},
     {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false",
-               .help = "print one JSON object, with every sample, instead of words"}},
+               .help = "print one JSON object, with every sample, instead of text"}},
 };
 #undef AT
 
@@ -51,7 +51,7 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N]",
     .about =
         "Runs a matrix product on one stream and an asynchronous copy on another of high priority: each alone, one "
-        "after the other, and together. Says how much of the shorter one is hidden, and how both suffer.",
+        "after the other, and together. Reports how much of the shorter one is hidden, and how both slow down.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
 };
@@ -64,11 +64,11 @@ static aorta_status open_peer(const struct sdma_arguments *arguments, const stru
         return AORTA_ERROR(AORTA_USAGE, "--direction p2p: the CPU device has no peer; it needs two GPUs");
     AORTA_TRY(aorta_gpu_count(info->kind, &count));
     if (count < 2)
-        return AORTA_ERROR(AORTA_USAGE, "--direction p2p: it needs two GPUs, and there is 1 %s device visible",
+        return AORTA_ERROR(AORTA_USAGE, "--direction p2p: it needs two GPUs, and 1 %s device is visible",
                            aorta_device_kind_name(info->kind));
     int index = arguments->peer < 0 ? (info->index + 1) % count : (int)arguments->peer;
     if (index == info->index)
-        return AORTA_ERROR(AORTA_USAGE, "--peer %d: that is the device itself; d2d copies inside one", index);
+        return AORTA_ERROR(AORTA_USAGE, "--peer %d: that is the device itself; d2d copies inside one device", index);
     if (index >= count)
         return AORTA_ERROR(AORTA_USAGE, "--peer %d: there are %d devices, counted from 0", index, count);
     return aorta_device_open(info->kind, index, peer);

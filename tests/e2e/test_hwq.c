@@ -51,9 +51,9 @@ static void test_advice_is_for_what_is_left(void **state) {
     } rows[] = {
         {"tiny_kernel_stress --chains 3 --iterations 4 --graph", "aorta hwq sweep shows", "--graph"},
         {"hetero_kernels --size 32 --streams 4 --iterations 3", "--interleave batched shows", "nothing"},
-        {"hetero_kernels --size 32 --streams 4 --iterations 3 --interleave batched", "aorta hwq map says",
+        {"hetero_kernels --size 32 --streams 4 --iterations 3 --interleave batched", "aorta hwq map shows",
          "--interleave batched"},
-        {"torch_compile --width 8 --batch 2 --positions 4 --iterations 3", "--compiled=false: what",
+        {"torch_compile --width 8 --batch 2 --positions 4 --iterations 3", "--compiled=false shows",
          "--compiled false"},
         {"comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3", "aorta launch -n 2 -- ", "NCCL"},
     };

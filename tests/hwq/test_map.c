@@ -14,7 +14,7 @@ static const enum aorta_priority normal = AORTA_PRIORITY_NORMAL;
 
 struct planted {
     int queue[AORTA_MAP_STREAMS];
-    bool runs_hold;         /* a running kernel is enough to hold back */
+    bool runs_hold;         /* a running kernel is enough to block */
     double accidents;       /* share of answers that are late by accident */
     double accidents_later; /* the same after kernels became longer */
     int probes, longer;

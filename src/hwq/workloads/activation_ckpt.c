@@ -1,9 +1,9 @@
-/* Activation checkpointing: the forward pass keeps only the input of each segment of blocks; the backward pass makes a
- * segment's activations again while the gradient of the segment behind it is computed.
+/* Activation checkpointing: the forward pass stores only the input of each segment of blocks; the backward pass
+ * recomputes a segment's activations while the gradient of the next segment is computed.
  *
  * The rows of the batch are cut into parts. Part p runs forward and gradients on stream p of the first half, and
  * recomputes on a stream of the second half. A segment's activations go into one of two sets of memory, which the
- * recomputation of a segment may fill once the gradient of the segment two behind it is done. Gradients of weights are
+ * recomputation of a segment may fill once the gradient of the segment after the next is done. Gradients of weights are
  * summed over the parts in their order. A block is y = down(gelu(up(x))); the loss is half the squared length of the
  * last y, whose gradient is y itself. */
 #include "hwq/verify.h"
@@ -115,7 +115,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 
 /* ---- one iteration ---- */
 
-/* A part's rows through a segment, into `set`. The output of the last block goes to `out`; NULL: is not made. */
+/* A part's rows through a segment, into `set`. The output of the last block goes to `out`; NULL: not computed. */
 static aorta_status run_segment(struct aorta_hwq *hwq, int s, const struct state *state, const struct part *part,
                                 int64_t segment, const struct activations *set, float *out) {
     const struct options *o = hwq->options;
@@ -143,7 +143,7 @@ static aorta_status recompute(struct aorta_hwq *hwq, struct state *state, int64_
     return aorta_event_record(part->recomputed[segment % 2], hwq->streams[s]);
 }
 
-/* Gradients of one block: of its weights, behind those of the part before, and of its input. */
+/* Gradients of one block: of its weights, after those of the part before, and of its input. */
 static aorta_status grade_block(struct aorta_hwq *hwq, struct state *state, int64_t p, int64_t index) {
     const struct options *o = hwq->options;
     struct part *part = &state->parts[p];
@@ -214,7 +214,7 @@ static aorta_status row_linear(struct aorta_hwq_verifier *verifier, const struct
     return NULL;
 }
 
-/* One row through a whole segment, whose activations the device has forgotten. */
+/* One row through a whole segment, whose activations are not stored. */
 static aorta_status verify_segment(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t segment,
                                    struct row row) {
     const struct options *o = verifier->hwq->options;
@@ -247,7 +247,7 @@ static aorta_status verify_segments(struct aorta_hwq_verifier *verifier, const s
     return status;
 }
 
-/* Blocks of the first two segments, whose activations are still there. */
+/* Blocks of the first two segments, whose activations are still in memory. */
 static aorta_status verify_recomputed(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t index) {
     const struct options *o = verifier->hwq->options;
     const struct block *b = &state->blocks[index];
@@ -296,7 +296,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .name = "activation_ckpt",
-    .summary = "recomputation fills what the gradient of the segment behind it leaves free, if their queues are apart",
+    .summary = "recomputation runs beside the gradient of the next segment, if their streams do not share a queue",
     .group = AORTA_HWQ_P2,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_HIGH,
@@ -307,7 +307,7 @@ const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--every 1 and 4: memory against time; small --batch leaves room for the recomputation to hide in",
+    .try_next = "--every 1 and 4: memory against time; a small --batch lets the recomputation hide",
     .check = check,
     .role = role,
     .setup = setup,

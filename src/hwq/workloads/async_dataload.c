@@ -1,12 +1,11 @@
-/* A data loader that keeps ahead of a network: pinned images are copied to the device, normalised and mirrored, and go
- * through a small convolutional network, each on streams of their own, two batches at a time.
+/* A data loader ahead of a network: pinned images are copied to the device, normalised and mirrored, and go through a
+ * small convolutional network, each stage on its own streams, two batches at a time.
  *
- * Streams: number s modulo 3 says what it does: 0 copies, 1 prepares, 2 runs the network. Batches are cut into chunks
- * of images, which are dealt out to the streams of each kind and follow each other through the stages. What the loader
- * has decided about the images (which are mirrored) comes with them, in the same copy. A convolution is a linear layer
- * on columns (aorta_image_columns), which lie in memory of the network's stream; as in PyTorch's cuDNN convolutions its
- * products may use TF32. Behind the first two the largest of 2 × 2 pixels is taken, behind the third the mean of all.
- */
+ * Stream s has role s modulo 3: 0 copies, 1 prepares, 2 runs the network. Batches are cut into chunks of images, which
+ * are distributed over the streams of each role and pass through the stages one after the other. The loader's decision
+ * which images are mirrored is part of the same copy. A convolution is a linear layer on columns (aorta_image_columns)
+ * in memory of the network's stream; as in PyTorch's cuDNN convolutions its products may use TF32. After the first two
+ * convolutions comes the maximum of 2 × 2 pixels, after the third the mean of all. */
 #include "hwq/verify.h"
 
 #include <math.h>
@@ -20,8 +19,7 @@ struct options {
 
 struct chunk {
     int64_t images;
-    float *loaded,
-        *raw; /* pinned, on the device: [images, 3, pixels, pixels], and behind it [images] bytes: mirrored? */
+    float *loaded, *raw; /* pinned, on the device: [images, 3, pixels, pixels], then [images] bytes: mirrored? */
     float *prepared, *convolved[LAYERS], *pooled[POOLED], *mean, *logits;
     struct aorta_event *copied, *ready;
 };
@@ -309,7 +307,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .name = "async_dataload",
-    .summary = "copies from the host and their preparation have to keep ahead of the network that eats them",
+    .summary = "copies from the host and their preparation have to stay ahead of the network",
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,

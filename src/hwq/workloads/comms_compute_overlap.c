@@ -1,4 +1,4 @@
-/* Collectives on stream 0, products on the others: what each costs the other, and what their overlap gains. */
+/* Collectives on stream 0, products on the others: the cost of each to the other, and the gain of their overlap. */
 #include "hwq/workloads/comms_compute_overlap.h"
 #include "device/gpu.h"
 #include "hwq/run.h"
@@ -70,7 +70,7 @@ static aorta_status open_groups(struct aorta_hwq *hwq, struct overlap_state *sta
     return NULL;
 }
 
-/* nccl-tests: the size is that of the larger buffer. What is sent is one buffer for all groups. */
+/* As in nccl-tests, the size is that of the larger buffer. All groups send one buffer. */
 static aorta_status size_group(struct aorta_hwq *hwq, const struct overlap_state *state, struct overlap_group *group) {
     const struct overlap_options *o = hwq->options;
     const size_t element = aorta_dtype_size((enum aorta_dtype)o->comm_dtype), ranks = (size_t)group->size;
@@ -146,8 +146,7 @@ static aorta_status communicate(const struct overlap_options *o, const struct ov
     return aorta_all_to_all(g->comm, stream, send, g->receive, g->count, dtype);
 }
 
-/* One in each group, on one stream and in one order on all ranks: groups that overlap cannot wait for each other in a
- * circle. */
+/* One in each group, on one stream and in one order on all ranks: groups that overlap cannot deadlock. */
 static aorta_status queue_collectives(struct aorta_hwq *hwq, const struct overlap_state *state) {
     const struct overlap_options *o = hwq->options;
     const char *name = aorta_collective_name((enum aorta_collective)o->collective);
@@ -204,6 +203,111 @@ static aorta_status work(struct aorta_hwq *hwq, void *opaque, int64_t iterations
     return NULL;
 }
 
+/* ---- verification: every product, and the received data of every group ---- */
+
+enum { CHECKED = 997 };
+
+static double tolerance_of(enum aorta_dtype dtype) {
+    return dtype == AORTA_F32 ? 1e-5 : dtype == AORTA_F16 ? 2e-3 : 1e-2;
+}
+
+/* One value of what a member of the group sends, before rounding. */
+static aorta_status sent(const struct aorta_hwq *hwq, const struct overlap_group *group, int member, int64_t index,
+                         float *value) {
+    return aorta_hwq_values(hwq, OVERLAP_INPUT + (uint64_t)group->ranks[member], index, 1, 1.0f, value);
+}
+
+static aorta_status expect(const struct aorta_hwq *hwq, const struct overlap_group *group, int64_t i, double *value) {
+    const int kind = ((const struct overlap_options *)hwq->options)->collective, me = aorta_comm_rank(group->comm);
+    const int64_t count = (int64_t)group->count;
+    float one;
+    *value = 0.0;
+    if (kind == AORTA_ALL_GATHER || kind == AORTA_ALL_TO_ALL) {
+        const int from = (int)(i / count);
+        AORTA_TRY(sent(hwq, group, from, i % count + (kind == AORTA_ALL_TO_ALL ? me * count : 0), &one));
+        *value = (double)one;
+        return NULL;
+    }
+    for (int r = 0; r < group->size; r++) {
+        AORTA_TRY(sent(hwq, group, r, i + (kind == AORTA_REDUCE_SCATTER ? me * count : 0), &one));
+        *value += (double)one;
+    }
+    return NULL;
+}
+
+/* `count` values of any type as fp32 on the device; freed by the caller. */
+static aorta_status widen(struct aorta_hwq *hwq, const void *from, enum aorta_dtype dtype, int64_t count,
+                          float **wide) {
+    AORTA_TRY(aorta_device_alloc(hwq->device, (size_t)count * sizeof(float), "values to compare", (void **)wide));
+    aorta_status status = aorta_cast(hwq->streams[0], *wide, AORTA_F32, from, dtype, count, 1.0f);
+    return aorta_status_join(status, aorta_stream_synchronize(hwq->streams[0]));
+}
+
+static aorta_status verify_group(struct aorta_hwq_verifier *verifier, const struct overlap_group *group) {
+    struct aorta_hwq *hwq = verifier->hwq;
+    const struct overlap_options *o = hwq->options;
+    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
+    const bool many = o->collective == AORTA_ALL_GATHER || o->collective == AORTA_ALL_TO_ALL;
+    const int64_t count = (int64_t)group->count * (many ? group->size : 1);
+    const int64_t step = count > CHECKED ? count / CHECKED : 1;
+    const double allowed = tolerance_of(dtype) * group->size;
+    float *wide = NULL;
+    const float *got;
+    aorta_status status = widen(hwq, group->receive, dtype, count, &wide);
+    if (!status) status = aorta_hwq_fetch(verifier, wide, count, &got);
+    for (int64_t i = 0; i < count && !status; i += step) {
+        double expected;
+        status = expect(hwq, group, i, &expected);
+        if (!status)
+            aorta_hwq_compare(verifier->check, (double)got[i], expected, allowed, allowed,
+                              "received[%" PRId64 "] in the group of ranks %d to %d", i, group->ranks[0],
+                              group->ranks[group->size - 1]);
+    }
+    aorta_device_free(hwq->device, wide);
+    return status;
+}
+
+static aorta_status verify_product(struct aorta_hwq_verifier *verifier, const struct overlap_state *state, int s) {
+    struct aorta_hwq *hwq = verifier->hwq;
+    const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)hwq->options)->comp_dtype;
+    const int64_t m = state->shape[0], n = state->shape[1], k = state->shape[2];
+    struct aorta_hwq_layer layer = {.in = k, .out = n};
+    float *x = NULL, *y = NULL;
+    aorta_status status = widen(hwq, state->x[s], dtype, m * k, &x);
+    if (!status) status = widen(hwq, state->weight[s], dtype, n * k, &layer.weight);
+    if (!status) status = widen(hwq, state->y[s], dtype, m * n, &y);
+    if (!status)
+        status = aorta_hwq_verify_linear(verifier, "product", &layer, m, x, y, AORTA_HWQ_PLAIN, tolerance_of(dtype));
+    aorta_device_free(hwq->device, x);
+    aorta_device_free(hwq->device, layer.weight);
+    aorta_device_free(hwq->device, y);
+    return status;
+}
+
+static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
+    const struct overlap_state *state = opaque;
+    for (int g = 0; state->comms && g < state->group_count; g++) AORTA_TRY(verify_group(verifier, &state->groups[g]));
+    for (int s = state->first; state->compute && s < state->first + state->streams; s++)
+        AORTA_TRY(verify_product(verifier, state, s));
+    return NULL;
+}
+
+static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *found) {
+    const struct aorta_hwq_results none = {0};
+    struct overlap_state *state = opaque;
+    const struct overlap_options *o = hwq->options;
+    found->no_part = !state->compute && !state->group_count;
+    for (int g = 0; state->comms && g < state->group_count; g++)
+        AORTA_TRY(aorta_fill_bytes(hwq->streams[0], state->groups[g].receive, 0xFF, (size_t)state->groups[g].bytes));
+    for (int s = state->first; state->compute && s < state->first + state->streams; s++)
+        AORTA_TRY(aorta_fill_bytes(hwq->streams[s], state->y[s], 0xFF,
+                                   (size_t)(state->shape[0] * state->shape[1]) *
+                                       aorta_dtype_size((enum aorta_dtype)o->comp_dtype)));
+    return aorta_hwq_verify_iteration(hwq, found, &none, state, aorta_hwq_overlap_iterate, compare);
+}
+
+/* ---- the workload ---- */
+
 #define AT(field) offsetof(struct overlap_options, field)
 static const struct aorta_range_limits counts = {.min = 1, .max = 10000};
 static const struct aorta_range_limits stream_counts = {.min = 0, .max = AORTA_HWQ_MAX_STREAMS};
@@ -227,21 +331,20 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct overlap_options, num_compute, "10", counts, "products on each compute stream"),
     {"comp_dtype", AORTA_OPTION_CHOICE, AT(comp_dtype), "float32", .choices = types, .help = "type of the products"},
     {"comm_size", AORTA_OPTION_STRING, AT(comm_size), "128M",
-     .help = "bytes of a collective, of the larger buffer of a rank: 65536, 64K, 128M, 1G"},
+     .help = "bytes of a collective: the larger buffer of a rank, as in 65536, 64K, 128M, 1G"},
     AORTA_HWQ_ROW(struct overlap_options, num_coll, "1", counts, "collectives in an iteration, in each group"),
-    {"comm_dtype", AORTA_OPTION_CHOICE, AT(comm_dtype), "float32", .choices = types, .help = "type of what is sent"},
+    {"comm_dtype", AORTA_OPTION_CHOICE, AT(comm_dtype), "float32", .choices = types, .help = "type of the collectives"},
     {"collective", AORTA_OPTION_CHOICE, AT(collective), "all_reduce", .choices = collectives,
      .help = "which collective"},
     AORTA_HWQ_ROW(struct overlap_options, compute_streams, "0", stream_counts,
                   "streams that compute; 0: all but the first"),
     {"real_collectives", AORTA_OPTION_BOOL, AT(real_collectives), "false",
-     .help = "insist on several ranks: a copy on one rank is an error"},
+     .help = "require several ranks: a copy on one rank is an error"},
     {"async_op", AORTA_OPTION_BOOL, AT(async_op), "false",
      .help = "queue products and collectives in turn instead of the collectives first"},
     {"process_groups", AORTA_OPTION_STRING, AT(process_groups), "null", .nullable = true,
-     .help =
-         "groups of ranks that communicate, as in \"[0,1],[2,3]\"; they may overlap: a rank of several takes part in "
-         "one after the other; default: all ranks"},
+     .help = "groups of ranks that communicate, as in \"[0,1],[2,3]\"; they may overlap: a rank takes part in its "
+             "groups one after the other; default: all ranks"},
 };
 #undef AT
 
@@ -253,7 +356,7 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
 
 const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .name = "comms_compute_overlap",
-    .summary = "a collective and products fight for multiprocessors and memory: what each costs the other",
+    .summary = "a collective and products share multiprocessors and memory: what each costs the other",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_HIGH,
@@ -272,7 +375,7 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .setup = setup,
     .iterate = aorta_hwq_overlap_iterate,
     .work = work,
-    .verify = aorta_hwq_overlap_verify,
+    .verify = verify,
     .report = aorta_hwq_overlap_report,
     .teardown = teardown,
 };

@@ -1,4 +1,4 @@
-/* What the files of comms_compute_overlap share. */
+/* Shared by comms_compute_overlap.c and its report. */
 #ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 #define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 
@@ -6,7 +6,7 @@
 #include "hwq/verify.h"
 
 enum overlap_mode { OVERLAP_BOTH, OVERLAP_COMPUTE_ONLY, OVERLAP_COMMS_ONLY };
-enum { OVERLAP_INPUT = 500 }; /* id of what rank 0 sends; the other ranks' follow */
+enum { OVERLAP_INPUT = 500 }; /* id of rank 0's input; the other ranks' follow */
 
 struct overlap_options {
     int mode, comp_dtype, comm_dtype, collective;
@@ -27,7 +27,7 @@ struct overlap_group {
 
 struct overlap_state {
     int64_t shape[3];   /* M, N, K */
-    int64_t bytes;      /* as asked for */
+    int64_t bytes;      /* requested */
     int first, streams; /* that compute */
     struct aorta_hwq_group_list list;
     struct overlap_group groups[AORTA_HWQ_MOST_GROUPS]; /* in the order written, the same on all ranks */
@@ -42,7 +42,5 @@ AORTA_MUST_USE aorta_status aorta_hwq_overlap_iterate(struct aorta_hwq *hwq, voi
 /* Both sides alone and together. (comms_compute_overlap_report.c) */
 AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *state,
                                                      struct aorta_hwq_result *result);
-/* (comms_compute_overlap_proof.c) */
-AORTA_MUST_USE aorta_status aorta_hwq_overlap_verify(struct aorta_hwq *hwq, void *state, struct aorta_hwq_check *check);
 
 #endif

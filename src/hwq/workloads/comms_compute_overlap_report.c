@@ -1,4 +1,4 @@
-/* comms_compute_overlap: both sides alone and together, what each costs the other and what their overlap gains. */
+/* Figures of comms_compute_overlap: both sides alone and together. */
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/workloads/comms_compute_overlap.h"
@@ -27,7 +27,7 @@ static int64_t extent(const struct aorta_hwq_spans *spans, int kind) {
     return last > first ? last - first : 0;
 }
 
-/* What did not run, or left no stamp, has no time. */
+/* A side that did not run, or left no stamp, has no time. */
 static aorta_status add_extent(struct aorta_hwq_samples *samples, const struct aorta_hwq_spans *spans, int kind) {
     const int64_t ns = extent(spans, kind);
     return ns ? aorta_hwq_samples_add(samples, (double)ns) : NULL;
@@ -57,7 +57,7 @@ static void free_sides(struct sides *sides) {
     for (int g = 0; g < sides->groups; g++) aorta_hwq_samples_free(&sides->collective[g]);
 }
 
-struct side_times { /* ms, medians; NaN: that side is not there */
+struct side_times { /* ms, medians; NaN: that side did not run */
     double compute, comms, total, product;
     double collective[AORTA_HWQ_MOST_GROUPS]; /* one, of each group */
 };
@@ -109,7 +109,7 @@ static aorta_status say_bandwidth_of(const struct overlap_options *o, const stru
     AORTA_TRY(aorta_hwq_result_figure(result, name, "GB/s", algbw, "no collective ran"));
     snprintf(name, sizeof name, "busbw_%s%s", which, members);
     return aorta_hwq_result_figure(result, name, "GB/s", simulated ? NAN : algbw * factor,
-                                   simulated ? "one rank: no bus carries anything" : "no collective ran");
+                                   simulated ? "one rank: no data crosses a bus" : "no collective ran");
 }
 
 static aorta_status say_bandwidth(struct aorta_hwq *hwq, const struct overlap_state *state, const char *which,
@@ -122,7 +122,7 @@ static aorta_status say_bandwidth(struct aorta_hwq *hwq, const struct overlap_st
     return NULL;
 }
 
-/* What collectives carry, all groups of this rank together. */
+/* Bandwidth of all groups of this rank together. */
 static double carried(const struct aorta_hwq *hwq, const struct overlap_state *state, const struct side_times *comms) {
     const struct overlap_options *o = hwq->options;
     double bytes = 0.0;
@@ -142,7 +142,7 @@ static aorta_status say_contention(const struct overlap_state *state, const stru
     return aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
-/* Which side pays for running beside the other, and whether the sum of both is the better for it. */
+/* Which side becomes slower beside the other, and whether overlap gains time. */
 static aorta_status say_meaning(const struct side_times *compute, const struct side_times *comms,
                                 const struct side_times *both, struct aorta_hwq_result *result) {
     const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
@@ -152,22 +152,23 @@ static aorta_status say_meaning(const struct side_times *compute, const struct s
         result,
         "together %.4g ms instead of %.4g ms one after the other: %.0f%% %s; no overlap saves more than %.0f%%, "
         "the shorter side",
-        both->total, sum, 100 * fabs(change), change < 0 ? "lost, overlap does not pay here" : "saved",
+        both->total, sum, 100 * fabs(change), change < 0 ? "lost, overlap does not help here" : "saved",
         100 * fmin(compute->compute, comms->comms) / sum));
     if (fmax(products, collective) < 1.1)
         return aorta_hwq_result_finding(result,
-                                        "neither side holds back the other (products take %.3g times as long as "
-                                        "alone, collectives %.3g times)",
+                                        "neither side slows the other (products take %.3g times as long as alone, "
+                                        "collectives %.3g times)",
                                         products, collective);
     if (collective > products)
         return aorta_hwq_result_finding(result,
-                                        "the collectives pay: they take %.3g times as long as alone, held back by "
-                                        "products, which take %.3g times as long",
+                                        "the collectives become slower: %.3g times as long as alone, beside products, "
+                                        "which take %.3g times as long",
                                         collective, products);
-    return aorta_hwq_result_finding(result,
-                                    "the products pay: they take %.3g times as long as alone, held back by "
-                                    "collectives, which take %.3g times as long",
-                                    products, collective);
+    return aorta_hwq_result_finding(
+        result,
+        "the products become slower: %.3g times as long as alone, beside collectives, which "
+        "take %.3g times as long",
+        products, collective);
 }
 
 /* gain: what running together saves of the sum of both; hidden: the share of the shorter side that it saves. */

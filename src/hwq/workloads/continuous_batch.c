@@ -1,9 +1,10 @@
-/* Continuous batching of inference: new prompts are worked through (prefill, bound by arithmetic) beside sequences that
- * get one more token each (decode, bound by reading their caches), then the caches are brought up to date.
+/* Continuous batching of inference: new prompts are processed (prefill, bound by arithmetic) beside sequences that get
+ * one more token each (decode, bound by reading their caches), then the caches are updated.
  *
  * Streams: a quarter for prefill (at most one for each prompt), a quarter for the updates of caches, the rest for
- * decoding; prompts and sequences are dealt out to them. A layer is y = norm(x + attention(x)), the same weights for
- * both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work. */
+ * decoding; prompts and sequences are distributed over them. A layer is y = norm(x + attention(x)), the same weights
+ * for both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work.
+ */
 #include "hwq/verify.h"
 
 #include <math.h>
@@ -246,7 +247,7 @@ static aorta_status verify_attention(struct aorta_hwq_verifier *verifier, const 
         const int64_t at = aorta_hwq_sample(i, count), head = at / (t * t), row = at / t % t, key = at % t;
         const float *q = qkv + row * 3 * o->width + head * dim;
         double sum_of_all = 0.0, own = 0.0;
-        for (int64_t j = -1; j <= row; j++) { /* at first the key that is asked for */
+        for (int64_t j = -1; j <= row; j++) { /* first the queried key */
             double score = 0.0;
             const float *k = qkv + (j < 0 ? key : j) * 3 * o->width + o->width + head * dim;
             for (int64_t d = 0; d < dim; d++) score += (double)q[d] * (double)k[d] / sqrt((double)dim);
@@ -307,7 +308,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, prompts, "2", prompt_count, "prompts that are worked through"),
     AORTA_HWQ_ROW(struct options, positions, "512", prompt_positions, "positions of a prompt"),
     AORTA_HWQ_ROW(struct options, sequences, "16", decode_count, "sequences that get one more token"),
-    AORTA_HWQ_ROW(struct options, window, "2048", aorta_hwq_sizes, "positions that a cache holds of a sequence"),
+    AORTA_HWQ_ROW(struct options, window, "2048", aorta_hwq_sizes, "positions of a sequence in a cache"),
 };
 
 const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
@@ -323,7 +324,7 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together tells how "
+    .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "
                 "they share",
     .check = check,
     .role = role,

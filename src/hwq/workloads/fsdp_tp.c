@@ -1,15 +1,15 @@
 /* Training of transformer blocks with sharded parameters (FSDP) and tensor parallelism: forward, backward, and
- * gradients reduced, with every kind of work on streams of its own.
+ * gradients reduced, with each kind of work on its own streams.
  *
  * Streams, a quarter each: compute, all-gather, all-reduce, and the exchange of activations between tensor-parallel
  * ranks. The batch is cut into one part for each compute stream. While a block computes, the next one's parameters are
  * gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of
- * weights are made from the rows of all parts by one product each, by turns on the parts' streams: a product for each
+ * weights are one product each over the rows of all parts, alternating over the parts' streams: a product for each
  * part, and their sum, would move more memory. They are reduced while the block below computes.
  *
  * Ranks form a grid: `tensor` neighbours share heads and hidden units (Shoeybi et al., "Megatron-LM", 2019: columns of
- * the first, rows of the second product, partial sums all-reduced in between); ranks of equal place share a block's
- * parameters. Products that are summed over ranks have no bias. A block is y1 = norm(x + attention(x)),
+ * the first, rows of the second product, partial sums all-reduced in between); ranks with the same position in them
+ * share a block's parameters. Products that are summed over ranks have no bias. A block is y1 = norm(x + attention(x)),
  * y = norm(y1 + mlp(y1)); the loss is half the squared length of the last y, whose gradient is y itself.
  *
  * Rows of activations are position by position, and within one sequence by sequence; columns of qkv head by head, and
@@ -86,7 +86,7 @@ int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float
     b->out = layer_in(weights, gradients, &used, own, width, false);
     b->up = layer_in(weights, gradients, &used, width, hidden, true);
     b->down = layer_in(weights, gradients, &used, hidden, width, false);
-    b->norm1 = norm_in(weights, gradients, &used, width); /* the norms side by side: aorta_hwq_fsdp_norms */
+    b->norm1 = norm_in(weights, gradients, &used, width); /* the norms in one piece: aorta_hwq_fsdp_norms */
     b->norm2 = norm_in(weights, gradients, &used, width);
     return used;
 }
@@ -100,7 +100,7 @@ int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct 
 
 /* ---- setup ---- */
 
-/* Start values of a block, the same for all ranks of equal place; this rank keeps its shard. */
+/* Start values of a block, the same for all ranks that share it; this rank stores its shard. */
 static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const struct fsdp_options *o = hwq->options;
     const uint64_t place = (uint64_t)(aorta_comm_rank(hwq->world) % o->tensor);
@@ -134,7 +134,7 @@ static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *s
                       (size_t)count * sizeof(float));
 }
 
-/* Memory of what all parts leave in a block, part by part. */
+/* Memory of the activations of all parts in a block, part by part. */
 static aorta_status setup_saved(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const struct fsdp_options *o = hwq->options;
     const int64_t n = o->positions, own = o->width / o->tensor, hidden = o->width * o->mlp / o->tensor;
@@ -261,8 +261,7 @@ static void teardown(struct aorta_hwq *hwq, void *opaque) {
 
 /* ---- one iteration ---- */
 
-/* Fills the block's slot, behind all parts of the block that was there before (`before` < 0: none in this iteration).
- */
+/* Fills the block's slot, after all parts of its block before (`before` < 0: none in this iteration). */
 static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t before) {
     const int s = stream_in(hwq, GATHER, l);
     for (int64_t p = 0; p < state->part_count && before >= 0; p++)
@@ -277,7 +276,7 @@ static int64_t activations(const struct aorta_hwq *hwq, const struct fsdp_state 
     return state->parts[p].sequences * o->positions * o->width;
 }
 
-/* Into other memory: on one rank it is a copy, and its stream has work all the same. */
+/* Into other memory: on one rank it is a copy, so its stream has work as well. */
 static aorta_status add_up(struct aorta_hwq *hwq, const struct fsdp_state *state, int s, const char *name,
                            const float *from, float *to, int64_t count) {
     AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, name));
@@ -285,8 +284,8 @@ static aorta_status add_up(struct aorta_hwq *hwq, const struct fsdp_state *state
     return aorta_hwq_end(hwq, s);
 }
 
-/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. The part has a single exchange
- * under way: what it queues before await_exchange runs beside. */
+/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. A part has one exchange at a
+ * time: its work before await_exchange runs beside the exchange. */
 static aorta_status start_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from,
                                    float *to) {
     const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
@@ -306,7 +305,7 @@ float aorta_hwq_fsdp_scale(const struct fsdp_options *o) {
 
 /* Products of all heads of all sequences at once: of matrices [positions, head] in rows of qkv or of the context, and
  * of the weights [positions, positions] of head h of sequence s, the one of number s · heads + h. As positions of all
- * sequences stand together and a head's query, key and value too, number n begins n · 3 · head elements into the first
+ * sequences are adjacent, and a head's query, key and value too, number n begins n · 3 · head elements into the first
  * row of qkv, n · head into that of the context. */
 struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences,
                                               enum fsdp_product which) {
@@ -345,8 +344,8 @@ static const float *input_of(const struct fsdp_state *state, int64_t l, int64_t 
     return l == 0 ? state->parts[p].x : state->saved[l - 1][p].y;
 }
 
-/* One block for one part in stages. Each is queued for all parts before the next, so that no compute stream waits until
- * the host is through with another's. */
+/* One block for one part in stages. Each is queued for all parts before the next, so that no compute stream waits while
+ * the host queues another's. */
 static aorta_status forward_qkv(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
     const struct fsdp_block b = block_of(hwq, state, l, p);
@@ -426,7 +425,7 @@ static aorta_status backward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state
     return start_exchange(hwq, state, p, k->dy1, k->dy1_all);
 }
 
-/* From there to the gradient of the block's input, whose sum over the ranks the block below awaits. */
+/* From there to the gradient of the block's input, whose sum over the ranks the block below waits for. */
 static aorta_status backward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
     const struct fsdp_options *o = hwq->options;
     const struct fsdp_part *part = &state->parts[p];
@@ -456,7 +455,7 @@ static aorta_status weight(struct aorta_hwq *hwq, struct fsdp_state *state, int6
 }
 
 /* Those of the MLP, which take about as long as each other, and those of attention, which do not: so the parts' streams
- * take turns from block to block. What all parts left begins where the first part's does. */
+ * take turns from block to block. The activations of all parts begin at the first part's. */
 static aorta_status weights_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const struct fsdp_saved *k = &state->saved[l][0];
     const struct fsdp_block b = block_of(hwq, state, l, 0);
@@ -481,7 +480,7 @@ static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, in
     return NULL;
 }
 
-/* Over the ranks that hold shards of the same block, once the norms' gradients are summed over the parts. */
+/* Over the ranks with shards of the same block, after the norms' gradients are summed over the parts. */
 static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
     const int s = stream_in(hwq, REDUCE, l);
     struct fsdp_block b, unused;
@@ -508,7 +507,7 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
     const struct fsdp_options *o = hwq->options;
     AORTA_TRY(gather(hwq, state, 0, -1));
     for (int64_t l = 0; l < o->blocks; l++) AORTA_TRY(forward(hwq, state, l));
-    for (int64_t l = o->blocks - 1; l >= 0; l--) { /* the last two blocks are still there */
+    for (int64_t l = o->blocks - 1; l >= 0; l--) { /* the last two blocks are still in memory */
         if (l + 2 < o->blocks) AORTA_TRY(gather(hwq, state, l, l + 2));
         AORTA_TRY(backward(hwq, state, l));
         AORTA_TRY(reduce(hwq, state, l));
@@ -550,7 +549,7 @@ static aorta_status communicate_unstamped(struct aorta_hwq *hwq, struct fsdp_sta
 aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind, int count) {
     const int s = stream_of(hwq, kind);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->alone));
-    AORTA_TRY(communicate_unstamped(hwq, state, kind, 1)); /* it ends when the last rank has come */
+    AORTA_TRY(communicate_unstamped(hwq, state, kind, 1)); /* it ends when the last rank has arrived */
     AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, "row"));
     AORTA_TRY(communicate_unstamped(hwq, state, kind, count));
     AORTA_TRY(aorta_hwq_end(hwq, s));
@@ -589,7 +588,7 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
 
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .name = "fsdp_tp",
-    .summary = "gathers, reductions and exchanges have to run beside the blocks that compute, and not behind them",
+    .summary = "gathers, reductions and exchanges have to overlap with the blocks that compute",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_HIGH,

@@ -1,4 +1,4 @@
-/* What fsdp_tp.c and its verification share. */
+/* Shared by fsdp_tp.c, its verification and its report. */
 #ifndef AORTA_HWQ_WORKLOADS_FSDP_TP_H
 #define AORTA_HWQ_WORKLOADS_FSDP_TP_H
 
@@ -20,7 +20,7 @@ int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float
 /* The views of the norms' gradients into `piece`, laid out as in a block. Returns how many floats they take. */
 int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct fsdp_block *block);
 
-/* What one part of the batch leaves in one block, forward and backward; behind each the next part's. `…_all` is summed
+/* Activations and gradients of one part of the batch in one block, each followed by the next part's. `…_all` is summed
  * over the tensor-parallel ranks. */
 struct fsdp_saved {
     float *qkv, *weights, *context, *attended, *attended_all, *y1, *inner, *active, *mlp, *mlp_all, *y;
@@ -45,7 +45,7 @@ struct fsdp_state {
     struct fsdp_part parts[FSDP_MOST_PARTS];
     struct fsdp_saved saved[FSDP_MOST_BLOCKS][FSDP_MOST_PARTS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
-    struct aorta_event *alone;                        /* behind the last that aorta_hwq_fsdp_row queued */
+    struct aorta_event *alone;                        /* after the last row of aorta_hwq_fsdp_row */
     struct aorta_hwq_results results;
 };
 
@@ -61,8 +61,8 @@ struct fsdp_message {
 };
 struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const struct fsdp_state *state,
                                            enum fsdp_collective kind);
-/* Queues one, at which the ranks meet, and `count` behind it in a row with one stamp around them, all of the first
- * block or part, behind the row queued before. */
+/* Queues one collective, which synchronises the ranks, then `count` in a row with one stamp around them, all of the
+ * first block or part, after the row queued before. */
 AORTA_MUST_USE aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state,
                                                enum fsdp_collective kind, int count);
 

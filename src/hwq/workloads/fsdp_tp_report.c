@@ -1,5 +1,5 @@
-/* fsdp_tp: what each kind of its collectives carries when nothing else runs. Bus bandwidth is that of nccl-tests, which
- * divides the time of calls in a row by their number: a stamp around each would add the start of a kernel to it. */
+/* Bandwidth of each kind of collective of fsdp_tp, alone. As in nccl-tests, the time of calls in a row is divided by
+ * their number: a stamp around each would add the start of a kernel. */
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/workloads/fsdp_tp.h"
@@ -45,7 +45,7 @@ static aorta_status say(const struct aorta_hwq *hwq, struct alone *alone, enum f
     const double seconds = aorta_hwq_samples_median(&alone->samples[kind]) * 1e-9;
     const bool carried = message.ranks > 1;
     const double factor = aorta_collective_bus_factor(kinds[kind].collective, message.ranks);
-    const char *none = carried ? "no collective ran" : "one rank: no bus carries anything";
+    const char *none = carried ? "no collective ran" : "one rank: no data crosses a bus";
     char name[64];
     snprintf(name, sizeof name, "%s_size", kinds[kind].name);
     AORTA_TRY(aorta_hwq_result_figure(result, name, "MiB", (double)message.bytes / (1 << 20), NULL));

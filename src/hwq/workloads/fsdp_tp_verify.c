@@ -1,5 +1,5 @@
-/* Verification of fsdp_tp: every stage of every block from what the device holds as its input. What is summed over
- * ranks is compared where this rank is alone in its group. */
+/* Verification of fsdp_tp: every stage of every block from its input on the device. Sums over ranks are compared where
+ * this rank is alone in its group. */
 #include "hwq/workloads/fsdp_tp.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static aorta_status verify_product(const struct place *at, const char *what, enu
                                      c + first * p.c_batch);
 }
 
-/* to = from where nobody else adds to it. */
+/* to = from where this rank is alone. */
 static aorta_status verify_exchange(const struct place *at, const float *from, const float *to) {
     const int64_t count = at->rows * at->o->width;
     const float *before, *after;
@@ -223,7 +223,7 @@ static aorta_status verify_norms(const struct place *at) {
     return NULL;
 }
 
-/* The reduced gradients are this rank's, where no other adds to them. */
+/* The reduced gradients are this rank's, where it is alone. */
 static aorta_status verify_reduction(const struct place *at) {
     const int64_t count = at->b.qkv.in * at->b.qkv.out;
     const float *own, *all;

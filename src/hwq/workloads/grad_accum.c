@@ -1,9 +1,9 @@
 /* Gradient accumulation: micro-batches run forward and backward and add up their gradients, and the reduction of the
  * first half of the parameters begins when half of the micro-batches are done.
  *
- * Streams: the last quarter (one at least) reduces, the others compute; micro-batch m lies on compute stream m modulo
- * their number, and adds to each gradient behind micro-batch m − 1. What the first half of the micro-batches has summed
- * up for the first parameters is reduced while the others add to a second sum; the rest is reduced behind the last
+ * Streams: the last quarter (one at least) reduces, the others compute; micro-batch m runs on compute stream m modulo
+ * their number, and adds to each gradient after micro-batch m − 1. The sums of the first half of the micro-batches for
+ * the first parameters are reduced while the others add to a second sum; the rest is reduced after the last
  * micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a second copy, so
  * that every iteration starts from the same ones. */
 #include "hwq/verify.h"
@@ -31,7 +31,7 @@ struct sums {
 struct state {
     struct aorta_hwq_layer layers[LAYERS];
     float *parameters[LAYERS]; /* after the step: weight, then bias */
-    struct sums first, second; /* of the micro-batches before and behind the half */
+    struct sums first, second; /* of the first half of the micro-batches and of the second */
     struct micro micro[MOST_MICRO];
     struct aorta_event *early;
     int64_t early_count, count; /* elements of the first EARLY layers, and of all */
@@ -160,7 +160,7 @@ static aorta_status step(struct aorta_hwq *hwq, int s, const struct state *state
     return aorta_hwq_add(hwq, s, to, sums->layers[l].dweight, weights + layer->out, -rate);
 }
 
-/* What the first half of the micro-batches has for the first layers. */
+/* The sums of the first half of the micro-batches for the first layers. */
 static aorta_status reduce_early(struct aorta_hwq *hwq, struct state *state, int64_t last) {
     const int s = reduce_stream(hwq, 0);
     for (int l = 0; l < EARLY; l++) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->micro[last].added[l]));
@@ -169,7 +169,7 @@ static aorta_status reduce_early(struct aorta_hwq *hwq, struct state *state, int
     return aorta_event_record(state->early, hwq->streams[s]);
 }
 
-/* The rest, behind the early reduction: one group of ranks takes one collective at a time. */
+/* The rest, after the early reduction: a group of ranks runs one collective at a time. */
 static aorta_status reduce_late(struct aorta_hwq *hwq, struct state *state, int64_t last, bool second) {
     const int s = reduce_stream(hwq, 1);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->early));
@@ -271,7 +271,7 @@ static aorta_status verify_step(struct aorta_hwq_verifier *verifier, const struc
             for (int64_t b = 0; b < o->batch; b++)
                 sum += (double)dy[m][b * layer->out + row] * (double)x[m][b * layer->in + column];
         sum *= (double)aorta_comm_size(verifier->hwq->world);
-        /* Both are much smaller than the parameter: what is compared is the change. */
+        /* Both are much smaller than the parameter: compare the change. */
         const double change = -(double)rate * sum;
         aorta_hwq_compare(verifier->check, (double)new[at] - (double)old[at], change,
                           2e-7 * fabs((double)old[at]) + 1e-9, 1e-4, "change of a weight[%lld, %lld]", (long long)row,
@@ -319,7 +319,7 @@ const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "with --streams 2 all micro-batches share a stream: the difference is what side by side is worth",
+    .try_next = "with --streams 2 all micro-batches share a stream: the difference is the gain of parallel streams",
     .role = role,
     .setup = setup,
     .iterate = iterate,

@@ -1,5 +1,5 @@
-/* Independent subgraphs of small operations that could run side by side, and an operation that needs them all. Subgraph
- * g lies on stream g modulo the streams; the mean of their outputs is made on stream 0 behind all others. */
+/* Independent subgraphs of small operations that can run in parallel, and an operation that depends on all of them.
+ * Subgraph g runs on stream g modulo the streams; the mean of their outputs on stream 0 after all others. */
 #include "hwq/verify.h"
 
 enum { LAYERS = 3, MOST_GRAPHS = 64 };
@@ -10,7 +10,7 @@ struct options {
 
 struct subgraph {
     struct aorta_hwq_layer layers[LAYERS];
-    float *x, *y[LAYERS]; /* [batch, width]; the last lies in `outputs` */
+    float *x, *y[LAYERS]; /* [batch, width]; the last is in `outputs` */
     struct aorta_event *done;
 };
 
@@ -118,7 +118,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .name = "graph_subgraphs",
-    .summary = "chains of small products run side by side only where their streams have queues of their own",
+    .summary = "chains of small products run in parallel only where their streams do not share queues",
     .group = AORTA_HWQ_P2,
     .category = AORTA_HWQ_LATENCY_SENSITIVE,
     .sensitivity = AORTA_HWQ_HIGH,
@@ -129,7 +129,7 @@ const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "compare 4, 8 and 16 streams: beyond one stream for each subgraph (--graphs) nothing can be gained",
+    .try_next = "compare 4, 8 and 16 streams: more than one stream for each subgraph (--graphs) gains nothing",
     .setup = setup,
     .iterate = iterate,
     .work = work,

@@ -1,6 +1,6 @@
 /* Large products on half the streams, tiny kernels on the others: how long a tiny kernel waits in a convoy of large
- * ones. Its latency is the time from one tiny kernel's end to the next one's end on the same stream, as the kernels
- * stamp it, alone and beside the products. */
+ * ones. Its latency is the time from one tiny kernel's end to the end of the next on the same stream, by their stamps,
+ * alone and beside the products. */
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
@@ -25,7 +25,7 @@ struct state {
     struct aorta_hwq_prepared *launches[AORTA_HWQ_MAX_STREAMS];
     int *order; /* streams in the order of launching */
     size_t order_count;
-    bool alone; /* the products are left out */
+    bool alone; /* without the products */
     struct aorta_hwq_results results;
 };
 
@@ -122,7 +122,7 @@ struct convoy {
     struct aorta_hwq_samples waits; /* ns */
 };
 
-/* Spans of a stream come in its order. */
+/* Spans of a stream are in its order. */
 static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
     struct convoy *convoy = user;
     int64_t before[AORTA_HWQ_MAX_STREAMS] = {0};
@@ -220,13 +220,13 @@ static const struct aorta_option rows[] = {
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     const struct options *o = run->options;
     (void)result;
-    if (o->interleave == BATCHED) return "aorta hwq map says which streams share a queue";
-    return "--interleave batched shows the worst order; aorta hwq map says which streams share a queue";
+    if (o->interleave == BATCHED) return "aorta hwq map shows which streams share a queue";
+    return "--interleave batched shows the worst order; aorta hwq map shows which streams share a queue";
 }
 
 const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .name = "hetero_kernels",
-    .summary = "large products hold back tiny kernels on the streams beside them: the convoy effect",
+    .summary = "large products delay tiny kernels on other streams: the convoy effect",
     .group = AORTA_HWQ_P0,
     .category = AORTA_HWQ_LATENCY_SENSITIVE,
     .sensitivity = AORTA_HWQ_CRITICAL,

@@ -1,4 +1,4 @@
-/* One large product on each stream: what the device can do at most, and what several products at once cost. */
+/* One large product on each stream: the peak rate of the device, and the cost of several products at once. */
 #include "hwq/verify.h"
 
 struct options {
@@ -71,7 +71,7 @@ const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--size 2048: products that do not fill the device gain from streams beside each other",
+    .try_next = "--size 2048: products that do not fill the device gain from parallel streams",
     .setup = setup,
     .iterate = iterate,
     .work = work,

@@ -1,10 +1,10 @@
-/* Mixture of experts: every token is sent to its best experts, on whatever stream and rank these are, and comes back.
+/* Mixture of experts: every token is sent to its best experts, on any stream and rank, and back.
  *
- * Streams: 0 runs the gate, packs the tokens by expert and sums up what comes back; 1 carries the all-to-alls; the
+ * Streams: 0 runs the gate, packs the tokens by expert and sums the results; 1 carries the all-to-alls; the
  * others run the experts of this rank, each expert's rows cut into parts where there are more streams than experts.
  * Tokens keep their order within an expert. An expert takes at most `capacity` rows from each rank (as in Lepikhin et
- * al., "GShard", ICLR 2021), so that nobody has to ask the device how many there are: rows that no token came for are
- * zero, choices beyond the capacity are dropped, counted and reported. */
+ * al., "GShard", ICLR 2021), so that the host does not need their number: unused rows are zero, choices beyond the
+ * capacity are dropped, counted and reported. */
 #include "hwq/verify.h"
 
 #include <math.h>
@@ -176,7 +176,7 @@ static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations,
 
 /* ---- verification ---- */
 
-/* The plan, token by token in their order, from the logits that the device has. */
+/* The plan, token by token in their order, from the device's logits. */
 static aorta_status verify_plan(struct aorta_hwq_verifier *verifier, const struct state *state, const int32_t **slots) {
     const struct aorta_route *s = &state->shape;
     const float *logits;
@@ -202,7 +202,7 @@ static aorta_status verify_plan(struct aorta_hwq_verifier *verifier, const struc
     return NULL;
 }
 
-/* Tokens that went out, and their weighted sums that came back. */
+/* Tokens as sent, and the weighted sums of the results. */
 static aorta_status verify_tokens(struct aorta_hwq_verifier *verifier, const struct state *state,
                                   const int32_t *slots) {
     const struct aorta_route *s = &state->shape;
@@ -235,7 +235,7 @@ static aorta_status verify_tokens(struct aorta_hwq_verifier *verifier, const str
     return NULL;
 }
 
-/* What this rank sent to itself must have arrived, out and back; with one rank that is everything. */
+/* The data that this rank sends to itself, out and back; with one rank that is everything. */
 static aorta_status verify_exchange(struct aorta_hwq_verifier *verifier, const struct state *state, const float *from,
                                     const float *to) {
     const int64_t block = state->own * state->shape.capacity * state->shape.width;
@@ -284,7 +284,7 @@ static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
     return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
 }
 
-/* ---- what it found ---- */
+/* ---- figures ---- */
 
 static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
     const struct state *state = opaque;
@@ -306,7 +306,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, batch, "4", aorta_hwq_sizes, "sequences"),
     AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "tokens of each"),
     AORTA_HWQ_ROW(struct options, experts, "8", expert_count, "experts, over all ranks"),
-    AORTA_HWQ_ROW(struct options, top, "2", top_count, "experts that a token goes to"),
+    AORTA_HWQ_ROW(struct options, top, "2", top_count, "experts of a token"),
     AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width of a token"),
     AORTA_HWQ_ROW(struct options, hidden, "4096", aorta_hwq_sizes, "width inside an expert"),
     {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25", .limits = &factors,
@@ -315,7 +315,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_moe = {
     .name = "moe",
-    .summary = "many experts' products on streams of their own, between two all-to-alls that wait for all of them",
+    .summary = "many experts' products, each on its own stream, between two all-to-alls that depend on all of them",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_CRITICAL,

@@ -1,8 +1,8 @@
 /* Retrieval-augmented generation as a pipeline: queries are embedded, the most similar documents are found, the best of
- * these chosen by a second look, and a generator reads them and the query and draws a token.
+ * these are chosen by a reranker, and a generator reads them and the query and draws a token.
  *
- * Streams: number s modulo 4 says what it does: 0 embeds, 1 searches, 2 reranks, 3 generates. Queries are dealt out to
- * as many groups as there are streams of the first kind; a group goes from stream to stream, and others follow it. */
+ * Stream s has role s modulo 4: 0 embeds, 1 searches, 2 reranks, 3 generates. Queries form as many groups as there are
+ * streams of the first role; the groups pass through the stages one after the other. */
 #include "hwq/verify.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ struct layer {
     struct aorta_hwq_norm norm1, norm2;
 };
 
-/* Of one layer of the generator, for all rows of a group: [rows, width] where nothing else is said. */
+/* Of one layer of the generator, for all rows of a group: [rows, width] unless noted. */
 struct thoughts {
     float *qkv, *context, *out, *y1, *inner, *active, *mlp,
         *y; /* qkv three times, inner and active four times as wide */
@@ -29,7 +29,7 @@ struct group {
     int64_t queries;
     float *x, *embedded, *similar; /* [queries, width], [queries, embedding], [queries, documents] */
     int64_t *places, *best;        /* [queries, found], [queries, kept] */
-    float *values, *candidates, *asked, *scores, *best_scores; /* candidates [queries · found, width] */
+    float *values, *candidates, *questions, *scores, *best_scores; /* candidates [queries · found, width] */
     float *rows; /* [queries, kept + 1, width]: the documents, then the query */
     struct thoughts thoughts[MOST_LAYERS];
     float *logits, *logsums;
@@ -38,8 +38,8 @@ struct group {
 };
 
 struct state {
-    struct aorta_hwq_layer embed, documents, ask; /* documents: their embeddings, of length one, as weights */
-    float *texts;                                 /* [documents, width] */
+    struct aorta_hwq_layer embed, documents, question; /* documents: their embeddings, of length one, as weights */
+    float *texts;                                      /* [documents, width] */
     struct layer layers[MOST_LAYERS];
     struct aorta_hwq_layer head;
     struct group groups[MOST_GROUPS];
@@ -75,7 +75,7 @@ static aorta_status setup_models(struct aorta_hwq *hwq, struct state *state) {
     const struct options *o = hwq->options;
     const int64_t width = o->width;
     AORTA_TRY(aorta_hwq_layer_make(hwq, 10, width, o->embedding, false, &state->embed));
-    AORTA_TRY(aorta_hwq_layer_make(hwq, 12, width, width, false, &state->ask));
+    AORTA_TRY(aorta_hwq_layer_make(hwq, 12, width, width, false, &state->question));
     AORTA_TRY(aorta_hwq_layer_make(hwq, 14, width, o->vocab, false, &state->head));
     state->documents = (struct aorta_hwq_layer){.in = o->embedding, .out = o->documents};
     AORTA_TRY(aorta_hwq_input(hwq, 16, o->documents * o->embedding, 1.0f, "documents", &state->documents.weight));
@@ -109,7 +109,7 @@ static aorta_status setup_group(struct aorta_hwq *hwq, struct state *state, int6
         int64_t count;
     } buffers[] = {{&g->embedded, q * o->embedding}, {&g->similar, q * o->documents},
                    {&g->values, q * o->found},       {&g->candidates, q * o->found * width},
-                   {&g->asked, q * width},           {&g->scores, q * o->found},
+                   {&g->questions, q * width},       {&g->scores, q * o->found},
                    {&g->best_scores, q * o->kept},   {&g->rows, n * width},
                    {&g->logits, q * o->vocab},       {&g->logsums, q}};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -126,7 +126,7 @@ static aorta_status setup_group(struct aorta_hwq *hwq, struct state *state, int6
         for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
             AORTA_TRY(aorta_hwq_output(hwq, results, n * wide[i].count, "activations", wide[i].memory));
     }
-    /* Places are read as addresses: they are never anything but places, so they are not among what is forgotten. */
+    /* Places are used as addresses, so they are not overwritten with NaN. */
     const struct {
         int64_t **memory, count;
     } integers[] = {{&g->places, q * o->found}, {&g->best, q * o->kept}, {&g->tokens, q}};
@@ -177,7 +177,7 @@ static aorta_status search(struct aorta_hwq *hwq, const struct state *state, int
     return top(hwq, s, g->queries, o->documents, o->found, g->similar, g->places, g->values);
 }
 
-/* Relevance of a document = (ask(query))·text. */
+/* Relevance of a document = question(query)·text. */
 static struct aorta_products relevance(const struct options *o, int64_t queries) {
     return (struct aorta_products){.batch = queries,
                                    .m = 1,
@@ -201,8 +201,8 @@ static aorta_status rerank(struct aorta_hwq *hwq, const struct state *state, int
     AORTA_TRY(aorta_hwq_after(hwq, s, g->found_there, stream_for(hwq, SEARCH, index)));
     AORTA_TRY(
         aorta_hwq_embed(hwq, s, g->queries * o->found, o->documents, width, g->places, state->texts, g->candidates));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &state->ask, g->queries, g->x, g->asked));
-    AORTA_TRY(aorta_hwq_products(hwq, s, &products, g->asked, g->candidates, g->scores));
+    AORTA_TRY(aorta_hwq_linear(hwq, s, &state->question, g->queries, g->x, g->questions));
+    AORTA_TRY(aorta_hwq_products(hwq, s, &products, g->questions, g->candidates, g->scores));
     AORTA_TRY(top(hwq, s, g->queries, o->found, o->kept, g->scores, g->best, g->best_scores));
     for (int64_t q = 0; q < g->queries; q++) {
         float *rows = g->rows + q * (o->kept + 1) * width;
@@ -383,9 +383,9 @@ static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
         AORTA_TRY(aorta_hwq_verify_linear(verifier, "similarity", &state->documents, g->queries, g->embedded,
                                           g->similar, AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
         AORTA_TRY(verify_top(verifier, "document", g->queries, o->documents, o->found, g->similar, g->places));
-        AORTA_TRY(aorta_hwq_verify_linear(verifier, "question", &state->ask, g->queries, g->x, g->asked,
+        AORTA_TRY(aorta_hwq_verify_linear(verifier, "question", &state->question, g->queries, g->x, g->questions,
                                           AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_verify_products(verifier, "relevance", &scores, g->asked, g->candidates, g->scores));
+        AORTA_TRY(aorta_hwq_verify_products(verifier, "relevance", &scores, g->questions, g->candidates, g->scores));
         AORTA_TRY(verify_top(verifier, "choice", g->queries, o->found, o->kept, g->scores, g->best));
         AORTA_TRY(verify_rows(verifier, state, g));
         for (int64_t l = 0; l < o->layers; l++) AORTA_TRY(verify_layer(verifier, state, g, l));
@@ -407,9 +407,9 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, queries, "8", query_count, "queries at a time"),
     AORTA_HWQ_ROW(struct options, documents, "100", document_count, "documents to search in"),
     AORTA_HWQ_ROW(struct options, width, "768", aorta_hwq_sizes, "width of queries, texts and the generator"),
-    AORTA_HWQ_ROW(struct options, embedding, "256", aorta_hwq_sizes, "width of what is compared"),
+    AORTA_HWQ_ROW(struct options, embedding, "256", aorta_hwq_sizes, "width of the embeddings"),
     AORTA_HWQ_ROW(struct options, found, "10", document_count, "documents that the search finds"),
-    AORTA_HWQ_ROW(struct options, kept, "4", document_count, "documents that the second look keeps"),
+    AORTA_HWQ_ROW(struct options, kept, "4", document_count, "documents after reranking"),
     AORTA_HWQ_ROW(struct options, layers, "4", layer_count, "layers of the generator"),
     AORTA_HWQ_ROW(struct options, heads, "12", aorta_hwq_sizes, "its heads"),
     AORTA_HWQ_ROW(struct options, vocab, "32000", aorta_hwq_sizes, "different tokens"),
@@ -417,8 +417,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .name = "rag_pipeline",
-    .summary =
-        "stages of very different weight hand queries on: small ones wait where they share a queue with the generator",
+    .summary = "a pipeline of short and long stages: short ones wait where they share a queue with the generator",
     .group = AORTA_HWQ_P2,
     .category = AORTA_HWQ_INFERENCE,
     .sensitivity = AORTA_HWQ_HIGH,
@@ -429,7 +428,7 @@ const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "4 streams beside 12: one group of queries, or three that overtake nothing but share the device",
+    .try_next = "compare 4 and 12 streams: one group of queries, or three that share the device",
     .check = check,
     .role = role,
     .setup = setup,

@@ -1,10 +1,10 @@
-/* Speculative decoding: a small draft model proposes a few tokens one after the other, the main model looks at all of
- * them at once, and as many are accepted as its own distribution allows (aorta_accept). Everything, the number of
- * accepted tokens too, stays on the device.
+/* Speculative decoding: a small draft model proposes a few tokens one after the other, the main model evaluates all of
+ * them at once, and accepts as many as its own distribution allows (aorta_accept). Everything, the number of accepted
+ * tokens too, stays on the device.
  *
- * Streams: number s modulo 4 says what it does: 0 drafts, 1 verifies, 2 accepts or rejects, 3 brings caches up to date.
- * There is a request for each drafting stream, or as many as --requests says. The draft model's last pass, which only
- * makes the keys of the last proposal, runs beside the main model. Caches are rings over the last `context` positions.
+ * Stream s has role s modulo 4: 0 drafts, 1 verifies, 2 accepts or rejects, 3 updates caches.
+ * There is a request for each drafting stream (--requests). The draft model's last pass, which only computes the keys
+ * of the last proposal, runs beside the main model. Caches are rings over the last `context` positions.
  */
 #include "hwq/verify.h"
 
@@ -33,7 +33,7 @@ struct model {
     struct aorta_hwq_layer head;
 };
 
-/* What a model makes of one request: [fresh, width] where nothing else is said, row j for token j. */
+/* Activations of a model for one request: [fresh, width] unless noted, row j for token j. */
 struct thoughts {
     struct aorta_cache cache;
     float *x, *qkv, *keys, *values; /* qkv [layers, fresh, 3E]; caches [layers, context, E] */
@@ -46,7 +46,7 @@ struct thoughts {
 
 struct request {
     struct thoughts draft, main;
-    int64_t *tokens;                    /* the last one of the text so far, then the proposed ones */
+    int64_t *tokens;                    /* the last one of the text, then the proposed ones */
     int64_t *positions, *step, *totals; /* tokens so far; iterations; tokens accepted since `start` */
     int32_t *accepted, *counts;
     int64_t start_step; /* *step at `start` */
@@ -326,7 +326,7 @@ static aorta_status verify_model(struct aorta_hwq_verifier *verifier, const stru
                                    AORTA_HWQ_FP32);
 }
 
-/* What a model was given are the rows of its table that the proposed tokens name. */
+/* The input of a model: the rows of its table for the proposed tokens. */
 static aorta_status verify_input(struct aorta_hwq_verifier *verifier, const struct model *m, const struct thoughts *t,
                                  const int64_t *tokens, int64_t fresh) {
     const float *x, *row;
@@ -351,7 +351,7 @@ static double logsum_of(const float *x, int64_t count) {
     return log(sum);
 }
 
-/* The last row that was kept, and the first. */
+/* The last accepted row, and the first. */
 static aorta_status verify_cache(struct aorta_hwq_verifier *verifier, const struct thoughts *t, int64_t accepted) {
     const int64_t layer = t->cache.layers - 1;
     AORTA_TRY(
@@ -395,7 +395,7 @@ static aorta_status verify_tokens(struct aorta_hwq_verifier *verifier, const str
         const double ratio = exp((double)p[j * o->vocab + token] - logsum_of(p + j * o->vocab, o->vocab) -
                                  (double)x[token] + logsum_of(x, o->vocab));
         const double number = (double)aorta_draw_uniform(word_of(seed, j, ACCEPT_SITE, step));
-        if (decided || fabs(number - ratio) < 1e-4) continue; /* a draw may fall either way */
+        if (decided || fabs(number - ratio) < 1e-4) continue; /* rounding decides */
         decided = number >= ratio;
         aorta_hwq_compare(verifier->check, accepted > j, !decided, 0.5, 0, "acceptance of proposal %lld", (long long)j);
     }
@@ -448,7 +448,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .name = "speculative_decode",
-    .summary = "long chains of tiny kernels that hand over from stream to stream: each handover shows in the latency",
+    .summary = "long chains of tiny kernels across streams: each switch adds to the latency",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_INFERENCE,
     .sensitivity = AORTA_HWQ_HIGH,
@@ -460,7 +460,7 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
     .try_next =
-        "--graph, as the host's launches dominate; --drafted 2 and 8, as what is accepted falls with the length",
+        "--graph, as the host's launches dominate; --drafted 2 and 8, as the accepted share falls with the length",
     .check = check,
     .role = role,
     .setup = setup,

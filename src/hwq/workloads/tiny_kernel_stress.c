@@ -1,5 +1,5 @@
-/* Chains of kernels that are over before the next can be launched: nothing but the cost of launching is left. Each link
- * is a launch of its own. */
+/* Chains of kernels that end before the host can launch the next: only the cost of launches remains. Each link is a
+ * launch of its own. */
 #include "hwq/kernels/kernels.h"
 #include "hwq/run.h"
 #include "hwq/verify.h"
@@ -108,15 +108,15 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, elements, "256", aorta_hwq_sizes, "elements that a kernel works on"),
 };
 
-/* The limit's own advice names --graph where launches are what limits. */
+/* The limit's own advice names --graph where launches limit. */
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     if (run->graph || result->limit.by == AORTA_HWQ_LIMIT_LAUNCHES) return NULL;
-    return "--graph takes the host out: what remains is what the device needs for a kernel";
+    return "--graph excludes the host: the rest is the device's time for a kernel";
 }
 
 const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {
     .name = "tiny_kernel_stress",
-    .summary = "thousands of kernels that are over before the next can be launched: the launch rate is all that counts",
+    .summary = "thousands of kernels that end before the host can launch the next: only the launch rate matters",
     .group = AORTA_HWQ_P0,
     .category = AORTA_HWQ_LATENCY_SENSITIVE,
     .sensitivity = AORTA_HWQ_CRITICAL,

@@ -1,8 +1,8 @@
 /* Regions as a compiler cuts a model into: A, then B and C side by side, then one that merges the two. Each region is a
  * graph captured beforehand and replayed with one launch. (The name is the one that users know from torch.compile.)
  *
- * Streams: number s modulo 4 says which region it runs; the rows of the batch are cut into a part for each stream of
- * the first kind. A region is y = down(gelu(up(x))); the merging one takes the sum of what B and C made. Inside a
+ * Stream s runs region s modulo 4; the rows of the batch are cut into a part for each stream of the first region. A
+ * region is y = down(gelu(up(x))); the merge takes the sum of the outputs of B and C. Inside a
  * capture of the whole iteration (--graph) a graph cannot be launched: there the regions' operations are queued. */
 #include "hwq/verify.h"
 
@@ -17,7 +17,7 @@ struct part {
     int64_t rows;
     const float *x;
     float *both, *sum;                                    /* [2, rows, width]: of B and C; [rows, width] */
-    float *inner[REGIONS], *active[REGIONS], *y[REGIONS]; /* y of B and C lie in `both` */
+    float *inner[REGIONS], *active[REGIONS], *y[REGIONS]; /* y of B and C are in `both` */
     struct aorta_graph *graphs[REGIONS];
     struct aorta_event *done[REGIONS];
 };
@@ -54,7 +54,7 @@ static aorta_status queue_region(struct aorta_hwq *hwq, const struct state *stat
     return aorta_hwq_linear(hwq, s, &state->down[region], n, part->active[region], part->y[region]);
 }
 
-/* Run once before: what operations get at first use cannot be got inside a capture. */
+/* Run once before: a capture does not allow the allocations of the first use. */
 static aorta_status compile_region(struct aorta_hwq *hwq, const struct state *state, struct part *part, int region,
                                    int s) {
     struct aorta_stream *stream = hwq->streams[s];
@@ -111,7 +111,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
         AORTA_TRY(aorta_hwq_layer_make(hwq, id + 2, o->width * o->mlp, o->width, false, &state->down[region]));
     }
     for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(setup_part(hwq, state, p));
-    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the inputs are there */
+    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the inputs are ready */
     for (int64_t p = 0; p < state->part_count && o->compiled; p++)
         for (int region = 0; region < REGIONS; region++)
             AORTA_TRY(compile_region(hwq, state, &state->parts[p], region, stream_for(hwq, region, p)));
@@ -201,8 +201,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .name = "torch_compile",
-    .summary =
-        "graphs of regions are launched on several streams: those without an order should not wait for each other",
+    .summary = "graphs of regions on several streams: those without a dependency should not wait for each other",
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,
@@ -213,7 +212,7 @@ const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
-    .try_next = "--compiled=false: what the regions' graphs save; small --positions make their launches weigh",
+    .try_next = "--compiled=false shows what the regions' graphs save; with small --positions launches matter more",
     .role = role,
     .setup = setup,
     .iterate = iterate,

@@ -1,11 +1,11 @@
 /* Training with parameters and optimizer on the host (as ZeRO-Offload: Ren et al., USENIX ATC 2021): a layer's
- * parameters are copied to the device ahead of their use, gradients are copied back as they are made, and the host runs
- * AdamW on them, on several threads, while the device goes on.
+ * parameters are copied to the device ahead of their use, gradients are copied back when they are ready, and the host
+ * runs AdamW on them, on several threads, while the device continues.
  *
- * Streams: number s modulo 4 says what it does: 0 computes, 1 copies parameters to the device, 2 copies gradients to
- * the host, 3 runs the optimizer by calls on the host. Layers are dealt out to the streams of a kind. Parameters and
- * gradients on the device have two slots each, taken by turns. A layer is y = second(relu(first(x))); the loss is half
- * the squared length of the last y, whose gradient is y itself. */
+ * Stream s has role s modulo 4: 0 computes, 1 copies parameters to the device, 2 copies gradients to
+ * the host, 3 runs the optimizer by calls on the host. Layers are distributed over the streams of a role. Parameters
+ * and gradients on the device have two slots each, used alternately. A layer is y = second(relu(first(x))); the loss is
+ * half the squared length of the last y, whose gradient is y itself. */
 #include "hwq/thread_pool.h"
 #include "hwq/verify.h"
 #include "ops/cpu/cpu.h"
@@ -26,7 +26,7 @@ struct pair {
 };
 
 /* The host's side of a layer: all pinned, `count` floats each. */
-struct held {
+struct host_state {
     float *parameters, *gradients, *m, *v;
     int64_t count;
     struct aorta_step_state step;
@@ -34,7 +34,7 @@ struct held {
 };
 
 struct layer {
-    struct held held;
+    struct host_state host;
     float *hidden, *y, *dhidden, *dx; /* [batch, width] */
     struct aorta_event *fetched, *used, *graded, *offloaded;
 };
@@ -44,14 +44,13 @@ struct state {
     float *x, *slots[2], *gradients[2];
     struct layer layers[MOST_LAYERS];
     struct aorta_hwq_thread_pool *pool;
-    int64_t spent_ns, updates;                        /* of the pool and of a layer, when the pass began */
+    int64_t spent_ns, updates;                        /* of the pool and of a layer, at `start` */
     float *old;                                       /* verification: parameters before the update, of all layers */
     float moments[MOST_LAYERS][AORTA_HWQ_SAMPLES][2]; /* and samples of m and v */
     struct aorta_hwq_results results;
 };
 
-/* torch.optim.AdamW's, but for the rate: all weights of a wide layer moving by 1e-3 at once would be too much for it.
- */
+/* torch.optim.AdamW's, with a lower rate: steps of 1e-3 for all weights of a wide layer at once diverge. */
 static const float rate = 1e-5f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
 
 static int stream_for(const struct aorta_hwq *hwq, int what, int64_t layer) {
@@ -77,24 +76,24 @@ static struct pair views(int64_t width, float *weights, float *gradients) {
 
 /* ---- setup ---- */
 
-static aorta_status setup_held(struct aorta_hwq *hwq, struct held *held, struct aorta_hwq_thread_pool *pool,
+static aorta_status setup_host(struct aorta_hwq *hwq, struct host_state *host, struct aorta_hwq_thread_pool *pool,
                                int64_t count, uint64_t id) {
     const int64_t width = ((const struct options *)hwq->options)->width;
-    float **const buffers[] = {&held->parameters, &held->gradients, &held->m, &held->v};
-    *held = (struct held){.count = count, .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f}, .pool = pool};
+    float **const buffers[] = {&host->parameters, &host->gradients, &host->m, &host->v};
+    *host = (struct host_state){.count = count, .step = {.lr = rate, .finite = 1, .grad_factor = 1.0f}, .pool = pool};
     for (int i = 0; i < 4; i++) {
         void *memory;
         AORTA_TRY(aorta_hwq_pinned(hwq, (size_t)count * sizeof(float), "parameters and optimizer", &memory));
         memset(memory, 0, (size_t)count * sizeof(float));
         *buffers[i] = memory;
     }
-    return aorta_hwq_values(hwq, id, 0, count, 1.0f / sqrtf((float)width), held->parameters);
+    return aorta_hwq_values(hwq, id, 0, count, 1.0f / sqrtf((float)width), host->parameters);
 }
 
 static aorta_status setup_layer(struct aorta_hwq *hwq, struct state *state, int64_t index) {
     const struct options *o = hwq->options;
     struct layer *layer = &state->layers[index];
-    AORTA_TRY(setup_held(hwq, &layer->held, state->pool, state->count, 10 * (uint64_t)(index + 1)));
+    AORTA_TRY(setup_host(hwq, &layer->host, state->pool, state->count, 10 * (uint64_t)(index + 1)));
     float **const buffers[] = {&layer->hidden, &layer->y, &layer->dhidden, &layer->dx};
     for (int i = 0; i < 4; i++)
         AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch * o->width, "activations", buffers[i]));
@@ -127,7 +126,7 @@ static aorta_status setup(struct aorta_hwq *hwq, void **made) {
 /* ---- the optimizer, on the host ---- */
 
 static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
-    const struct held *h = user;
+    const struct host_state *h = user;
     const struct aorta_adamw_args args = {
         .shape = {count, beta1, beta2, epsilon, decay, &h->step, AORTA_F32},
         .parameter = h->parameters + first,
@@ -138,9 +137,9 @@ static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
     return aorta_cpu_ops()->adamw(&args);
 }
 
-/* Runs as a call in stream order, where operations of src/ops cannot be queued: hence their loops themselves. */
+/* Runs as a call in stream order, which cannot queue operations of src/ops: it calls their loops. */
 static aorta_status optimize(void *user) {
-    struct held *h = user;
+    struct host_state *h = user;
     const double t = (double)++h->step.updates;
     h->step.bias_correction1 = (float)(1.0 - pow((double)beta1, t));
     h->step.bias_correction2 = (float)(1.0 - pow((double)beta2, t));
@@ -149,13 +148,13 @@ static aorta_status optimize(void *user) {
 
 /* ---- one iteration ---- */
 
-/* Fills the layer's slot, behind the last use of what is there (`before` < 0: none in this iteration). */
+/* Fills the layer's slot, after the last use of its contents (`before` < 0: none in this iteration). */
 static aorta_status fetch(struct aorta_hwq *hwq, struct state *state, int64_t l, int64_t before) {
     struct layer *layer = &state->layers[l];
     const int s = stream_for(hwq, FETCH, l);
     if (before >= 0) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->layers[before].used));
     AORTA_TRY(
-        aorta_hwq_copy(hwq, s, state->slots[l % 2], layer->held.parameters, (size_t)state->count * sizeof(float)));
+        aorta_hwq_copy(hwq, s, state->slots[l % 2], layer->host.parameters, (size_t)state->count * sizeof(float)));
     return aorta_event_record(layer->fetched, hwq->streams[s]);
 }
 
@@ -208,12 +207,12 @@ static aorta_status update(struct aorta_hwq *hwq, struct state *state, int64_t l
     const int s = stream_for(hwq, OFFLOAD, l), h = stream_for(hwq, OPTIMIZE, l);
     AORTA_TRY(aorta_stream_wait(hwq->streams[s], layer->graded));
     AORTA_TRY(
-        aorta_hwq_copy(hwq, s, layer->held.gradients, state->gradients[l % 2], (size_t)state->count * sizeof(float)));
+        aorta_hwq_copy(hwq, s, layer->host.gradients, state->gradients[l % 2], (size_t)state->count * sizeof(float)));
     AORTA_TRY(aorta_event_record(layer->offloaded, hwq->streams[s]));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->offloaded));
     AORTA_TRY(aorta_stream_wait(hwq->streams[h], layer->fetched)); /* the copy that reads the parameters has ended */
     AORTA_TRY(aorta_hwq_begin(hwq, h, AORTA_SPAN_HOST, "adamw"));
-    AORTA_TRY(aorta_host_call(hwq->streams[h], optimize, &layer->held));
+    AORTA_TRY(aorta_host_call(hwq->streams[h], optimize, &layer->host));
     return aorta_hwq_end(hwq, h);
 }
 
@@ -225,7 +224,7 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
         if (l + 1 < o->layers) AORTA_TRY(fetch(hwq, state, l + 1, l - 1));
         AORTA_TRY(forward(hwq, state, l));
     }
-    for (int64_t l = o->layers - 1; l >= 0; l--) { /* the last two layers are still there */
+    for (int64_t l = o->layers - 1; l >= 0; l--) { /* the last two layers are still in memory */
         AORTA_TRY(backward(hwq, state, l));
         if (l >= 2) AORTA_TRY(fetch(hwq, state, l - 2, l));
         AORTA_TRY(update(hwq, state, l));
@@ -243,15 +242,15 @@ static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
     struct state *state = opaque;
     (void)hwq;
     state->spent_ns = aorta_hwq_thread_pool_busy_ns(state->pool);
-    state->updates = state->layers[0].held.step.updates;
+    state->updates = state->layers[0].host.step.updates;
     return NULL;
 }
 
-/* What the optimizer takes of an iteration. Four floats of each parameter are read and three written. */
+/* The optimizer's time in an iteration. It reads four floats of each parameter and writes three. */
 static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
     const struct state *state = opaque;
     const struct options *o = hwq->options;
-    const double iterations = (double)(state->layers[0].held.step.updates - state->updates);
+    const double iterations = (double)(state->layers[0].host.step.updates - state->updates);
     const double ms = (double)(aorta_hwq_thread_pool_busy_ns(state->pool) - state->spent_ns) * 1e-6 / iterations;
     const double gigabytes = 7.0 * sizeof(float) * (double)(o->layers * state->count) * 1e-9;
     const char *const reason = "no iteration was measured";
@@ -261,9 +260,9 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
 
 /* ---- verification ---- */
 
-/* One step of AdamW from what was there before, in double precision. */
+/* One step of AdamW from the state before, in double precision. */
 static void verify_update(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t l) {
-    const struct held *h = &state->layers[l].held;
+    const struct host_state *h = &state->layers[l].host;
     const float *old = state->old + l * state->count;
     const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)h->step.updates;
     const double correction1 = 1.0 - pow(b1, t), correction2 = 1.0 - pow(b2, t);
@@ -279,7 +278,7 @@ static void verify_update(struct aorta_hwq_verifier *verifier, const struct stat
                           "m %lld of layer %lld", (long long)at, (long long)l);
         aorta_hwq_compare(verifier->check, (double)h->v[at], v, 1e-30, 1e-5, "v %lld of layer %lld", (long long)at,
                           (long long)l);
-        /* A step is smaller than its parameter by so much that what is compared is the change. */
+        /* A step is much smaller than its parameter: compare the change. */
         aorta_hwq_compare(verifier->check, (double)h->parameters[at] - before, p - before,
                           1.2e-7 * fabs(before) + 1e-3 * lr, 0, "change of parameter %lld of layer %lld", (long long)at,
                           (long long)l);
@@ -314,7 +313,7 @@ static aorta_status verify_slope(struct aorta_hwq_verifier *verifier, const stru
 static aorta_status verify_layer(struct aorta_hwq_verifier *verifier, const struct state *state, int64_t l) {
     const struct options *o = verifier->hwq->options;
     const struct layer *layer = &state->layers[l];
-    const struct pair p = views(o->width, state->old + l * state->count, layer->held.gradients);
+    const struct pair p = views(o->width, state->old + l * state->count, layer->host.gradients);
     const float *x = input_of(state, l), *dy = slope_of(state, o, l);
     const int64_t n = o->batch;
     AORTA_TRY(
@@ -337,9 +336,9 @@ static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
     return NULL;
 }
 
-/* Keeps what the update will start from, and forgets the gradients of the iteration before. */
+/* Saves the state before the update, and overwrites the gradients of the iteration before. */
 static void remember(struct state *state, int64_t l) {
-    const struct held *h = &state->layers[l].held;
+    const struct host_state *h = &state->layers[l].host;
     memcpy(state->old + l * h->count, h->parameters, (size_t)h->count * sizeof(float));
     memset(h->gradients, 0xFF, (size_t)h->count * sizeof(float));
     for (int64_t i = 0; i < aorta_hwq_sample_count(h->count); i++) {
@@ -373,7 +372,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .name = "zero_offload",
-    .summary = "copies both ways and the host's optimizer have to run beside the layers; the slowest of them decides",
+    .summary = "copies both ways and the host's optimizer run beside the layers; the slowest of the three limits",
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,
@@ -385,8 +384,8 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
     .try_next =
-        "--threads 1 and more show what the optimizer costs; with --width 1024 copies count for more, and aorta sdma "
-        "measures those alone",
+        "--threads 1 and more show the optimizer's cost; with --width 1024 copies matter more, and aorta sdma measures "
+        "them alone",
     .role = role,
     .setup = setup,
     .start = start,
