@@ -190,9 +190,9 @@ static void close_bench(struct bench *bench) {
 static aorta_status run(struct bench *bench, enum aorta_device_kind kind, size_t largest) {
     AORTA_TRY(open_bench(bench, kind, largest));
     if (aorta_comm_rank(bench->world) == 0) {
-        printf("%d ranks, backend %s, %s\n%-15s %10s %10s %8s %8s\n", aorta_comm_size(bench->world),
-               aorta_comm_backend(bench->world), aorta_device_get_info(bench->device)->name, "collective", "bytes",
-               "us", "algbw", "busbw GB/s");
+        printf("%d %s, backend %s, %s\n%-15s %10s %10s %8s %8s\n", aorta_comm_size(bench->world),
+               aorta_comm_size(bench->world) == 1 ? "rank" : "ranks", aorta_comm_backend(bench->world),
+               aorta_device_get_info(bench->device)->name, "collective", "bytes", "us", "algbw", "busbw GB/s");
     }
     for (int collective = 0; collective < AORTA_BARRIER; collective++) {
         for (size_t bytes = 2048; bytes <= largest; bytes *= 8) {

@@ -111,7 +111,7 @@ void aorta_beacon_close(struct aorta_beacon *beacon) {
     free(beacon);
 }
 
-/* The next slot that nobody writes to: a delayed writer may still use it. NULL: all are in use. */
+/* The next slot that is not being written: a delayed writer may still use it. NULL: all are in use. */
 static struct slot *claim(struct record *record) {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *slot = &record->slots[atomic_fetch_add(&record->next, 1) % SLOTS];

@@ -49,7 +49,7 @@ struct aorta_comm_options {
  * says which commands would work. */
 AORTA_MUST_USE aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct aorta_comm **comm);
 /* A group of `count` ranks of `parent` (its numbering), called by every rank of the parent with its own list, as all
- * ranks agree who is with whom; a rank that passes count 0 gets NULL. Same list as the parent: an independent
+ * ranks agree on the groups; a rank that passes count 0 gets NULL. Same list as the parent: an independent
  * duplicate, whose collectives run beside the parent's. Overlapping groups come from several calls. No work of the
  * parent may be in flight. AORTA_USAGE, on every rank concerned, when two ranks passed different lists. */
 AORTA_MUST_USE aorta_status aorta_comm_split(struct aorta_comm *parent, const int *ranks, int count,
@@ -105,7 +105,7 @@ AORTA_MUST_USE aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, in
 
 /* ---- several buffers in one collective ---- */
 
-/* One of them, as a call of its own would take it; it may be in place, and overlaps no other piece's buffers. */
+/* One of them, as a separate call would take it; it may be in place, and overlaps no other piece's buffers. */
 struct aorta_comm_piece {
     const void *send;
     void *receive;

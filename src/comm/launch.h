@@ -1,4 +1,4 @@
-/* Starting local ranks and watching over them: the work behind `aorta launch`.
+/* `aorta launch`: starts local ranks and watches them.
  *
  * The launcher starts one wrapper per rank, through mpirun where it is to be used, else directly. A wrapper gives its
  * program both contracts (torchrun's and, under mpirun, MPI's), waits for it and writes how it ended to the beacon. */

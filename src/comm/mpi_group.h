@@ -43,7 +43,7 @@ struct mpi_group {
     struct aorta_beacon *beacon; /* may be NULL */
     uint64_t sequence;           /* collectives begun */
     struct mpi_requests sends, receives;
-    char *scratch; /* blocks of other ranks on their way into a sum */
+    char *scratch; /* blocks received from other ranks, to be summed */
     size_t scratch_bytes;
     bool failed; /* a peer did not come: transfers may still be under way, so nothing is ever freed */
 };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define MESSAGE_BYTES ((size_t)4 << 20) /* longest single message, so that groups take turns in MPI's progress */
-#define PART_BYTES ((size_t)256 << 10)  /* of blocks on their way into a sum: those of a few ranks fit the cache */
+#define PART_BYTES ((size_t)256 << 10)  /* of received blocks to be summed: those of a few ranks fit the cache */
 #define SMALL_BYTES ((size_t)8 << 10)   /* all-reduce: up to here every rank sends everything to all, in one step */
 
 enum tag { TAG_GATHER = 1, TAG_REDUCE, TAG_SHARE, TAG_BROADCAST, TAG_EXCHANGE };

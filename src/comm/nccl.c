@@ -83,7 +83,7 @@ static void group_close(struct nccl_group *group) {
     if (--domain->group_count == 0) domain_close(domain);
 }
 
-/* Rank 0 of the group makes an id, and says so too when it cannot. */
+/* Rank 0 of the group makes an id; the message also reports a failure. */
 static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id *id) {
     struct {
         int32_t result;

@@ -38,7 +38,7 @@ struct nccl_domain {
     pthread_cond_t wake;
     struct nccl_group *groups; /* open ones */
     int group_count;           /* open or being closed */
-    /* Communicators are being aborted and must not be used any more; set after the two behind it. */
+    /* Communicators are being aborted and must not be used any more; set after the two below. */
     _Atomic bool failed;
     enum aorta_code failure;
     char message[512];

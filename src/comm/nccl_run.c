@@ -83,7 +83,7 @@ static int all_to_all(const struct nccl_api *api, const struct nccl_group *group
     return fine(result) ? ended : result;
 }
 
-/* An all-reduce of one element that nobody looks at. */
+/* An all-reduce of one element whose result is not used. */
 static int barrier(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                    void *stream) {
     (void)call;

@@ -137,7 +137,7 @@ static void check_blocked(struct watch *watch, int64_t now_ns) {
 
 /* ---- the thread ---- */
 
-/* Called without the lock; whoever uses a communicator takes it, as they are aborted under it too. */
+/* Called without the lock; the lock is taken to use a communicator, as it is to abort one. */
 static void check(struct watch *watch) {
     struct nccl_domain *domain = watch->domain;
     const int64_t now_ns = aorta_clock_ns();

@@ -204,7 +204,7 @@ static enum outcome greet(int fd, const struct aorta_rendezvous_options *options
     return OUTCOME_FAILED;
 }
 
-/* Within the range of local ports a socket can meet itself while nobody listens (TCP's simultaneous open). */
+/* Within the range of local ports a socket can connect to itself while no process listens (TCP's simultaneous open). */
 static bool meets_itself(int fd) {
     struct sockaddr_storage own = {0}, other = {0};
     socklen_t own_length = sizeof own, other_length = sizeof other;

@@ -3,7 +3,7 @@
  * Place. MASTER_ADDR and MASTER_PORT say where rank 0 is. Rank 0 listens at the first of AORTA_RENDEZVOUS_PORTS ports,
  * from MASTER_PORT on, that is free; the others try these ports in turn until one answers as rank 0 of this run. So a
  * port that another program has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
- * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one behind it.
+ * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one after it.
  *
  * Who belongs together: every message begins with a magic number and a version; a greeting carries the number of
  * ranks, the sender's rank, and the run: a hash of what launchers set differently for each run.

@@ -21,7 +21,7 @@
 #define LOST_LINGER_NS 3000000000
 #define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why the meeting failed */
 
-/* One message on its way in. */
+/* A message that is being received. */
 struct inbox {
     struct wire_message message;
     char value[AORTA_RENDEZVOUS_VALUE];

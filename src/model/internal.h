@@ -68,7 +68,7 @@ struct aorta_model {
     struct layer_memory *layers;
     struct layer_tags *tags;
     const char **unit_names;
-    void **allocations; /* all device memory of its own, for the end */
+    void **allocations; /* all its device memory, to be freed */
     int allocation_count;
     struct aorta_place reuse; /* while memory is taken: what is left of the caller's memory for this unit */
     /* root unit */
@@ -92,7 +92,6 @@ struct aorta_model {
 };
 
 aorta_status aorta_model_build_parameters(struct aorta_model *model);
-struct aorta_embedding aorta_model_embedding(const struct aorta_model *model);
 
 /* ---- recorded operations: a range around each ---- */
 
@@ -119,6 +118,9 @@ aorta_status aorta_op_ready(struct aorta_model *model, const struct aorta_pass *
 aorta_status aorta_op_output(const struct aorta_model *model, const struct aorta_pass *pass, int layer,
                              const void **output);
 
+/* ---- shapes of operations ---- */
+
+struct aorta_embedding aorta_model_embedding(const struct aorta_model *model);
 struct aorta_attention aorta_model_attention(const struct aorta_model *model, const struct aorta_pass *pass, int layer);
 struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,
                                    uint32_t place, float dropout);

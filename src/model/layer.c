@@ -74,7 +74,7 @@ static aorta_status norm_backward(struct op op, struct aorta_norm shape, const v
     return aorta_op_end(op, range);
 }
 
-/* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values at hand.
+/* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
  * From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
 static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                  const struct aorta_unit_view *view, void *dy) {

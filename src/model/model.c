@@ -1,4 +1,4 @@
-/* The model's memory: which activations exist, and for how long. */
+/* The model's memory (which activations exist, and for how long), and the shapes of its operations. */
 #include "model/internal.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static aorta_status take_scratch(struct aorta_model *model) {
     model->dqkv = model->s1 = model->dhidden;
     AORTA_TRY(take_activations(model, "activations of scorer.0", h, &model->s0));
     AORTA_TRY(take_activations(model, "gradient of a layer's input", e, &model->dsum));
-    AORTA_TRY(take_activations(model, "gradient behind dropout", e, &model->dx));
+    AORTA_TRY(take_activations(model, "gradient before dropout", e, &model->dx));
     model->projected = model->dx;
     AORTA_TRY(take_activations(model, "gradient of attention", e, &model->dcontext));
     AORTA_TRY(take_activations(model, "activations of the last norm", e, &model->z));
@@ -193,6 +193,11 @@ struct aorta_attention aorta_model_attention(const struct aorta_model *model, co
                                     .head_dim = s->model_dim / s->num_heads,
                                     .dropout = s->dropout,
                                     .rng = rng_of(pass, layer, SITE_ATTENTION)};
+}
+
+struct aorta_embedding aorta_model_embedding(const struct aorta_model *model) {
+    const struct aorta_model_shape *s = &model->shape;
+    return (struct aorta_embedding){s->dtype, model->rows, s->sparse_features, s->vocab_size, s->embedding_dim};
 }
 
 struct aorta_norm aorta_model_norm(const struct aorta_model *model, const struct aorta_pass *pass, int64_t layer,

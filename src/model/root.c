@@ -15,7 +15,7 @@ static struct root_shapes shapes_of(const struct aorta_model *model) {
         .projection = {s->dtype, n, s->embedding_dim, e},
         .scorer0 = {s->dtype, n, e, h},
         .scorer3 = {s->dtype, n, h, 1},
-        .embedding = {s->dtype, n, s->sparse_features, s->vocab_size, s->embedding_dim},
+        .embedding = aorta_model_embedding(model),
     };
 }
 
@@ -25,10 +25,6 @@ static struct op root_op(const struct aorta_pass *pass, const char *tag) {
 
 static const void *dense_input(const struct aorta_model *model, const struct aorta_batch *batch) {
     return model->dense ? model->dense : batch->dense;
-}
-
-struct aorta_embedding aorta_model_embedding(const struct aorta_model *model) {
-    return shapes_of(model).embedding;
 }
 
 static double product_flops(const struct aorta_linear *shape) {

@@ -159,7 +159,7 @@ static struct aorta_gpu_grid backward_grid(struct aorta_stream *stream, const st
                       whole_backward_bytes(variant, shape, *buffers));
 }
 
-/* The kernel sums up dq and dv of each sequence by the way. */
+/* The kernel also sums dq and dv of each sequence. */
 static aorta_status whole(struct aorta_stream *stream, const struct variant *variant,
                           const struct aorta_attention_args *a, struct aorta_gpu_attention_args gpu) {
     const int64_t width = a->shape.heads * a->shape.head_dim;

@@ -67,8 +67,8 @@ static struct matrix matrix_of(const void *data, dnnl_data_type_t type, int64_t 
                            .data = (void *)data};
 }
 
-/* Everything a product needs; zero members were not made yet. oneDNN keeps compiled products in a cache of its own, so
- * that making one anew for each call costs microseconds. */
+/* Everything a product needs; zero members do not exist yet. oneDNN keeps compiled products in a cache of its own, so
+ * that making one for each call costs microseconds. */
 struct product {
     dnnl_engine_t engine;
     dnnl_stream_t stream;

@@ -15,8 +15,8 @@ static aorta_status check_linear(const char *operation, const struct aorta_linea
     return aorta_check_size(operation, "out", shape->out, 1);
 }
 
-/* The bias is laid down first and the product added to it: the sum is rounded once, and y is written once less than
- * with a pass of its own. */
+/* The bias is stored first and the product added to it: the sum is rounded once, and y is written once less than with
+ * a separate pass. */
 static aorta_status forward(const void *args) {
     const struct aorta_linear_args *a = args;
     const struct aorta_linear *shape = &a->shape;

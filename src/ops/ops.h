@@ -1,6 +1,6 @@
 /* Tensor operations, each ordered on the stream that is its first argument.
  *
- * Tensors are dense, row-major, in device memory; shapes stand behind the names as [rows, columns]. `dtype` is the type
+ * Tensors are dense, row-major, in device memory; shapes follow the names as [rows, columns]. `dtype` is the type
  * activations and weights are stored in (fp32, bf16, fp16); arithmetic and sums are fp32. Gradients of parameters,
  * LayerNorm statistics and optimizer state are always fp32. Buffers are the caller's and must not overlap unless a
  * comment says so. Formulas are PyTorch's (torch.nn.functional of the same name) unless a source is given.
@@ -232,7 +232,7 @@ AORTA_MUST_USE aorta_status aorta_norm_backward(struct aorta_stream *stream, str
                                                 const float *mean, const float *rstd, void *dsum, void *dx,
                                                 float *dgamma, float *dbeta, float *dbias, bool accumulate);
 
-/* ---- exact GELU with dropout behind it ---- */
+/* ---- exact GELU, then dropout ---- */
 
 /* y = dropout(x·Φ(x)), Φ the normal distribution function (approximate="none"). */
 AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,

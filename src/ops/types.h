@@ -22,7 +22,7 @@ struct aorta_step_state {
     float grad_norm;        /* global L2 norm of the unscaled gradients, before clipping */
     float grad_factor;      /* what AdamW multiplies gradients with: clip / loss scale, 0 when skipped */
     float loss;             /* mean loss of this rank over the micro-batches of the step */
-    float bias_correction1; /* 1 − β1^t and 1 − β2^t for the update at hand */
+    float bias_correction1; /* 1 − β1^t and 1 − β2^t for the current update */
     float bias_correction2;
     float reserved;
 };

@@ -43,7 +43,7 @@ AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context 
                                                      const struct aorta_ranks *ranks, const struct aorta_log *log);
 void aorta_train_context_close(struct aorta_train_context *context);
 
-/* The group of all ranks once more, with a communicator of its own. */
+/* The group of all ranks again, with its own communicator. */
 AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context,
                                                         struct aorta_comm **comm);
 

@@ -1,9 +1,9 @@
 /* The synthetic data set, and the threads that make batches of it ahead of the training step.
  *
  * A sample depends on (dataset.seed, its index) alone: dense N(0, 1) [T, F, d], categorical uniform ids [T, S], target
- * and importance uniform in [0, 1). Each epoch is shuffled anew and dealt to the ranks in turn; step s of an epoch uses
- * samples [s·G, (s+1)·G) of the shuffled order, G being the global batch, whatever the number of ranks; the rest of the
- * epoch that fills no step is dropped. */
+ * and importance uniform in [0, 1). Each epoch is shuffled again and dealt to the ranks in turn; step s of an epoch
+ * uses samples [s·G, (s+1)·G) of the shuffled order, G being the global batch, whatever the number of ranks; the rest
+ * of the epoch that fills no step is dropped. */
 #ifndef AORTA_TRAIN_DATA_H
 #define AORTA_TRAIN_DATA_H
 

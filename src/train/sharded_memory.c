@@ -15,7 +15,7 @@
  *
  * No use overlaps the one before it: a unit's reduction waits for its backward pass; reductions run one
  * after the other, the root unit's last; AdamW waits for all of them, and the next step for AdamW, which writes every
- * 16-bit shard anew. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
+ * 16-bit shard again. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
  * shared; nor are activations that workload.async_wait copies later. What lies in a shared place has to be written as a
  * whole, as padding must stay zero: a unit or parameter with padding is not shared. */
 #include "train/sharded.h"

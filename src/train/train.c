@@ -366,7 +366,7 @@ static aorta_status launch_graph(struct trainer *t, struct flight *flight) {
 static aorta_status queue_captured(struct trainer *t, struct flight *flight, int64_t step,
                                    const struct aorta_step_hook *hook) {
     struct aorta_recorder *recorder = t->context.recorder;
-    /* Begun anew: a range of the input, recorded a moment ago, is not part of the graph. */
+    /* Begun again: a range of the input, recorded a moment ago, is not part of the graph. */
     if (flight->recorded) aorta_recorder_step(recorder, (int)(step % SLOTS), step);
     AORTA_TRY(try_capture(t, flight));
     if (*graph_of(flight)) {
@@ -527,7 +527,7 @@ static void ask_for_signal(struct trainer *t) {
 }
 
 /* The slot's iteration begins. A step that runs otherwise leaves other ranges than a graph was captured with, so its
- * slot's graph ends and is captured anew later. A step that is not recorded leaves the slot's ranges as they are. */
+ * slot's graph ends and is captured again later. A step that is not recorded leaves the slot's ranges as they are. */
 static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan plan, int64_t waited_from,
                                     int64_t waited_to) {
     struct aorta_recorder *recorder = t->context.recorder;

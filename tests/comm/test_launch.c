@@ -99,7 +99,7 @@ static void check_fail(const char *through) {
     expect_quiet_mpirun(&run);
 }
 
-/* What is told is the rank that failed, not the one whose process ended first. */
+/* The report names the rank that failed, not the one whose process ended first. */
 static void test_fail_slowly(void **state) {
     (void)state;
     struct run run;
@@ -113,7 +113,7 @@ static void test_fail(void **state) {
     check_fail("always");
 }
 
-/* A program that ends with 2 has told of a mistake before it began: there is nothing to say of what it was doing. */
+/* A program that ends with 2 has reported a mistake before it began: it has no operation to report. */
 static void test_ends_before_the_beginning(void **state) {
     (void)state;
     struct run run;
@@ -150,7 +150,7 @@ static void test_failure_at_the_start(void **state) {
     unsetenv("LAUNCH_HELPER_GRACE");
 }
 
-/* A wrapper that comes to run long after another rank has failed. */
+/* A wrapper that starts long after another rank has failed. */
 static void test_late_wrapper(void **state) {
     (void)state;
     struct run run;

@@ -211,8 +211,8 @@ static void test_ranges_of_pieces(void **state) {
     model_rig_close(&rig);
 }
 
-/* With output_copies, what backward passes read is what the caller puts there, at the latest when it is told that they
- * do so now. */
+/* With output_copies, what backward passes read is what the caller puts there, at the latest when it is called because
+ * they do so now. */
 static aorta_status copy_output(void *user, int layer) {
     struct model_rig *rig = user;
     struct aorta_layer_output output = aorta_model_output(rig->model, layer);

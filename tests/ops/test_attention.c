@@ -7,15 +7,15 @@ struct example {
     struct aorta_attention shape;
     double *qkv, *weight, *out;
     double *seen, *parts; /* of the last loss: its qkv, and what each head gave; both zeros at first */
-    double *kept;         /* what dropout makes of each weight, (batch, head, position, position); NULL without */
+    double *mask;         /* what dropout makes of each weight, (batch, head, position, position); NULL without */
 };
 
 static double *dropout(struct rig *rig, const struct aorta_attention *shape, int64_t step) {
     const int64_t count = shape->batch * shape->heads * shape->positions * shape->positions;
     if (shape->dropout <= 0.0f) return NULL;
-    double *kept = rig_values(rig, count);
-    for (int64_t i = 0; i < count; i++) kept[i] = rig_dropout((double)shape->dropout, &shape->rng, step, i);
-    return kept;
+    double *mask = rig_values(rig, count);
+    for (int64_t i = 0; i < count; i++) mask[i] = rig_dropout((double)shape->dropout, &shape->rng, step, i);
+    return mask;
 }
 
 /* One head of one sequence, in double; `p` holds positions values. */
@@ -36,7 +36,7 @@ static void head(const struct example *e, int64_t b, int64_t h, double *p) {
         for (int64_t j = 0; j < T; j++) {
             const double *v = e->qkv + (b * T + j) * 3 * E + 2 * E + h * D;
             int64_t index = ((b * H + h) * T + i) * T + j;
-            const double weight = p[j] / sum * (e->kept ? e->kept[index] : 1.0);
+            const double weight = p[j] / sum * (e->mask ? e->mask[index] : 1.0);
             for (int64_t d = 0; d < D; d++) out[d] += weight * v[d];
         }
     }

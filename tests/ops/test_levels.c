@@ -1,5 +1,5 @@
-/* The loops are compiled for several instruction sets. The other tests meet the best one; here the rest is held against
- * the plainest, kernel by kernel, in plain memory. */
+/* The loops are compiled for several instruction sets. The other tests meet the best one; here the rest is compared
+ * with the plainest, kernel by kernel, in plain memory. */
 #include "ops/cpu/cpu.h"
 #include "ops/random.h"
 #include "rig.h"

@@ -15,9 +15,9 @@ static void reference(const struct example *e) {
     for (int64_t row = 0; row < e->shape.rows; row++) {
         double mean = 0.0, square = 0.0;
         for (int64_t i = row * width; i < (row + 1) * width; i++) {
-            double kept =
+            double factor =
                 e->shape.dropout > 0.0f ? rig_dropout((double)e->shape.dropout, &e->shape.rng, e->step, i) : 1.0;
-            e->sum[i] = (e->residual ? e->residual[i] : 0.0) + e->x[i] * kept;
+            e->sum[i] = (e->residual ? e->residual[i] : 0.0) + e->x[i] * factor;
             mean += e->sum[i] / (double)width;
         }
         for (int64_t i = row * width; i < (row + 1) * width; i++) square += pow(e->sum[i] - mean, 2.0) / (double)width;
@@ -79,7 +79,7 @@ static void check_example(struct rig *rig, struct aorta_norm shape, bool residua
     rig_close_to("sum", rig_get(rig, shape.dtype, out.sum, count), e.sum, count, 1.01 * unit, 1e-7);
     rig_close_to("y", rig_get(rig, shape.dtype, out.y, count), e.y, count, 1.01 * unit, 12.0 * unit + 2e-6);
 
-    /* Backward, with the loss' gradient given in two parts and added to what is there. */
+    /* Backward, with the loss' gradient given in two parts and added to the values before. */
     double *first = rig_random(rig, shape.dtype, count, 1), *second = rig_values(rig, count);
     for (int64_t i = 0; i < count; i++) second[i] = rig_round(e.weight[i] - first[i], shape.dtype);
     for (int64_t i = 0; i < count; i++) e.weight[i] = first[i] + second[i];
@@ -121,7 +121,7 @@ static void conformance(void **state) {
             }
 }
 
-/* Without residual and dropout no sum need be kept; without accumulation the old dgamma is overwritten. */
+/* Without residual and dropout no sum is stored; without accumulation the old dgamma is overwritten. */
 static void plain_layernorm(void **state) {
     struct rig *rig = *state;
     struct aorta_norm shape = {.dtype = AORTA_F32, .rows = 4, .width = 33, .eps = 1e-5f};

@@ -98,7 +98,7 @@ static void count_line(void *user, const char *line) {
     ++*(int *)user;
 }
 
-/* Each shape once, with what was chosen; where no library multiplies there is nothing to tell. */
+/* Each shape once, with what was chosen; where no library multiplies there is nothing to report. */
 static void choices_are_told(void **state) {
     struct rig *rig = *state;
     struct aorta_device *device;

@@ -71,17 +71,17 @@ static double *mask(struct rig *rig, struct aorta_rng rng, float p, int64_t step
 static void masks_follow_the_definition(void **state) {
     const float rates[] = {0.1f, 0.5f, 0.0f, 1.0f, 0.9999f};
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++) {
-        double *got = mask(*state, base, rates[r], 7), kept = 0.0, sum = 0.0;
+        double *got = mask(*state, base, rates[r], 7), passed = 0.0, sum = 0.0;
         for (int i = 0; i < COUNT; i++) {
             double expected = rates[r] == 0.0f   ? 1.0
                               : rates[r] == 1.0f ? 0.0
                                                  : rig_dropout((double)rates[r], &base, 7, i);
             assert_float_equal(got[i], expected, 1e-6 * expected);
-            kept += got[i] != 0.0;
+            passed += got[i] != 0.0;
             sum += got[i];
         }
         double p = (double)rates[r], deviation = sqrt(COUNT * p * (1.0 - p));
-        assert_true(fabs(kept - COUNT * (1.0 - p)) <= 4.0 * deviation + 1.0);
+        assert_true(fabs(passed - COUNT * (1.0 - p)) <= 4.0 * deviation + 1.0);
         if (p < 0.9) assert_true(fabs(sum / COUNT - 1.0) < 0.03);
     }
 }

@@ -93,7 +93,7 @@ static void routing(void **state) {
     static const struct aorta_route shapes[] = {
         {.tokens = 1, .experts = 1, .top = 1, .capacity = 1, .width = 3},
         {.tokens = 50, .experts = 8, .top = 2, .capacity = 20, .width = 24},
-        {.tokens = 300, .experts = 5, .top = 2, .capacity = 90, .width = 17}, /* some find no room */
+        {.tokens = 300, .experts = 5, .top = 2, .capacity = 90, .width = 17}, /* some exceed the capacity */
         {.tokens = 700, .experts = 8, .top = 1, .capacity = 700, .width = 8},
         {.tokens = 9, .experts = 33, .top = 8, .capacity = 2, .width = 5},
     };

@@ -152,7 +152,7 @@ def main():
         print(f"  {kind}: worst error {error:.1e} ({what})")
     for failure in findings.failures[:20]:
         print(f"  FAILED {failure}")
-    print(f"  {findings.count} values held, {len(findings.failures)} outside {arguments.tolerance:g}")
+    print(f"  {findings.count} values compared, {len(findings.failures)} outside {arguments.tolerance:g}")
     return 1 if findings.failures else 0
 
 

@@ -23,7 +23,7 @@ static struct aorta_train_options make_options(int64_t samples, int64_t batch, i
     };
 }
 
-/* FNV-1a: tells samples apart by all they hold. */
+/* FNV-1a: samples that differ have different sums. */
 static uint64_t hash(uint64_t start, const void *bytes, size_t count) {
     const unsigned char *byte = bytes;
     for (size_t i = 0; i < count; i++) start = (start ^ byte[i]) * 1099511628211u;
@@ -241,15 +241,15 @@ static void check_order(int64_t workers, bool pinned) {
     open_loader(&rig, workers, pinned, STEPS);
     size_t bytes = aorta_batch_layout(&rig.options).bytes;
     char *expected = make_batch(&rig.options);
-    const void *held[2];
-    for (int64_t step = 0; step < STEPS; step++) { /* two batches are held, as in training */
-        check_ok(aorta_loader_next(rig.loader, &held[step % 2]));
+    const void *taken[2];
+    for (int64_t step = 0; step < STEPS; step++) { /* two batches are in use, as in training */
+        check_ok(aorta_loader_next(rig.loader, &taken[step % 2]));
         if (step == 0) continue;
         memset(expected, 0, bytes);
         aorta_dataset_fill(rig.dataset, step - 1, expected);
         struct aorta_batch_layout layout = aorta_batch_layout(&rig.options);
         for (int64_t slot = 0; slot < 4; slot++)
-            assert_true(sample_of(&layout, held[(step - 1) % 2], slot) == sample_of(&layout, expected, slot));
+            assert_true(sample_of(&layout, taken[(step - 1) % 2], slot) == sample_of(&layout, expected, slot));
         aorta_loader_release(rig.loader);
     }
     const void *beyond;
@@ -276,7 +276,7 @@ static void test_ring_memory(void **state) {
     close_loader(&rig);
 }
 
-/* Ended while its threads fill, wait for room, or have not begun. */
+/* Ended while its threads fill, wait for a free batch, or have not begun. */
 static void test_ended_early(void **state) {
     (void)state;
     for (int taken = 0; taken < 12; taken++) {

@@ -136,9 +136,9 @@ static void test_truncated(void **state) {
     char *bytes;
     size_t length;
     check_ok(aorta_file_read(path, &bytes, &length));
-    for (size_t kept = 0; kept < length; kept++) {
+    for (size_t cut = 0; cut < length; cut++) {
         struct aorta_safetensors file;
-        check_ok(aorta_file_replace(path, bytes, kept));
+        check_ok(aorta_file_replace(path, bytes, cut));
         check_fails(aorta_safetensors_read(path, &file), AORTA_FORMAT, path);
     }
     free(bytes);

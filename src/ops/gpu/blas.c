@@ -175,7 +175,7 @@ static int lay_out(struct blas *blas, struct plan *plan) {
     return code;
 }
 
-/* Asks for candidates that need no more than so much workspace; none found is no error. */
+/* Asks for candidates that need at most this workspace; none found is no error. */
 static int ask(struct blas *blas, struct plan *plan, uint64_t workspace, unsigned char *candidates, int *found) {
     const struct aorta_blas_vendor *vendor = blas->vendor;
     const uint32_t *alignment = plan->key.alignment;

@@ -80,7 +80,7 @@ static aorta_status launch_gathered(struct aorta_stream *stream, struct gatherin
     return count ? launch(stream, gathering->sums, count) : NULL;
 }
 
-/* A full table is launched when one more comes: the last launch is then behind all else that is gathered around. */
+/* A full table is launched when one more comes: so the last launch comes after all operations that are gathered. */
 aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial) {
     struct gathering *gathering;
     struct aorta_ops_workspace workspace;

@@ -34,7 +34,7 @@ enum {
     AORTA_SCORES_ROWS = 32,   /* of scores in a block, … */
     AORTA_SCORES_WIDTH = 512, /* … all of this many columns */
     AORTA_SCORES_DEPTH = 16,  /* of operands in shared memory, twice */
-    AORTA_SCORES_GAP = 8,     /* elements behind every fourth depth */
+    AORTA_SCORES_GAP = 8,     /* elements after every fourth depth */
     AORTA_SCORES_BYTES = 2 * AORTA_SCORES_DEPTH * (4 * (AORTA_SCORES_ROWS + AORTA_SCORES_WIDTH) + 2 * AORTA_SCORES_GAP),
     AORTA_SCORES_THREADS = 128,
     AORTA_SCORES_RESIDENT = 2, /* such blocks on a multiprocessor */
@@ -85,7 +85,7 @@ struct aorta_gpu_column_sums {
     bool accumulate;
 };
 
-/* Several at once; `ends`: the number behind each one's last block. */
+/* Several at once; `ends`: the number after each one's last block. */
 struct aorta_gpu_column_finish_args {
     struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
     uint32_t ends[AORTA_FINISH_MOST];
@@ -131,7 +131,7 @@ struct aorta_gpu_sort_args {
 };
 
 /* Adds rows of dy, sorted by id, into dtable: ranges of equal length side by side; sums of runs that cross the end of a
- * range go through `head` (begun before the range, ended in it) and `tail` (goes on behind it). */
+ * range go through `head` (begun before the range, ended in it) and `tail` (continues after it). */
 struct aorta_gpu_gather_args {
     struct aorta_embedding_args op;
     const uint32_t *keys, *values;

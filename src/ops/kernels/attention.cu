@@ -46,7 +46,7 @@ template <typename T> DEVICE T *at(T *base, const head &h, int64_t position, int
     return base + ((h.first + position) * parts + part) * h.width + h.column;
 }
 
-/* A tile of rows from `position` on into shared memory, zeros behind the last position and beyond the width. */
+/* A tile of rows from `position` on into shared memory, zeros beyond the last position and beyond the width. */
 template <typename T, int D>
 DEVICE void load_tile(T *tile, const T *base, const head &h, int64_t position, int parts, int part) {
     typedef layout<T, D> L;

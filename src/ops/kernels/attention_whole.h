@@ -8,7 +8,7 @@
 /* How far scores, as powers of two, may be above what weights are taken relative to. */
 #define AORTA_WHOLE_SLACK 8.0f
 
-/* All rows of the head into shared memory, D / 8 threads to a row; zeros behind the last and beyond the width. */
+/* All rows of the head into shared memory, D / 8 threads to a row; zeros beyond the last and beyond the width. */
 template <typename T, int D> DEVICE void copy_head(T *rows, const T *base, const head &h, int parts, int part) {
     const int chunk = (int)threadIdx.x % (D / 8) * 8, below = (int)blockDim.x / (D / 8);
     int left = (int)h.positions - (int)threadIdx.x / (D / 8); /* rows from the thread's on */
@@ -140,7 +140,7 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
     const dropout drop = dropout_begin(a.op.shape.dropout, a.op.shape.rng);
     const float scale = h.scale * 1.44269504088896341f;
     mask_pairs mask = {{~0u, ~0u, ~0u, ~0u}};
-    if (drop.threshold) { /* while the rows are on their way */
+    if (drop.threshold) { /* while the rows are in flight */
         const int row = first + lane / 4 + quarter / 2 * 8;
         const uint64_t weight = (uint64_t)((h.index * positions + row) * positions);
         uint8_t *bytes = (uint8_t *)(a.mask + h.index * padded * (padded / 16) + row) + quarter % 2;
@@ -158,7 +158,7 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
         product<16> p;
         clear(p);
         add_left_of_rows(p, left, key + other * STRIDE, STRIDE);
-        if (other + 8 >= positions) /* the second half lies behind the last key */
+        if (other + 8 >= positions) /* the second half lies beyond the last key */
             for (int i = 0; i < 4; i++) p.part[1][i] = MINUS_INFINITY;
         if (any_above(p, limit)) {
             raise_maximum(p, scale, greatest, sum, out);

@@ -1,5 +1,5 @@
 /* Backward of attention_whole.h, where blocks may take one head after the other: while they work on one, what they need
- * of the next is on its way, rows into a second buffer and the rest into registers. */
+ * of the next is in flight, rows into a second buffer and the rest into registers. */
 #ifndef AORTA_KERNELS_ATTENTION_WHOLE_BACKWARD_H
 #define AORTA_KERNELS_ATTENTION_WHOLE_BACKWARD_H
 
@@ -37,7 +37,7 @@ template <int D> struct whole_ahead {
     float logsum;
 };
 
-/* Rows behind the last get a logsum that makes their weights 0. */
+/* Rows beyond the last get a logsum that makes their weights 0. */
 template <typename T, int D>
 DEVICE void load_ahead(const aorta_gpu_attention_args &a, const head &h, bool dropping,
                        const whole_buffer<T, D> &buffer, whole_ahead<D> &ahead) {
@@ -115,7 +115,7 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
     const int padded = (int)blockDim.x / 2, first = (int)threadIdx.x / 32 * 16, lane = lane_index();
     const int slopes_stride = padded + AORTA_WHOLE_PAD, column = part_column(0);
     const float scale = h.scale * 1.44269504088896341f;
-    const uint32_t lower = first + 8 < (int)h.positions ? ~0u : 0u; /* the lower eight keys may lie behind the last */
+    const uint32_t lower = first + 8 < (int)h.positions ? ~0u : 0u; /* the lower eight keys may lie beyond the last */
     left_side<D> key;
     load_left(key, buffer.key + first * STRIDE, STRIDE);
     clear(dkey);
@@ -209,12 +209,12 @@ template <typename T, int D> DEVICE void whole_backward(const aorta_gpu_attentio
         const head next = head_begin(a.op.shape, more ? h.index + gridDim.x : h.index, a.op.qkv, a.op.dout);
         copies_wait();
         store_numbers(ahead, buffer, 1.0f / drop.scale);
-        __syncthreads(); /* rows and numbers are there; nobody works on the head before this one any more */
+        __syncthreads(); /* rows and numbers are stored; the head before this one is done */
         if (more) copy_rows(a, next, other);
         if (begun && a.partial) store_sums<D>(a, before, other.sums);
         product<D> dkey, dvalue, dquery;
         slopes_of_keys(h, buffer, ahead.value, dropping, slopes, dkey, dvalue);
-        __syncthreads(); /* slopes are there */
+        __syncthreads(); /* slopes are stored */
         if (more) load_ahead(a, next, dropping, other, ahead);
         const float whole[2] = {drop.scale, drop.scale}, scaled[2] = {drop.scale * h.scale, drop.scale * h.scale};
         float *sums = buffer.sums + unit * 2 * D;

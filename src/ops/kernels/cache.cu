@@ -6,7 +6,7 @@
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/reduce.h"
 
-enum { GROUPS = AORTA_CACHE_THREADS / 32, SHARE = 4, AHEAD = 4 }; /* elements of a thread; keys on their way at once */
+enum { GROUPS = AORTA_CACHE_THREADS / 32, SHARE = 4, AHEAD = 4 }; /* elements of a thread; keys in flight at once */
 
 struct running {
     float greatest, sum, value[SHARE];

@@ -144,7 +144,7 @@ DEVICE void store_aligned(float *to, const float value[8]) {
     }
 }
 
-/* Eight elements as they lie in memory, so that many can be on their way before the first is looked at. */
+/* Eight elements as they lie in memory, so that many can be in flight before the first is used. */
 template <typename T> struct chunk { bytes16 part[sizeof(T) / 2]; };
 
 template <typename T> DEVICE chunk<T> load_chunk(const T *from) {

@@ -16,7 +16,7 @@ DEVICE void report(aorta_gpu_fault *fault, int64_t place, int64_t id, int64_t fe
     *(volatile int32_t *)&fault->found = 1;
 }
 
-/* Eight columns of some rows. Where all rows begin at multiples of 16 bytes they are on their way together before the
+/* Eight columns of some rows. Where all rows begin at multiples of 16 bytes they are in flight together before the
  * first is looked at. */
 template <typename T, bool WHOLE, int ROWS> struct some_rows {
     chunk<T> raw[ROWS];
@@ -90,7 +90,7 @@ TYPED_KERNELS(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, embedding_forward, aorta_gp
 
 /* ---- sorting: counts of digits in each block, where each block's share of a digit begins, and the moves ---- */
 
-/* Ids out of range get the key behind all others and are added nowhere. */
+/* Ids out of range get the greatest key and are added nowhere. */
 DEVICE uint32_t sort_key(const aorta_gpu_sort_args &a, int64_t place) {
     if (a.keys) return a.keys[place];
     const int64_t id = a.ids[place];

@@ -1,7 +1,7 @@
 /* Products of small matrices in shared memory, made by 32 threads together.
  *
  * The result has 16 rows; a thread holds four elements of every eight columns: of rows lane / 4 and lane / 4 + 8 the
- * columns 2·(lane % 4) and the one behind it. That is how NVIDIA's tensor cores leave it (PTX ISA, mma.m16n8k16); the
+ * columns 2·(lane % 4) and the next one. That is how NVIDIA's tensor cores leave it (PTX ISA, mma.m16n8k16); the
  * plain version, for fp32 and for other processors, keeps to it. */
 #ifndef AORTA_KERNELS_MATRIX_H
 #define AORTA_KERNELS_MATRIX_H
@@ -102,7 +102,7 @@ DEVICE uint32_t halves_by_sign(uint32_t word) {
     asm("prmt.b32 %0, %1, 0, 0xBB99;" : "=r"(halves) : "r"(word));
     return halves;
 }
-/* Whether any of the 32 threads says so. */
+/* Whether it is true for any of the 32 threads. */
 DEVICE bool group_any(bool mine) {
     return __any_sync(0xFFFFFFFFu, mine);
 }

@@ -32,13 +32,13 @@ DEVICE int64_t chunk_column(int chunk) {
 }
 
 /* Whether all rows begin at multiples of 16 bytes: then they are loaded without a question, all of a row at once, and
- * columns behind the end stand for column 0. */
+ * columns beyond the end stand for column 0. */
 DEVICE bool all_aligned(int64_t width, const void *a, const void *b, const void *c, const void *d) {
     return width % 8 == 0 && aligned16(a) && aligned16(b) && aligned16(c) && aligned16(d);
 }
 
-/* The chunks of a row that a thread holds, from memory. `end` is the number of columns, or 0 for a row behind the last,
- * which then is not read; what is behind the end is 0. */
+/* The chunks of a row that a thread holds, from memory. `end` is the number of columns, or 0 for a row beyond the last,
+ * which then is not read; elements beyond the end are 0. */
 template <typename T, bool WHOLE, int CHUNKS> struct norm_row {
     chunk<T> raw[CHUNKS];
 
@@ -155,7 +155,7 @@ TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward_wide, aorta_norm_args)
 template <typename T, bool WHOLE, int CHUNKS> struct norm_slopes {
     norm_row<T, WHOLE, CHUNKS> dy, extra, sum;
     float mean, rstd;
-    int64_t start, end; /* end 0: a row behind the last */
+    int64_t start, end; /* end 0: a row beyond the last */
 
     MEMBER void begin(const aorta_norm_backward_args &a, int64_t row) {
         end = row < a.shape.rows ? a.shape.width : 0;
@@ -244,7 +244,7 @@ template <bool BIAS, int CHUNKS> DEVICE void norm_join(norm_totals<BIAS, CHUNKS>
     }
 }
 
-/* Rows are dealt out to the blocks; where registers allow it the next is on its way while one is worked on. A block
+/* Rows are dealt out to the blocks; where registers allow it the next is in flight while one is worked on. A block
  * leaves its sums in `partial`. */
 template <typename T, bool WHOLE, bool BIAS, int CHUNKS>
 DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {

@@ -74,7 +74,7 @@ DEVICE void gelu_part(const aorta_gelu_args &a, const dropout &drop, int64_t fir
     store8((T *)a.out + first, count, value);
 }
 
-/* All chunks of a thread are loaded first; their random numbers are made while they are on their way. */
+/* All chunks of a thread are loaded first; their random numbers are made while the loads are in flight. */
 template <typename T, bool BACKWARD>
 DEVICE void gelu_whole(const aorta_gelu_args &a, const dropout &drop, int64_t first) {
     chunk<T> x[AORTA_GELU_CHUNKS], dy[AORTA_GELU_CHUNKS];

@@ -29,7 +29,7 @@ KERNEL(AORTA_ROUTE_THREADS, route_choose, aorta_route_args) {
     for (int64_t k = 0; k < top; k++) weights[k] /= sum;
 }
 
-/* A block takes an expert and walks over all choices, each thread over a stretch of its own, so that rows are given in
+/* A block takes an expert and walks over all choices, each thread over its own part, so that rows are given in
  * the order of the tokens. */
 KERNEL(AORTA_ROUTE_THREADS, route_place, aorta_route_args) {
     __shared__ int32_t before[AORTA_ROUTE_THREADS];

@@ -80,7 +80,7 @@ DEVICE int64_t draw_rest(const aorta_accept_args &a, int64_t b, int64_t at, int6
     return best.place == UINT32_MAX ? 0 : best.place;
 }
 
-/* A block takes a sequence; the step is advanced behind all of them. */
+/* A block takes a sequence; the step is advanced after all of them. */
 KERNEL(AORTA_SAMPLE_THREADS, accept_tokens, aorta_accept_args) {
     const int64_t step = *a.step, b = blockIdx.x, at = accepted_of(a, b, step), next = draw_rest(a, b, at, step);
     if (threadIdx.x > 0) return;

@@ -109,7 +109,7 @@ DEVICE void multiply(const stage *from, int part, const place &at, tile sum) {
     }
 }
 
-/* sum = a·bᵀ. Each part of a stage is on its way while the part before is multiplied and put down: two sets of registers
+/* sum = a·bᵀ. Each part of a stage is in flight while the part before is multiplied and stored: two sets of registers
  * take turns. Two parts are unrolled and no more, as threads would wait for instructions of a longer loop. */
 DEVICE void products(const aorta_scores_args &a, const place &at, tile sum) {
     stage *stages = (stage *)dynamic_shared();

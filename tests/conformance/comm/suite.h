@@ -1,4 +1,4 @@
-/* The ranks of a conformance run: a device, the group of all ranks, and buffers whose contents can be told. */
+/* The ranks of a conformance run: a device, the group of all ranks, and buffers whose contents identify their rank. */
 #ifndef AORTA_TESTS_COMM_SUITE_H
 #define AORTA_TESTS_COMM_SUITE_H
 

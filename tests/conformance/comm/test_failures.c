@@ -217,13 +217,13 @@ static void refused_piece(void **state) {
     check_fails(aorta_stream_synchronize(scene.stream), AORTA_COMM, "all_gather #2 of 2 ranks, 2400 bytes: rank");
     check_ok(aorta_stream_create(scene.options.device, "unharmed", AORTA_PRIORITY_NORMAL, &scene.unharmed));
     check_ok(aorta_all_reduce(scene.world, scene.unharmed, other, other, 10, AORTA_F32, AORTA_SUM));
-    check_ok(aorta_stream_synchronize(scene.unharmed)); /* and not held back by a group that is open for ever */
+    check_ok(aorta_stream_synchronize(scene.unharmed)); /* and not blocked by a group that is open for ever */
     aorta_stream_destroy(scene.unharmed);
     aorta_device_free(scene.options.device, other);
     close_scene(&scene);
 }
 
-/* The library is loaded by a first opening, told to fail, and the second opening fails on both ranks. */
+/* The library is loaded by a first opening, set to fail, and the second opening fails on both ranks. */
 static void fail_opening(const char *symbol, int failing_rank, const char *own, const char *others) {
     struct scene scene = {0};
     open_scene(&scene, 3);

@@ -158,7 +158,7 @@ static void test_barrier(void **state) {
     suite_free(suite, times);
 }
 
-/* Rank 0 enters a collective that the others do not: it must not wait longer than it was told to. */
+/* Rank 0 enters a collective that the others do not: it must not wait longer than its timeout. */
 static void test_timeout(void **state) {
     struct suite *suite = *state;
     if (suite->size == 1 || suite_on_gpu(suite)) return; /* nobody to wait for; test_failures.c has it for GPUs */

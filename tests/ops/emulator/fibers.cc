@@ -34,7 +34,7 @@ int count, current;
 void (*entry)(const void *args);
 const void *entry_args;
 
-/* The address sanitizer has to be told whose stack is in use. */
+/* The address sanitizer has to know whose stack is in use. */
 #if defined(__SANITIZE_ADDRESS__)
 const void *scheduler_stack;
 size_t scheduler_bytes;
@@ -128,7 +128,7 @@ void run_block() {
     }
 }
 
-/* Who comes to the next exchange may find others still reading in this one, so two rows take turns. */
+/* A thread may reach the next exchange while others still read this one, so two rows take turns. */
 int next_row() {
     fiber &self = fibers[current];
     self.second = !self.second;
