@@ -15,7 +15,7 @@
 struct train_values {
     const char *config;
     struct aorta_string_list overrides;
-    bool rocm_metrics, device_metrics, kernel_timing, no_record, no_report, quiet;
+    bool rocm_metrics, device_metrics, kernel_timing, no_kernel_timing, no_record, no_report, quiet;
 };
 
 static const struct aorta_cli_option options[] = {
@@ -51,7 +51,14 @@ static const struct aorta_cli_option options[] = {
                .offset = offsetof(struct train_values, kernel_timing),
                .fallback = "false",
                .help =
-                   "on GPUs: adds every kernel's own start and end to each iteration (source kernel beside range)"}},
+                   "on NVIDIA GPUs: takes the times of every step from CUPTI's records of its kernels, and adds these "
+                   "to each iteration (source kernel beside range); without it captured steps do so where CUPTI is "
+                   "available, other steps are measured by timestamps around their operations"}},
+    {.value = {.key = "no-kernel-timing",
+               .type = AORTA_OPTION_BOOL,
+               .offset = offsetof(struct train_values, no_kernel_timing),
+               .fallback = "false",
+               .help = "measures captured steps by timestamps, too"}},
     {.value = {.key = "no-record",
                .type = AORTA_OPTION_BOOL,
                .offset = offsetof(struct train_values, no_record),
@@ -120,7 +127,9 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     struct aorta_train_run run = {.options = o,
                                   .ranks = *ranks,
                                   .log = &log,
-                                  .kernel_timing = values->kernel_timing,
+                                  .kernel_timing = values->kernel_timing      ? AORTA_KERNEL_TIMING_ON
+                                                   : values->no_kernel_timing ? AORTA_KERNEL_TIMING_OFF
+                                                                              : AORTA_KERNEL_TIMING_AUTO,
                                   .record = !values->no_record,
                                   .progress = !values->quiet && isatty(STDERR_FILENO),
                                   .device_metrics = values->device_metrics,
@@ -136,6 +145,8 @@ static aorta_status train(const struct train_values *values, const struct aorta_
 }
 
 static aorta_status check_values(const struct train_values *values) {
+    if (values->kernel_timing && values->no_kernel_timing)
+        return AORTA_ERROR(AORTA_USAGE, "--kernel-timing and --no-kernel-timing exclude each other");
     if (!values->kernel_timing || !values->no_record) return NULL;
     return AORTA_ERROR(AORTA_USAGE,
                        "--kernel-timing and --no-record exclude each other: kernels are recorded beside ranges");

@@ -77,19 +77,6 @@ struct aorta_backend {
     aorta_status (*copy)(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
     aorta_status (*fill_bytes)(struct aorta_stream *stream, void *to, int value, size_t bytes);
     aorta_status (*timestamp)(struct aorta_stream *stream, int64_t *slot);
-    aorta_status (*timestamp_aside)(struct aorta_stream *stream, int64_t *slot); /* NULL: as timestamp */
-    aorta_status (*timestamp_next)(struct aorta_stream *stream, int64_t *slot);  /* NULL: as timestamp_aside */
-    /* Both may be NULL: timestamps are never deferred. */
-    aorta_status (*timestamps_defer)(struct aorta_stream *stream);
-    aorta_status (*timestamps_deliver)(struct aorta_stream *stream, struct aorta_stream *const *of, size_t count);
-    bool (*frontier)(struct aorta_stream *stream, struct aorta_frontier *frontier); /* NULL: not known */
-    /* These three may be NULL, all of them: footprints are not known then. */
-    bool (*tells_footprints)(const struct aorta_device *device);
-    aorta_status (*timestamp_room)(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot);
-    aorta_status (*capture_footprint)(struct aorta_stream *stream, struct aorta_footprint *footprint);
-    /* These two may be NULL: kernels cannot be witnessed then. */
-    bool (*witnesses)(const struct aorta_device *device);
-    aorta_status (*witness)(struct aorta_stream *stream, int64_t *begin, int64_t *end);
 
     aorta_status (*event_create)(struct aorta_device *device, struct aorta_event **event);
     void (*event_destroy)(struct aorta_event *event);

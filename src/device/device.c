@@ -179,59 +179,6 @@ aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot) {
     return aorta_watch_end(stream->device, stream->device->backend->timestamp(stream, slot));
 }
 
-aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot) {
-    const struct aorta_backend *backend = stream->device->backend;
-    if (!backend->timestamp_aside) return aorta_timestamp(stream, slot);
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, backend->timestamp_aside(stream, slot));
-}
-
-aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot) {
-    const struct aorta_backend *backend = stream->device->backend;
-    if (!backend->timestamp_next) return aorta_timestamp_aside(stream, slot);
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, backend->timestamp_next(stream, slot));
-}
-
-bool aorta_device_defers_timestamps(const struct aorta_device *device) {
-    return device->backend->timestamps_defer != NULL;
-}
-
-aorta_status aorta_timestamps_defer(struct aorta_stream *stream) {
-    const struct aorta_backend *backend = stream->device->backend;
-    return backend->timestamps_defer ? backend->timestamps_defer(stream) : NULL;
-}
-
-aorta_status aorta_timestamps_deliver(struct aorta_stream *stream, struct aorta_stream *const *of, size_t count) {
-    const struct aorta_backend *backend = stream->device->backend;
-    if (!backend->timestamps_deliver) return NULL;
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, backend->timestamps_deliver(stream, of, count));
-}
-
-aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint, int64_t *slot) {
-    const struct aorta_backend *backend = stream->device->backend;
-    if (!footprint->threads || !backend->timestamp_room) return aorta_timestamp(stream, slot);
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, backend->timestamp_room(stream, footprint, slot));
-}
-
-bool aorta_stream_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier) {
-    const struct aorta_backend *backend = stream->device->backend;
-    return backend->frontier && backend->frontier(stream, frontier) && frontier->count <= AORTA_FRONTIER_MOST;
-}
-
-bool aorta_device_witnesses(const struct aorta_device *device) {
-    return device->backend->witnesses && device->backend->witnesses(device);
-}
-
-aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end) {
-    if (!aorta_device_witnesses(stream->device))
-        return AORTA_ERROR(AORTA_INTERNAL, "stream %s: this device cannot tell when a kernel begins", stream->name);
-    aorta_watch_begin(stream->device);
-    return aorta_watch_end(stream->device, stream->device->backend->witness(stream, begin, end));
-}
-
 /* ---- events ---- */
 
 /* Events order streams of one device; across devices nothing would be ordered. */
@@ -288,20 +235,6 @@ aorta_status aorta_capture_begin(struct aorta_stream *stream) {
 
 aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
     return stream->device->backend->capture_end(stream, graph);
-}
-
-bool aorta_device_tells_footprints(const struct aorta_device *device) {
-    return device->backend->tells_footprints && device->backend->tells_footprints(device);
-}
-
-aorta_status aorta_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint) {
-    *footprint = (struct aorta_footprint){0};
-    if (stream->device->backend->capture_footprint)
-        return stream->device->backend->capture_footprint(stream, footprint);
-    struct aorta_graph *graph;
-    AORTA_TRY(aorta_capture_end(stream, &graph));
-    aorta_graph_destroy(graph);
-    return NULL;
 }
 
 bool aorta_stream_capturing(const struct aorta_stream *stream) {

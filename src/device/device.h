@@ -157,55 +157,6 @@ AORTA_MUST_USE aorta_status aorta_fill_bytes(struct aorta_stream *stream, void *
 /* Queues the writing of the device clock (ns) to *slot, which lies in pinned memory of this device. Works in graphs:
  * every replay writes it anew. */
 AORTA_MUST_USE aorta_status aorta_timestamp(struct aorta_stream *stream, int64_t *slot);
-/* The same; in a capture, what is queued on the stream next does not wait for the writing, nor do events recorded
- * behind it: only the end of the graph does. The time may be that of a later moment, by as long as a kernel of one
- * thread takes to find room. */
-AORTA_MUST_USE aorta_status aorta_timestamp_aside(struct aorta_stream *stream, int64_t *slot);
-/* The same again; where the command that is queued next on `stream` can tell when it begins, that time: kernels of this
- * program can, on NVIDIA GPUs in captures and on streams whose timestamps are deferred. */
-AORTA_MUST_USE aorta_status aorta_timestamp_next(struct aorta_stream *stream, int64_t *slot);
-/* From now on timestamps aside, next and of room that are asked for on `stream` outside captures reach their slots when
- * they are delivered, and are told by the kernels that are there anyway, as in captures. For that a kernel is launched
- * only when the host queues or asks for something else on the stream (see aorta_gpu_flush). On HIP, where kernels
- * cannot tell, they are only delivered; on the CPU device all is as without it. */
-AORTA_MUST_USE aorta_status aorta_timestamps_defer(struct aorta_stream *stream);
-bool aorta_device_defers_timestamps(const struct aorta_device *device); /* GPUs */
-/* Queues on `stream`, which has to come behind all that was asked for on the streams `of`, what brings these timestamps
- * to their slots. What is asked for later has to come behind the delivery before this one. In captures the end of the
- * graph delivers. NULL among `of`: none. */
-AORTA_MUST_USE aorta_status aorta_timestamps_deliver(struct aorta_stream *stream, struct aorta_stream *const *of,
-                                                     size_t count);
-
-/* What a kernel needs before its first blocks can start. */
-struct aorta_footprint {
-    uint32_t threads;      /* of a block; 0: nothing is known */
-    uint32_t registers;    /* of a thread */
-    uint32_t shared_bytes; /* of a block */
-    uint32_t cluster;      /* blocks that start together, on neighbouring multiprocessors; 0 as 1 */
-};
-/* The same time, but not before there was room for blocks of such a kernel: a kernel of the same footprint writes it, a
- * cluster or a block large. A plain timestamp where nothing is known, and on the CPU device. May be deferred. */
-AORTA_MUST_USE aorta_status aorta_timestamp_room(struct aorta_stream *stream, const struct aorta_footprint *footprint,
-                                                 int64_t *slot);
-
-/* What the next command of a captured stream would come right behind: commands of the capture, told apart by addresses
- * that are only compared, and until the capture ends. */
-enum { AORTA_FRONTIER_MOST = 8 };
-struct aorta_frontier {
-    void *commands[AORTA_FRONTIER_MOST];
-    size_t count;
-};
-/* False, and nothing said: the stream is not captured, or the device cannot tell (the CPU device, HIP). */
-bool aorta_stream_frontier(struct aorta_stream *stream, struct aorta_frontier *frontier);
-
-/* Whether the kernels that others queue in a capture can be witnessed: by aorta_witness, which is an error elsewhere.
- * NVIDIA GPUs of compute capability 9.0 with CUDA 12.3 or later. */
-bool aorta_device_witnesses(const struct aorta_device *device);
-/* In a capture: the times at which the kernel queued last on `stream` (a library's, which tells none itself) has begun,
- * in all its blocks, and has ended. Nothing waits for the writing but the end of the graph. AORTA_DEVICE when what was
- * queued last is no kernel. */
-AORTA_MUST_USE aorta_status aorta_witness(struct aorta_stream *stream, int64_t *begin, int64_t *end);
-
 /* ---- events ---- */
 
 AORTA_MUST_USE aorta_status aorta_event_create(struct aorta_device *device, struct aorta_event **event);
@@ -235,11 +186,6 @@ AORTA_MUST_USE aorta_status aorta_event_time(struct aorta_event *event, int64_t 
  * and once the capture has ended, waiting for it is an error until it is recorded anew. */
 AORTA_MUST_USE aorta_status aorta_capture_begin(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
-/* Ends a capture, drops what was recorded, and tells what the largest kernel in it needs; nothing is known where the
- * device does not tell, where there was no kernel, or where aorta_timestamp_room cannot take as much. */
-AORTA_MUST_USE aorta_status aorta_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint);
-/* Whether this kind of device, with its driver, can tell. */
-bool aorta_device_tells_footprints(const struct aorta_device *device);
 bool aorta_stream_capturing(const struct aorta_stream *stream);
 /* Queues one run of the whole graph on `stream`; runs of one graph never overlap each other. */
 AORTA_MUST_USE aorta_status aorta_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);

@@ -3,8 +3,7 @@
  * A kernel (struct aorta_kernel) names a host function `gpu` beside its CPU version; that function works out the grid
  * and calls aorta_gpu_launch, or a vendor library on the stream's handle. Kernels are C in the CUDA/HIP dialect
  * (src/ops/kernels/), compiled for the device at hand at first use and cached on disk. A kernel's parameter is the
- * struct that its CPU version takes too, by value; a second one, the driver's, lets it tell when it ran
- * (src/ops/kernels/times.h). */
+ * struct that its CPU version takes too, by value. */
 #ifndef AORTA_DEVICE_GPU_H
 #define AORTA_DEVICE_GPU_H
 
@@ -31,9 +30,6 @@ struct aorta_gpu_grid {
  * without blocks[0] queues nothing. */
 AORTA_MUST_USE aorta_status aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
                                              struct aorta_gpu_grid grid, const void *args, size_t bytes);
-/* Behind a kernel that another one waits for on the device: its launch does not wait for what comes next on the stream
- * (aorta_timestamps_defer). */
-AORTA_MUST_USE aorta_status aorta_gpu_flush(struct aorta_stream *stream);
 /* Compiles and loads an entry ahead of its first launch: that takes up to a second, and may wait for work on the
  * device.
  */
@@ -68,6 +64,9 @@ void *aorta_gpu_stream_handle(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 /* Makes the device's context current on the calling thread (vendor libraries need that). */
 AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
+
+/* A call of the vendor's library that does nothing: a profiler sees where among the launches it is. */
+void aorta_gpu_call_driver(struct aorta_device *device);
 
 /* Begins to compile sources that will be needed, side by side on threads of their own, where the vendor's compiler can;
  * else they are compiled one after the other when they are needed. What fails is told to who needs it. Each once. */

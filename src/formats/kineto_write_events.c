@@ -95,7 +95,7 @@ static aorta_status choose_view(struct scene *s) {
     if (step->kernels && step->records) {
         s->view = step->kernels;
     } else if (step->records) {
-        AORTA_TRY(aorta_kernels_profile(step->records, step->record_count, NULL, &s->made));
+        AORTA_TRY(aorta_kernels_profile(step->records, step->record_count, &s->made));
         s->view = &s->made;
     } else if (step->ranges) {
         s->view = step->ranges;

@@ -94,9 +94,6 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     if (info->layer >= 0) aorta_json_key_int(json, "layer", info->layer);
     if (info->bytes > 0) aorta_json_key_int(json, "bytes", info->bytes);
     if (info->flops > 0) aorta_json_key_double(json, "flops", info->flops);
-    if (range->room && range->reached_ns == INT64_MIN) aorta_json_key_null(json, "reached_ms");
-    if (range->room && range->reached_ns != INT64_MIN) key_ms(json, "reached_ms", range->reached_ns - origin_ns);
-    if (range->room && range->witnessed) aorta_json_key_bool(json, "witnessed", true);
     if (info->kind == AORTA_RANGE_COLLECTIVE) write_collective(json, range);
     aorta_json_object_end(json);
     aorta_json_object_end(json);

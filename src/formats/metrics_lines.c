@@ -19,7 +19,8 @@ struct line {
     struct aorta_step_metrics metrics; /* its pointers are set when it is written */
     struct aorta_memory_info memory;
     struct aorta_profile profile;
-    int64_t previous_end_ns;
+    struct aorta_launches launches;
+    int64_t done_ns;
     bool recorded, traced; /* else there is no profile; else nothing is awaited */
 };
 
@@ -28,9 +29,8 @@ struct aorta_metrics_lines {
     struct aorta_metrics_writer *writer;
     struct aorta_metrics_lines_reader reader; /* step NULL: nobody else */
     pthread_t thread;
-    /* Of the kernel view before; the thread's. */
-    int64_t last_end_ns; /* INT64_MIN: none */
-    int64_t clock_offset_ns;
+    /* When the last range and the last kernel of the line before ended; INT64_MIN: not known. The thread's. */
+    int64_t last_range_ns, last_kernel_ns;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -57,63 +57,69 @@ static void free_view(struct view *view) {
     free(view->records);
 }
 
-static aorta_status make_view(struct aorta_metrics_lines *lines, const struct line *line, struct view *view) {
-    /* The window in the library's time: by the view before, since this one's offset is not known yet. */
-    int64_t offset_ns = lines->clock_offset_ns;
+/* The ranges of the line have their times then. */
+static aorta_status make_view(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
     struct aorta_profile *kernels = &view->kernels;
-    AORTA_TRY(aorta_tracer_take_both(lines->tracer, line->profile.start_ns - offset_ns,
-                                     line->profile.end_ns - offset_ns, kernels, &view->records, &view->count));
-    AORTA_TRY(aorta_kernels_attribute(kernels, &line->profile));
-    lines->clock_offset_ns = kernels->kernels.clock_offset_ns;
-    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_end_ns, &view->overlap));
-    lines->last_end_ns = kernels->range_count ? kernels->end_ns : INT64_MIN; /* nothing was seen to end */
+    AORTA_TRY(aorta_tracer_take(lines->tracer, &line->launches, kernels, &view->records, &view->count));
+    AORTA_TRY(aorta_kernels_join(kernels, view->records, &line->profile, &line->launches, line->done_ns));
+    AORTA_TRY(aorta_overlap_compute(kernels, lines->last_kernel_ns, &view->overlap));
+    lines->last_kernel_ns = kernels->range_count ? kernels->end_ns : INT64_MIN;
     return NULL;
 }
 
-/* `overlap`: of the ranges; NULL: there are none. */
 static aorta_status write_views(struct aorta_metrics_lines *lines, const struct line *line,
-                                const struct aorta_overlap *overlap) {
-    struct view view = {0};
+                                const struct aorta_overlap *overlap, const struct view *view) {
     struct aorta_step_metrics metrics = line->metrics;
     metrics.memory = line->metrics.memory ? &line->memory : NULL;
     metrics.profile = overlap ? &line->profile : NULL;
     metrics.overlap = overlap;
-    metrics.kernel_profile = line->traced ? &view.kernels : NULL;
-    metrics.kernel_overlap = line->traced ? &view.overlap : NULL;
-    aorta_status status = line->traced ? make_view(lines, line, &view) : NULL;
-    if (!line->traced) lines->last_end_ns = INT64_MIN; /* what ended last is not known */
-    if (!status) status = aorta_metrics_write(lines->writer, &metrics);
-    if (!status && overlap && lines->reader.step)
-        status = lines->reader.step(lines->reader.user, &metrics, view.records, view.count);
-    free_view(&view);
-    return status;
+    metrics.kernel_profile = line->traced ? &view->kernels : NULL;
+    metrics.kernel_overlap = line->traced ? &view->overlap : NULL;
+    AORTA_TRY(aorta_metrics_write(lines->writer, &metrics));
+    if (!overlap || !lines->reader.step) return NULL;
+    return lines->reader.step(lines->reader.user, &metrics, view->records, view->count);
 }
 
-static aorta_status write_line(struct aorta_metrics_lines *lines, const struct line *line) {
+static aorta_status write_recorded(struct aorta_metrics_lines *lines, struct line *line, struct view *view) {
     struct aorta_overlap overlap;
-    if (!line->recorded) return write_views(lines, line, NULL);
-    AORTA_TRY(aorta_overlap_compute(&line->profile, line->previous_end_ns, &overlap));
-    aorta_status status = write_views(lines, line, &overlap);
+    if (line->traced) AORTA_TRY(make_view(lines, line, view));
+    AORTA_TRY(aorta_overlap_compute(&line->profile, lines->last_range_ns, &overlap));
+    if (line->profile.range_count) lines->last_range_ns = line->profile.end_ns;
+    aorta_status status = write_views(lines, line, &overlap, view);
     aorta_overlap_free(&overlap);
     return status;
 }
 
+static aorta_status write_line(struct aorta_metrics_lines *lines, struct line *line) {
+    struct view view = {0};
+    if (!line->traced) lines->last_kernel_ns = INT64_MIN;
+    if (!line->recorded) lines->last_range_ns = line->done_ns; /* its last range would have ended just before */
+    aorta_status status = line->recorded ? write_recorded(lines, line, &view) : write_views(lines, line, NULL, &view);
+    free_view(&view);
+    return status;
+}
+
+static void free_line(struct line *line) {
+    aorta_profile_free(&line->profile);
+    free(line->launches.ranges);
+}
+
 static void drop_first(struct aorta_metrics_lines *lines) {
-    aorta_profile_free(&lines->lines[lines->first].profile);
+    free_line(&lines->lines[lines->first]);
     lines->first = (lines->first + 1) % AORTA_METRICS_LINES;
     lines->count--;
 }
 
 /* With the lock held, which is let go meanwhile. *written: the first line is; else its records have not come. */
 static aorta_status try_first(struct aorta_metrics_lines *lines, bool at_once, bool *written) {
-    const struct line *line = &lines->lines[lines->first];
+    struct line *line = &lines->lines[lines->first];
     aorta_status status = NULL;
     bool finish = lines->finish && line->traced;
     at_once = at_once || !line->traced;
     *written = at_once;
     pthread_mutex_unlock(&lines->lock);
     if (finish) status = aorta_tracer_flush(lines->tracer, true);
-    if (!status && !at_once) status = aorta_tracer_reached(lines->tracer, line->profile.end_ns, written);
+    if (!status && !at_once) status = aorta_tracer_reached(lines->tracer, line->done_ns, written);
     if (!status && *written) status = write_line(lines, line);
     pthread_mutex_lock(&lines->lock);
     return status;
@@ -177,7 +183,7 @@ aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the metrics lines");
     made->tracer = tracer;
     made->writer = writer;
-    made->last_end_ns = INT64_MIN;
+    made->last_range_ns = made->last_kernel_ns = INT64_MIN;
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -215,7 +221,7 @@ void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
     free(lines);
 }
 
-/* The thread's failure, told once; with the lock held. What waits after it is dropped. */
+/* The thread's failure, returned once; with the lock held. What waits after it is dropped. */
 static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     aorta_status status = lines->status;
     while (status && lines->count) drop_first(lines);
@@ -223,41 +229,39 @@ static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     return status;
 }
 
-/* Has the profile from here on. */
-static struct line line_of(bool traced, const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
-                           int64_t previous_end_ns) {
-    struct line line = {.metrics = *metrics,
-                        .previous_end_ns = previous_end_ns,
-                        .recorded = profile != NULL,
-                        .traced = traced && profile};
+/* Has the profile and the launches from here on. */
+static struct line line_of(const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
+                           struct aorta_launches *launches, int64_t done_ns) {
+    struct line line = {.metrics = *metrics, .done_ns = done_ns, .recorded = profile != NULL};
     if (metrics->memory) line.memory = *metrics->memory;
     if (!profile) return line;
     line.profile = *profile;
     memset(profile, 0, sizeof *profile);
+    line.traced = launches && launches->ranges;
+    if (!line.traced) return line;
+    line.launches = *launches;
+    launches->ranges = NULL;
     return line;
 }
 
 /* Nothing is awaited: by the caller, so that the line is whole whatever ends the program next. */
-static aorta_status write_at_once(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
-                                  struct aorta_profile *profile, int64_t previous_end_ns) {
-    struct line line = line_of(false, metrics, profile, previous_end_ns);
-    aorta_status status = write_line(lines, &line);
-    aorta_profile_free(&line.profile);
+static aorta_status write_at_once(struct aorta_metrics_lines *lines, struct line *line) {
+    aorta_status status = write_line(lines, line);
+    free_line(line);
     return status;
 }
 
-aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool traced,
-                                     const struct aorta_step_metrics *metrics, struct aorta_profile *profile,
-                                     int64_t previous_end_ns) {
-    if (!lines->tracer) return write_at_once(lines, metrics, profile, previous_end_ns);
+aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, const struct aorta_step_metrics *metrics,
+                                     struct aorta_profile *profile, struct aorta_launches *launches, int64_t done_ns) {
+    struct line line = line_of(metrics, profile, launches, done_ns);
+    if (!lines->tracer) return write_at_once(lines, &line);
     pthread_mutex_lock(&lines->lock);
     while (lines->count == AORTA_METRICS_LINES && !lines->status) pthread_cond_wait(&lines->changed, &lines->lock);
     aorta_status status = failure_of(lines);
     if (status) {
-        if (profile) aorta_profile_free(profile);
+        free_line(&line);
     } else {
-        lines->lines[(lines->first + lines->count) % AORTA_METRICS_LINES] =
-            line_of(traced, metrics, profile, previous_end_ns);
+        lines->lines[(lines->first + lines->count) % AORTA_METRICS_LINES] = line;
         lines->count++;
         lines->added++;
         pthread_cond_broadcast(&lines->changed);

@@ -26,13 +26,15 @@ AORTA_MUST_USE aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer
                                                      struct aorta_metrics_lines **lines);
 /* Before the first step is added. */
 void aorta_metrics_lines_show(struct aorta_metrics_lines *lines, struct aorta_metrics_lines_reader reader);
-/* Takes *profile over (it is empty afterwards, also on failure; NULL: the step was not recorded) and copies the rest;
- * waits only when the thread lags so far behind that there is no room. metrics->profile, overlap and kernel_* are not
- * read. `previous_end_ns`: as aorta_overlap_compute's. A failure is that of an earlier line. `traced`: the tracer ran
- * during the step; else its line is written without a kernel view. */
-AORTA_MUST_USE aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines, bool traced,
+/* Takes *profile and launches->ranges over (they are empty afterwards, also on failure) and copies the rest; waits only
+ * when the thread lags so far behind that there is no place. profile NULL: the step was not recorded. Without launches
+ * it was not traced: its ranges have times, and its line is written without a kernel view. metrics->profile, overlap
+ * and kernel_* are not read. done_ns: the device time written behind all of the step's work. A failure is that of an
+ * earlier line. */
+AORTA_MUST_USE aorta_status aorta_metrics_lines_add(struct aorta_metrics_lines *lines,
                                                     const struct aorta_step_metrics *metrics,
-                                                    struct aorta_profile *profile, int64_t previous_end_ns);
+                                                    struct aorta_profile *profile, struct aorta_launches *launches,
+                                                    int64_t done_ns);
 /* When the device is idle: writes all that is left, before it returns. */
 AORTA_MUST_USE aorta_status aorta_metrics_lines_finish(struct aorta_metrics_lines *lines);
 /* Lines not written are lost: call finish first. NULL is fine. */

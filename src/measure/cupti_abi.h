@@ -27,6 +27,11 @@ enum {
 
     AORTA_CUPTI_DOMAIN_DRIVER = 1, /* of callbacks, for cuptiEnableDomain */
     AORTA_CUPTI_DOMAIN_RUNTIME = 2,
+    AORTA_CUPTI_DOMAIN_RESOURCE = 3,
+    AORTA_CUPTI_DEVICE_GET_ATTRIBUTE = 9, /* driver: the callback's number of cuDeviceGetAttribute */
+    AORTA_CUPTI_GRAPHNODE_CREATED = 13,   /* resource: struct aorta_cupti_resource, whose descriptor is a … */
+    AORTA_CUPTI_GRAPHNODE_CLONED = 20,    /* … struct aorta_cupti_graph */
+    AORTA_CUPTI_SITE_ENTER = 0,
     AORTA_CUPTI_SITE_EXIT = 1, /* of CUpti_CallbackData.callbackSite, its first field */
 
     AORTA_CUPTI_MARKER_START = 2,
@@ -128,6 +133,26 @@ struct aorta_cupti_marker { /* CUpti_ActivityMarker2; packed there, which moves 
     const char *domain;
 };
 
+struct aorta_cupti_callback { /* CUpti_CallbackData */
+    uint32_t site;
+    const char *function;
+    const void *parameters;
+    void *result;
+    const char *symbol;
+    void *context;
+    uint32_t context_number;
+    uint64_t *correlation_data;
+    uint32_t correlation;
+};
+
+struct aorta_cupti_resource { /* CUpti_ResourceData */
+    void *context, *handle, *descriptor;
+};
+
+struct aorta_cupti_graph { /* CUpti_GraphData */
+    void *graph, *original_graph, *node, *original_node;
+};
+
 /* CUptiResult and CUpti_ActivityKind are enums of 32 bits; CUcontext and the subscriber are pointers. */
 typedef void (*aorta_cupti_request)(uint8_t **buffer, size_t *size, size_t *record_limit);
 typedef void (*aorta_cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
@@ -139,6 +164,8 @@ struct aorta_cupti_api {
     uint32_t (*result_string)(uint32_t result, const char **string);
     uint32_t (*subscribe)(void **subscriber, aorta_cupti_event callback, void *user);
     uint32_t (*unsubscribe)(void *subscriber);
+    uint32_t (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t id);
+    uint32_t (*graph_node_id)(void *node, uint64_t *id);
     uint32_t (*register_callbacks)(aorta_cupti_request request, aorta_cupti_complete complete);
     uint32_t (*register_clock)(aorta_cupti_clock clock);
     uint32_t (*enable)(uint32_t kind);

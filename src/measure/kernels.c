@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_STAMPS = 8 }; /* by which the clocks of both views are compared */
-
 /* ---- the kernel view ---- */
 
 static int records_by_start(const void *left, const void *right, void *records) {
@@ -13,19 +11,6 @@ static int records_by_start(const void *left, const void *right, void *records) 
     const struct aorta_trace_record *b = (const struct aorta_trace_record *)records + *(const size_t *)right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     return (a->correlation > b->correlation) - (a->correlation < b->correlation);
-}
-
-static int times_ascending(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-/* Where this program queues such work, unless a range says otherwise. */
-static enum aorta_role usual_role(const struct aorta_range_info *info) {
-    if (info->kind == AORTA_RANGE_COMPUTE) return AORTA_ROLE_COMPUTE;
-    if (info->kind == AORTA_RANGE_COPY) return AORTA_ROLE_AUX;
-    if (info->collective == AORTA_ALL_REDUCE) return AORTA_ROLE_ALLREDUCE;
-    return info->collective == AORTA_REDUCE_SCATTER ? AORTA_ROLE_REDUCESCATTER : AORTA_ROLE_AUX;
 }
 
 static struct aorta_range range_of(const struct aorta_trace_record *record, struct aorta_kernel_kind kind) {
@@ -41,17 +26,16 @@ static struct aorta_range range_of(const struct aorta_trace_record *record, stru
         range.info.bytes = record->bytes;
     } else if (kind.class == AORTA_KERNEL_COLLECTIVE) {
         range.info.kind = AORTA_RANGE_COLLECTIVE;
-        /* A name that does not tell (RCCL's generic kernel) goes as an all-reduce until a range says more. */
-        range.info.collective = kind.named ? kind.collective : AORTA_ALL_REDUCE;
+        /* RCCL's generic kernel has a name that does not say: its range may. */
+        range.info.collective = kind.named ? kind.collective : AORTA_COLLECTIVE_OTHER;
     }
-    range.info.role = usual_role(&range.info);
+    range.info.role = aorta_usual_role(range.info.kind, range.info.collective);
     return range;
 }
 
 /* A step has thousands of kernels of a few dozen names, each kept once: names are told apart by their address. */
 enum { CACHE_NAMES = 256 };
 struct names {
-    const struct aorta_kernel_patterns *patterns; /* may be NULL */
     const char *name[CACHE_NAMES];
     struct aorta_kernel_kind kind[CACHE_NAMES];
 };
@@ -60,7 +44,7 @@ static struct aorta_kernel_kind kind_of(struct names *names, const char *name) {
     size_t at = ((uintptr_t)name >> 4) % CACHE_NAMES;
     if (names->name[at] == name) return names->kind[at];
     names->name[at] = name;
-    return names->kind[at] = aorta_kernel_classify(name, names->patterns);
+    return names->kind[at] = aorta_kernel_classify(name, NULL);
 }
 
 /* Numbers of the library's streams in order of first use. */
@@ -80,26 +64,20 @@ static int stream_number(struct streams *streams, uint32_t id) {
 struct reading {
     struct names names;
     struct streams streams;
-    int64_t *witnesses; /* when they began */
-    size_t witness_count;
+    uint32_t last_stamp; /* launch of the timestamp launched last */
 };
 
 /* The time of those that only wait is no cost. */
 static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_trace_record *record,
                            enum aorta_kernel_class class, struct reading *reading) {
-    if (class == AORTA_KERNEL_WITNESS) reading->witnesses[reading->witness_count++] = record->start_ns;
-    if (class == AORTA_KERNEL_WITNESS || class == AORTA_KERNEL_GATE) return;
+    if (class == AORTA_KERNEL_GATE) return;
     facts->stamp_count++;
     facts->stamp_ns += record->end_ns - record->start_ns;
-    if (class == AORTA_KERNEL_STAMP) facts->stamps[facts->stamps_kept++] = record->start_ns;
-}
-
-/* A witness writes a time when it begins, too; how much later differs from stamps', so they stand in for these only. */
-static void complete_stamps(struct aorta_kernel_facts *facts, const struct reading *reading) {
-    const bool few = facts->stamps_kept < LEAST_STAMPS;
-    for (size_t i = 0; few && i < reading->witness_count; i++)
-        facts->stamps[facts->stamps_kept++] = reading->witnesses[i];
-    qsort(facts->stamps, (size_t)facts->stamps_kept, sizeof(int64_t), times_ascending);
+    if (class != AORTA_KERNEL_STAMP) return;
+    const bool first = facts->last_stamp_ns == INT64_MIN;
+    if (!first && !aorta_launched_after(record->correlation, reading->last_stamp)) return;
+    reading->last_stamp = record->correlation;
+    facts->last_stamp_ns = record->start_ns;
 }
 
 static void add_record(const struct aorta_trace_record *records, size_t index, struct reading *reading,
@@ -138,279 +116,90 @@ static void number_collectives(struct aorta_profile *profile) {
 }
 
 aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, size_t count,
-                                   const struct aorta_kernel_patterns *patterns, struct aorta_profile *profile) {
-    *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL};
+                                   struct aorta_profile *profile) {
+    *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL, .kernels.last_stamp_ns = INT64_MIN};
     size_t *sorted = malloc((count + 1) * sizeof *sorted);
-    struct reading reading = {.names = {.patterns = patterns},
-                              .streams = {.ids = malloc((count + 1) * sizeof *reading.streams.ids)},
-                              .witnesses = malloc((count + 1) * sizeof *reading.witnesses)};
+    struct reading reading = {.streams.ids = malloc((count + 1) * sizeof *reading.streams.ids)};
     profile->ranges = malloc((count + 1) * sizeof *profile->ranges);
     profile->host = malloc(sizeof *profile->host);
     profile->markers = malloc(sizeof *profile->markers);
-    profile->kernels.stamps = malloc((count + 1) * sizeof *profile->kernels.stamps);
     aorta_status status = NULL;
-    if (!sorted || !reading.streams.ids || !reading.witnesses || !profile->ranges || !profile->host ||
-        !profile->markers || !profile->kernels.stamps)
+    if (!sorted || !reading.streams.ids || !profile->ranges || !profile->host || !profile->markers)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the view of %zu kernels", count);
     if (!status && count) {
         for (size_t i = 0; i < count; i++) sorted[i] = i;
         qsort_r(sorted, count, sizeof *sorted, records_by_start, (void *)(uintptr_t)records);
         for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &reading, profile);
-        complete_stamps(&profile->kernels, &reading);
         number_collectives(profile);
     }
     free(sorted);
     free(reading.streams.ids);
-    free(reading.witnesses);
     if (status) aorta_profile_free(profile);
     return status;
 }
 
-/* ---- one clock for both views ---- */
+/* ---- one clock for timestamps and records ---- */
 
-enum {
-    CLOCK_SAMPLES = 32,      /* stamp kernels looked at, spread over the iteration */
-    CLOCK_REACH_NS = 100000, /* the clocks are apart by less; both rest on CLOCK_MONOTONIC */
-    CLOCK_FIT_NS = 1000,     /* pairs that belong together agree to this */
-};
+enum { CLOCK_REACH_NS = 100000 }; /* the clocks are apart by less; both rest on CLOCK_MONOTONIC */
 
-/* The recorder's stamps, ascending. */
-static size_t recorded_stamps(const struct aorta_profile *ranges, int64_t *times) {
-    size_t count = 0;
-    for (size_t i = 0; i < ranges->range_count; i++) {
-        times[count++] = ranges->ranges[i].start_ns;
-        times[count++] = ranges->ranges[i].end_ns;
-        if (ranges->ranges[i].room && ranges->ranges[i].reached_ns != INT64_MIN)
-            times[count++] = ranges->ranges[i].reached_ns;
-    }
-    for (size_t i = 0; i < ranges->marker_count; i++) times[count++] = ranges->markers[i].time_ns;
-    qsort(times, count, sizeof *times, times_ascending);
-    size_t kept = 0; /* one kernel writes several where there is nothing in between */
-    for (size_t i = 0; i < count; i++)
-        if (kept == 0 || times[i] != times[kept - 1]) times[kept++] = times[i];
-    return kept;
-}
-
-static size_t first_from(const int64_t *times, size_t count, int64_t from_ns) {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (times[middle] < from_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* How far apart a stamp kernel's begin and a recorded stamp are, for every pair that may belong together. */
-struct differences {
-    int64_t *items;
-    size_t count, capacity;
-};
-
-static aorta_status add_differences(struct differences *differences, int64_t stamp_ns, const int64_t *times,
-                                    size_t count) {
-    for (size_t i = first_from(times, count, stamp_ns - CLOCK_REACH_NS);
-         i < count && times[i] <= stamp_ns + CLOCK_REACH_NS; i++) {
-        if (differences->count == differences->capacity) {
-            size_t capacity = differences->capacity ? 2 * differences->capacity : 1024;
-            int64_t *items = realloc(differences->items, capacity * sizeof *items);
-            if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare clocks");
-            differences->items = items;
-            differences->capacity = capacity;
-        }
-        differences->items[differences->count++] = times[i] - stamp_ns;
-    }
-    return NULL;
-}
-
-/* The middle of the densest stretch of CLOCK_FIT_NS; 0 when fewer pairs than `enough` lie in it. */
-static int64_t densest(struct differences *differences, size_t enough) {
-    size_t best = 0, best_first = 0;
-    if (differences->count) qsort(differences->items, differences->count, sizeof(int64_t), times_ascending);
-    for (size_t first = 0, end = 0; first < differences->count; first++) {
-        while (end < differences->count && differences->items[end] - differences->items[first] <= CLOCK_FIT_NS) end++;
-        if (end - first <= best) continue;
-        best = end - first;
-        best_first = first;
-    }
-    return best >= enough ? differences->items[best_first + best / 2] : 0;
-}
-
-/* A stamp is written as its kernel begins, so that stamp kernels and recorded stamps are one sequence on two clocks.
- * Pairs that belong together all differ by the same, other pairs by anything. */
-static aorta_status measure_clock(const struct aorta_profile *kernels, const struct aorta_profile *ranges,
-                                  int64_t *offset_ns) {
-    *offset_ns = 0;
-    size_t stamps = (size_t)kernels->kernels.stamps_kept;
-    if (stamps < LEAST_STAMPS) return NULL;
-    int64_t *times = malloc((3 * ranges->range_count + ranges->marker_count + 1) * sizeof *times);
-    if (!times) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare the clocks of %zu ranges", ranges->range_count);
-    size_t time_count = recorded_stamps(ranges, times);
-    size_t samples = stamps < CLOCK_SAMPLES ? stamps : CLOCK_SAMPLES;
-    struct differences differences = {0};
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < samples; i++)
-        status = add_differences(&differences, kernels->kernels.stamps[i * stamps / samples], times, time_count);
-    if (!status) *offset_ns = densest(&differences, samples * 2 / 3);
-    free(differences.items);
-    free(times);
-    return status;
-}
-
-static void shift_clock(struct aorta_profile *kernels, int64_t offset_ns) {
+/* A timestamp is written as its kernel begins. */
+static void shift_clock(struct aorta_profile *kernels, int64_t done_ns) {
+    const int64_t stamp_ns = kernels->kernels.last_stamp_ns;
+    if (stamp_ns == INT64_MIN || done_ns == INT64_MIN) return;
+    const int64_t offset_ns = done_ns - stamp_ns;
+    if (llabs(offset_ns) > CLOCK_REACH_NS) return;
     for (size_t i = 0; i < kernels->range_count; i++) {
         kernels->ranges[i].start_ns += offset_ns;
         kernels->ranges[i].end_ns += offset_ns;
     }
-    for (int64_t i = 0; i < kernels->kernels.stamps_kept; i++) kernels->kernels.stamps[i] += offset_ns;
     kernels->start_ns += offset_ns;
     kernels->end_ns += offset_ns;
-    kernels->kernels.clock_offset_ns += offset_ns;
+    kernels->kernels.last_stamp_ns += offset_ns;
+    kernels->kernels.clock_offset_ns = offset_ns;
 }
 
 /* ---- which range a kernel belongs to ---- */
 
-enum { ACTIVE_LIMIT = 64, STREAM_LIMIT = 64, NO_RANGE = -1 };
+enum { STREAM_LIMIT = 64, NO_RANGE = -1, NOT_KNOWN = -1, SEVERAL = -2 };
 
-/* One kernel and the ranges that were open in its middle. */
-struct sight {
-    int64_t middle_ns;
-    size_t kernel;
-    bool named; /* a collective whose name tells which */
+struct join {
+    struct aorta_profile *kernels, *ranges;
+    const struct aorta_trace_record *records;
+    const struct aorta_launches *launches;
+    int *range_of;               /* per kernel */
+    int stream_of[STREAM_LIMIT]; /* the recorder's number of each of the library's streams */
 };
 
-struct attribution {
-    struct aorta_profile *kernels;
-    const struct aorta_profile *ranges;
-    struct sight *sights;        /* by middle */
-    size_t *by_start;            /* ranges */
-    size_t active[ACTIVE_LIMIT]; /* ranges open now */
-    size_t active_count;
-    int *range_of; /* per kernel; NO_RANGE: not certain */
-    /* What kernels with one possible range say about the library's streams, and what follows: the recorder's number of
-     * each, -1 where they disagree (kernels of a graph may all carry the number of the stream it was launched on). */
-    int votes[STREAM_LIMIT][STREAM_LIMIT];
-    int stream_of[STREAM_LIMIT];
-};
-
-static int sights_by_middle(const void *left, const void *right) {
-    const struct sight *a = left, *b = right;
-    if (a->middle_ns != b->middle_ns) return a->middle_ns < b->middle_ns ? -1 : 1;
-    return (a->kernel > b->kernel) - (a->kernel < b->kernel);
+static int labelled_range(const struct join *join, uint64_t label) {
+    const uint64_t at = label - join->launches->first_label; /* huge where another capture's label is smaller */
+    return at < join->ranges->range_count ? (int)at : NO_RANGE;
 }
 
-static int ranges_by_start(const void *left, const void *right, void *ranges) {
-    const struct aorta_range *a = (const struct aorta_range *)ranges + *(const size_t *)left;
-    const struct aorta_range *b = (const struct aorta_range *)ranges + *(const size_t *)right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
-    return (a > b) - (a < b);
-}
-
-/* Whether the range's operation can have run this kernel. */
-static bool suits(const struct aorta_range_info *kernel, bool named, const struct aorta_range_info *range) {
-    if (kernel->kind != AORTA_RANGE_COLLECTIVE) return true; /* collectives and copies have helpers, too */
-    if (range->kind != AORTA_RANGE_COLLECTIVE) return false;
-    if (!named || kernel->collective == range->collective) return true;
-    return range->collective == AORTA_BARRIER || range->collective == AORTA_ALL_TO_ALL; /* made of others */
-}
-
-static bool on_stream(const struct attribution *a, const struct aorta_range *kernel, const struct aorta_range *range) {
-    if (kernel->stream >= STREAM_LIMIT || a->stream_of[kernel->stream] < 0) return true;
-    return a->stream_of[kernel->stream] == range->stream;
-}
-
-/* A collective of one rank is a copy, whose end is the range's: so much later a stamp tells it at most. */
-enum { COPY_END_NS = 5000 };
-
-/* The collective of one rank that ends with this copy; of several, the one whose beginning is nearest to the copy's. */
-static int copied_by(const struct attribution *a, const struct aorta_range *kernel) {
-    int chosen = NO_RANGE;
-    int64_t nearest_ns = INT64_MAX;
-    if (kernel->info.kind != AORTA_RANGE_COPY) return NO_RANGE;
-    for (size_t i = 0; i < a->active_count; i++) {
-        const struct aorta_range *range = &a->ranges->ranges[a->active[i]];
-        const int64_t apart_ns = llabs(range->start_ns - kernel->start_ns);
-        if (range->info.kind != AORTA_RANGE_COLLECTIVE || range->info.group_size != 1) continue;
-        if (llabs(range->end_ns - kernel->end_ns) > COPY_END_NS || apart_ns >= nearest_ns) continue;
-        nearest_ns = apart_ns;
-        chosen = (int)a->active[i];
-    }
-    return chosen;
-}
-
-/* The range that a kernel belongs to if only one stream comes into question: among the open ones of its own class, or
- * of any class where there is none; the innermost. */
-static int choose_range(const struct attribution *a, const struct sight *sight) {
-    const struct aorta_range *kernel = &a->kernels->ranges[sight->kernel];
-    for (int same_class = 1; same_class >= 0; same_class--) {
-        int chosen = NO_RANGE;
-        bool several_streams = false;
-        for (size_t i = 0; i < a->active_count; i++) {
-            const struct aorta_range *range = &a->ranges->ranges[a->active[i]];
-            if (same_class && range->info.kind != kernel->info.kind) continue;
-            if (!suits(&kernel->info, sight->named, &range->info) || !on_stream(a, kernel, range)) continue;
-            const struct aorta_range *best = chosen < 0 ? NULL : &a->ranges->ranges[chosen];
-            several_streams |= best && best->stream != range->stream;
-            if (!best || range->end_ns - range->start_ns < best->end_ns - best->start_ns) chosen = (int)a->active[i];
-        }
-        if (several_streams) return copied_by(a, kernel);
-        if (chosen >= 0) return chosen;
+/* The innermost of the ranges that the launch was made in, which is the one that began last. */
+static int launched_range(const struct join *join, uint32_t launch) {
+    for (size_t i = join->ranges->range_count; launch && i-- > 0;) {
+        const struct aorta_range_launches *range = &join->launches->ranges[i];
+        if (aorta_launched_after(launch, range->after) && !aorta_launched_after(launch, range->until)) return (int)i;
     }
     return NO_RANGE;
 }
 
-static void close_ranges(struct attribution *a, int64_t now_ns) {
-    size_t kept = 0;
-    for (size_t i = 0; i < a->active_count; i++)
-        if (a->ranges->ranges[a->active[i]].end_ns >= now_ns) a->active[kept++] = a->active[i];
-    a->active_count = kept;
+static int find_range(const struct join *join, const struct aorta_trace_record *record) {
+    if (record->label) return labelled_range(join, record->label);
+    return record->graph_node ? NO_RANGE : launched_range(join, record->correlation);
 }
 
-/* Goes through the kernels in order of time with the ranges that are open meanwhile. */
-static void sweep(struct attribution *a) {
-    size_t next = 0;
-    a->active_count = 0;
-    for (size_t i = 0; i < a->kernels->range_count; i++) {
-        int64_t now = a->sights[i].middle_ns;
-        close_ranges(a, now);
-        for (; next < a->ranges->range_count && a->ranges->ranges[a->by_start[next]].start_ns <= now; next++) {
-            if (a->ranges->ranges[a->by_start[next]].end_ns < now) continue;
-            if (a->active_count < ACTIVE_LIMIT) a->active[a->active_count++] = a->by_start[next];
-        }
-        a->range_of[a->sights[i].kernel] = choose_range(a, &a->sights[i]);
-    }
+/* Kernels of a graph may all have the number of the stream that it was launched on. */
+static void learn_stream(struct join *join, int stream, int recorded) {
+    if (stream >= STREAM_LIMIT) return;
+    int *known = &join->stream_of[stream];
+    *known = *known == NOT_KNOWN || *known == recorded ? recorded : SEVERAL;
 }
 
-static void learn_streams(struct attribution *a) {
-    for (size_t i = 0; i < a->kernels->range_count; i++) {
-        int stream = a->kernels->ranges[i].stream, range = a->range_of[i];
-        if (range < 0 || stream >= STREAM_LIMIT || a->ranges->ranges[range].stream >= STREAM_LIMIT) continue;
-        a->votes[stream][a->ranges->ranges[range].stream]++;
-    }
-    for (int stream = 0; stream < STREAM_LIMIT; stream++) {
-        int sum = 0, best = 0;
-        for (int other = 0; other < STREAM_LIMIT; other++) {
-            sum += a->votes[stream][other];
-            if (a->votes[stream][other] > a->votes[stream][best]) best = other;
-        }
-        a->stream_of[stream] = sum >= 3 && a->votes[stream][best] * 20 >= sum * 19 ? best : -1;
-    }
-}
-
-static void prepare(struct attribution *a) {
-    struct names names = {0};
-    for (size_t i = 0; i < a->kernels->range_count; i++) {
-        const struct aorta_range *kernel = &a->kernels->ranges[i];
-        a->sights[i] = (struct sight){.middle_ns = kernel->start_ns + (kernel->end_ns - kernel->start_ns) / 2,
-                                      .kernel = i,
-                                      .named = kind_of(&names, kernel->info.tag).named};
-    }
-    qsort(a->sights, a->kernels->range_count, sizeof *a->sights, sights_by_middle);
-    for (size_t i = 0; i < a->ranges->range_count; i++) a->by_start[i] = i;
-    qsort_r(a->by_start, a->ranges->range_count, sizeof *a->by_start, ranges_by_start, a->ranges->ranges);
-    for (int i = 0; i < STREAM_LIMIT; i++) a->stream_of[i] = -1;
+/* A range lasts from its first kernel's start to its last one's end. */
+static void extend_range(struct aorta_range *range, const struct aorta_range *kernel, bool first) {
+    if (first || kernel->start_ns < range->start_ns) range->start_ns = kernel->start_ns;
+    if (first || kernel->end_ns > range->end_ns) range->end_ns = kernel->end_ns;
 }
 
 /* ---- what follows for the kernels ---- */
@@ -431,11 +220,10 @@ static bool becomes_collective(const struct aorta_range *kernel, const struct ao
     return kernel->info.kind == AORTA_RANGE_COPY && share->collectives == 0;
 }
 
-static void count_shares(const struct attribution *a, struct share *shares) {
+static void count_shares(const struct join *a, struct share *shares) {
     for (size_t i = 0; i < a->ranges->range_count; i++) shares[i].longest = -1;
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         if (a->range_of[i] < 0) continue;
-        shares[a->range_of[i]].kernels++;
         shares[a->range_of[i]].collectives += a->kernels->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE;
     }
     for (size_t i = 0; i < a->kernels->range_count; i++) {
@@ -488,7 +276,7 @@ static int64_t common_launch(const struct aorta_profile *ranges) {
     return ranges->range_count ? ranges->ranges[0].enqueue_ns : INT64_MIN;
 }
 
-static void apply(struct attribution *a, struct share *shares) {
+static void apply(struct join *a, struct share *shares) {
     int64_t launch_ns = common_launch(a->ranges);
     count_shares(a, shares);
     for (size_t i = 0; i < a->kernels->range_count; i++) {
@@ -528,37 +316,58 @@ static aorta_status copy_surroundings(struct aorta_profile *kernels, const struc
     return NULL;
 }
 
-aorta_status aorta_kernels_attribute(struct aorta_profile *kernels, const struct aorta_profile *ranges) {
-    int64_t offset_ns;
+/* Ranges without a kernel are no part of the iteration: nothing ran, or its records were lost. */
+static void drop_empty_ranges(struct join *join, const struct share *shares) {
+    struct aorta_profile *ranges = join->ranges;
+    int *place = join->range_of; /* every kernel has its owner by now */
+    size_t kept = 0;
+    for (size_t i = 0; i < ranges->range_count; i++) {
+        place[i] = (int)kept;
+        if (!shares[i].kernels) continue;
+        const struct aorta_range *range = &ranges->ranges[i];
+        if (!kept || range->start_ns < ranges->start_ns) ranges->start_ns = range->start_ns;
+        if (!kept || range->end_ns > ranges->end_ns) ranges->end_ns = range->end_ns;
+        ranges->ranges[kept++] = *range;
+    }
+    ranges->range_count = kept;
+    for (size_t i = 0; i < join->kernels->range_count; i++) {
+        struct aorta_range *kernel = &join->kernels->ranges[i];
+        if (kernel->owner >= 0) kernel->owner = place[kernel->owner];
+    }
+}
+
+static void find_owners(struct join *join, struct share *shares) {
+    for (int i = 0; i < STREAM_LIMIT; i++) join->stream_of[i] = NOT_KNOWN;
+    for (size_t i = 0; i < join->kernels->range_count; i++) {
+        const struct aorta_range *kernel = &join->kernels->ranges[i];
+        const int at = find_range(join, &join->records[kernel->record]);
+        join->range_of[i] = at;
+        if (at < 0) continue;
+        struct aorta_range *range = &join->ranges->ranges[at];
+        extend_range(range, kernel, shares[at].kernels == 0);
+        learn_stream(join, kernel->stream, range->stream);
+        shares[at].kernels++;
+    }
+}
+
+aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aorta_trace_record *records,
+                                struct aorta_profile *ranges, const struct aorta_launches *launches, int64_t done_ns) {
     AORTA_TRY(copy_surroundings(kernels, ranges));
-    AORTA_TRY(measure_clock(kernels, ranges, &offset_ns));
-    if (kernels->range_count) shift_clock(kernels, offset_ns);
-    struct attribution *a = calloc(1, sizeof *a);
+    shift_clock(kernels, done_ns);
+    const size_t most = kernels->range_count > ranges->range_count ? kernels->range_count : ranges->range_count;
+    struct join join = {.kernels = kernels, .ranges = ranges, .records = records, .launches = launches};
     struct share *shares = calloc(ranges->range_count + 1, sizeof *shares);
+    join.range_of = malloc((most + 1) * sizeof *join.range_of);
     aorta_status status = NULL;
-    if (a) {
-        a->kernels = kernels;
-        a->ranges = ranges;
-        a->sights = malloc((kernels->range_count + 1) * sizeof *a->sights);
-        a->by_start = malloc((ranges->range_count + 1) * sizeof *a->by_start);
-        a->range_of = malloc((kernels->range_count + 1) * sizeof *a->range_of);
-    }
-    if (!a || !shares || !a->sights || !a->by_start || !a->range_of)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to attribute %zu kernels", kernels->range_count);
-    if (!status) {
-        prepare(a);
-        sweep(a);
-        learn_streams(a);
-        sweep(a);
-        apply(a, shares);
+    if (shares && join.range_of) {
+        find_owners(&join, shares);
+        apply(&join, shares);
+        drop_empty_ranges(&join, shares);
         number_collectives(kernels);
+    } else {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to join %zu kernels with their ranges", kernels->range_count);
     }
-    if (a) {
-        free(a->sights);
-        free(a->by_start);
-        free(a->range_of);
-    }
-    free(a);
+    free(join.range_of);
     free(shares);
     return status;
 }

@@ -7,15 +7,19 @@
 #include "timeline/kernel_names.h"
 
 /* Ranges of *profile: tag is the kernel's name, kind what its name says, role the usual one of that kind until
- * aorta_kernels_attribute knows better, stream counts the library's streams in order of first use. Stamps that the
- * recorder queued are left out and counted (profile->kernels). Records need no order. `patterns` may be NULL. */
+ * aorta_kernels_join knows better, stream counts the library's streams in order of first use. Timestamps that the
+ * recorder queued are left out and counted (profile->kernels). Records need no order. */
 AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, size_t count,
-                                                  const struct aorta_kernel_patterns *patterns,
                                                   struct aorta_profile *profile);
 
-/* Gives kernels what the ranges of the same iteration know: role, function, layer, group, bytes, flops, launch time and
- * the range's tag (info.within), where it is certain to which range a kernel belongs; and the host's ranges and the
- * markers. Shifts the kernels' clock where the stamps show that it differs (profile->kernels.clock_offset_ns). */
-AORTA_MUST_USE aorta_status aorta_kernels_attribute(struct aorta_profile *kernels, const struct aorta_profile *ranges);
+/* Joins the kernels of an iteration with its ranges: a kernel belongs to the range in which it was launched, or its
+ * node captured. Kernels get what ranges know: role, function, layer, group, bytes, flops, launch time and the range's
+ * tag (info.within); and the host's ranges and the markers. Ranges get their times, from their first kernel's start to
+ * their last one's end; those without a kernel go. `records`: of which *kernels was made. done_ns: the time that the
+ * last of the iteration's timestamps wrote, by which the records' clock is brought to the device's
+ * (profile->kernels.clock_offset_ns); INT64_MIN: it is left as it is. */
+AORTA_MUST_USE aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aorta_trace_record *records,
+                                               struct aorta_profile *ranges, const struct aorta_launches *launches,
+                                               int64_t done_ns);
 
 #endif

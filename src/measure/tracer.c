@@ -2,6 +2,7 @@
 #include "measure/tracer.h"
 #include "base/clock.h"
 #include "base/intern.h"
+#include "device/gpu.h"
 #include "measure/kernels.h"
 #include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
@@ -21,8 +22,7 @@ struct aorta_tracer {
     pthread_mutex_t lock;
     const struct aorta_tracer_backend *backend;
     void *state;
-    struct aorta_tracer_facts facts;              /* without what the backend drops */
-    const struct aorta_kernel_patterns *patterns; /* borrowed; may be NULL */
+    struct aorta_tracer_facts facts; /* without what the backend drops */
     struct aorta_intern names;
     struct readable *readables; /* of the mangled names */
     size_t readable_count, readable_capacity;
@@ -38,6 +38,10 @@ static const struct aorta_tracer_backend *backend_of(enum aorta_device_kind kind
     return kind == AORTA_DEVICE_CUDA ? &aorta_tracer_cupti : NULL;
 }
 
+bool aorta_tracer_exists(enum aorta_device_kind kind) {
+    return backend_of(kind) != NULL;
+}
+
 aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
     if (kind == AORTA_DEVICE_CPU)
         return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the "
@@ -50,25 +54,25 @@ aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
     return NULL;
 }
 
-aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library) {
-    AORTA_TRY(aorta_tracer_check(kind));
-    return backend_of(kind)->probe(library);
+static void call_driver(void *device) {
+    aorta_gpu_call_driver(device);
 }
 
 aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer) {
     *tracer = NULL;
     enum aorta_device_kind kind = aorta_device_get_info(device)->kind;
     AORTA_TRY(aorta_tracer_check(kind));
-    return aorta_tracer_open_backend(backend_of(kind), tracer);
+    return aorta_tracer_open_backend(backend_of(kind), &(struct aorta_tracer_call){call_driver, device}, tracer);
 }
 
-aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend, struct aorta_tracer **tracer) {
+aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend, const struct aorta_tracer_call *call,
+                                       struct aorta_tracer **tracer) {
     *tracer = NULL;
     struct aorta_tracer *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
     pthread_mutex_init(&made->lock, NULL);
     made->latest_start_ns = made->complete_ns = INT64_MIN;
-    aorta_status status = backend->open(&made->state, &made->facts);
+    aorta_status status = backend->open(call, &made->state, &made->facts);
     if (!status) {
         made->backend = backend;
         status = aorta_tracer_start(made);
@@ -92,10 +96,6 @@ void aorta_tracer_close(struct aorta_tracer *tracer) {
     free(tracer->readables);
     free(tracer->records);
     free(tracer);
-}
-
-void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_kernel_patterns *patterns) {
-    tracer->patterns = patterns;
 }
 
 aorta_status aorta_tracer_start(struct aorta_tracer *tracer) {
@@ -200,50 +200,60 @@ static int64_t middle_of(const struct aorta_trace_record *record) {
     return record->start_ns + (record->end_ns - record->start_ns) / 2;
 }
 
-static aorta_status take_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+/* Which records are asked for: by their middle or by their launches. */
+struct window {
+    int64_t from_ns, to_ns;
+    const struct aorta_launches *launches; /* NULL: by time */
+};
+enum place { BEFORE, WITHIN, BEHIND };
+
+static enum place place_of(const struct window *window, const struct aorta_trace_record *record) {
+    if (window->launches) {
+        if (aorta_launched_after(record->correlation, window->launches->until)) return BEHIND;
+        return aorta_launched_after(record->correlation, window->launches->after) ? WITHIN : BEFORE;
+    }
+    const int64_t middle = middle_of(record);
+    return middle >= window->to_ns ? BEHIND : middle >= window->from_ns ? WITHIN : BEFORE;
+}
+
+static aorta_status take_records(struct aorta_tracer *tracer, const struct window *window,
                                  struct aorta_trace_record **records, size_t *count) {
     *count = 0;
-    for (size_t i = 0; i < tracer->count; i++) {
-        int64_t middle = middle_of(&tracer->records[i]);
-        *count += middle >= from_ns && middle < to_ns;
-    }
+    for (size_t i = 0; i < tracer->count; i++) *count += place_of(window, &tracer->records[i]) == WITHIN;
     *records = malloc((*count + 1) * sizeof **records);
     if (!*records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", *count);
     size_t taken = 0, left = 0;
     for (size_t i = 0; i < tracer->count; i++) {
-        int64_t middle = middle_of(&tracer->records[i]);
-        if (middle >= to_ns)
-            tracer->records[left++] = tracer->records[i];
-        else if (middle >= from_ns)
-            (*records)[taken++] = tracer->records[i];
+        struct aorta_trace_record *record = &tracer->records[i];
+        const enum place place = place_of(window, record);
+        if (place == BEHIND) tracer->records[left++] = *record;
+        if (place != WITHIN) continue;
+        if (record->graph_node) record->label = tracer->backend->label_of(tracer->state, record->graph_node);
+        (*records)[taken++] = *record;
     }
     tracer->count = left;
     return NULL;
 }
 
-aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                  struct aorta_trace_record **records, size_t *count) {
+static aorta_status hand_out(struct aorta_tracer *tracer, const struct window *window,
+                             struct aorta_trace_record **records, size_t *count) {
     pthread_mutex_lock(&tracer->lock);
-    aorta_status status = take_records(tracer, from_ns, to_ns, records, count);
+    aorta_status status = take_records(tracer, window, records, count);
     pthread_mutex_unlock(&tracer->lock);
     if (!status) qsort(*records, *count, sizeof **records, by_start);
     return status;
 }
 
-aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                               struct aorta_profile *profile) {
-    struct aorta_trace_record *records;
-    size_t count;
-    AORTA_TRY(aorta_tracer_take_both(tracer, from_ns, to_ns, profile, &records, &count));
-    free(records);
-    return NULL;
+aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
+                                  struct aorta_trace_record **records, size_t *count) {
+    return hand_out(tracer, &(struct window){.from_ns = from_ns, .to_ns = to_ns}, records, count);
 }
 
-aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                    struct aorta_profile *profile, struct aorta_trace_record **records, size_t *count) {
+aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
+                               struct aorta_profile *profile, struct aorta_trace_record **records, size_t *count) {
     memset(profile, 0, sizeof *profile);
-    AORTA_TRY(aorta_tracer_records(tracer, from_ns, to_ns, records, count));
-    aorta_status status = aorta_kernels_profile(*records, *count, tracer->patterns, profile);
+    AORTA_TRY(hand_out(tracer, &(struct window){.launches = launches}, records, count));
+    aorta_status status = aorta_kernels_profile(*records, *count, profile);
     if (status) {
         free(*records);
         *records = NULL;
@@ -255,6 +265,16 @@ aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns
     tracer->dropped_reported = dropped;
     pthread_mutex_unlock(&tracer->lock);
     return NULL;
+}
+
+/* ---- what work belongs to ---- */
+
+uint32_t aorta_tracer_launches(struct aorta_tracer *tracer) {
+    return tracer->backend->launches(tracer->state);
+}
+
+void aorta_tracer_label(struct aorta_tracer *tracer, uint64_t label) {
+    tracer->backend->label(tracer->state, label);
 }
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer) {

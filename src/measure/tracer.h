@@ -23,6 +23,7 @@ struct aorta_trace_record {
     uint32_t correlation;       /* of the launch; 0: unknown */
     uint32_t graph;             /* 0: not from a graph */
     uint64_t graph_node;        /* 0: not from a graph */
+    uint64_t label;             /* of the node; 0: it has none */
     int64_t bytes;              /* copies and fills */
     uint32_t grid[3], block[3]; /* kernels */
     uint32_t registers, shared_bytes;
@@ -43,13 +44,7 @@ struct aorta_tracer;
  * ranges are the operations. */
 AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
 
-/* What `aorta info` shows: whether the library for devices of this kind loads and is new enough, without touching the
- * device or claiming anything. Fails as open does. */
-struct aorta_tracer_library {
-    char version[32]; /* "CUPTI 13.0.1" */
-    char path[256];
-};
-AORTA_MUST_USE aorta_status aorta_tracer_probe(enum aorta_device_kind kind, struct aorta_tracer_library *library);
+bool aorta_tracer_exists(enum aorta_device_kind kind); /* the same, yes or no */
 
 /* Opens the library and starts tracing; before graphs are captured, so that the library knows their nodes.
  * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;
@@ -57,9 +52,6 @@ AORTA_MUST_USE aorta_status aorta_tracer_probe(enum aorta_device_kind kind, stru
 AORTA_MUST_USE aorta_status aorta_tracer_open(struct aorta_device *device, struct aorta_tracer **tracer);
 /* Stops tracing and drops what was not taken. NULL is fine. Profiles taken from it end with it: they borrow names. */
 void aorta_tracer_close(struct aorta_tracer *tracer);
-
-/* More kernels that are collectives (kernel_names.h); borrowed until the tracer is closed. */
-void aorta_tracer_use_patterns(struct aorta_tracer *tracer, const struct aorta_kernel_patterns *patterns);
 
 /* Stopped, the program runs at its own speed and nothing is recorded. Open starts. */
 AORTA_MUST_USE aorta_status aorta_tracer_start(struct aorta_tracer *tracer);
@@ -70,17 +62,37 @@ AORTA_MUST_USE aorta_status aorta_tracer_flush(struct aorta_tracer *tracer, bool
 /* Fetches, then says whether all records of work that ended before to_ns have arrived. */
 AORTA_MUST_USE aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bool *reached);
 
+/* ---- what work belongs to ----
+ *
+ * Launches are numbered in order, and every record has the number of the launch that it comes from (correlation).
+ * Nodes of graphs get a label when they are captured, and every record of such a node has it. One thread records. */
+
+/* The number of now: launches that this thread makes later have larger ones. */
+uint32_t aorta_tracer_launches(struct aorta_tracer *tracer);
+static inline bool aorta_launched_after(uint32_t launch, uint32_t number) {
+    return (int32_t)(launch - number) > 0; /* numbers begin anew after the largest */
+}
+/* Nodes that this thread captures from now on, and the nodes of graphs made of them, have this label; 0: none. */
+void aorta_tracer_label(struct aorta_tracer *tracer, uint64_t label);
+
+/* What the records of an iteration and of its ranges are recognised by. */
+struct aorta_launches {
+    uint32_t after, until; /* launches numbered after + 1 to until */
+    uint64_t first_label;  /* of range 0's nodes, where a graph launches them; the other ranges' follow */
+    struct aorta_range_launches {
+        uint32_t after, until; /* launched one by one */
+    } * ranges;                /* owned; NULL: the iteration was not traced */
+};
+
 /* Moves the records whose middle lies in [from_ns, to_ns) out of the tracer, by start; drops older ones. The caller
  * frees *records. */
 AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
                                                  struct aorta_trace_record **records, size_t *count);
-/* The same as the kernel view of one iteration (kernels.h), not yet attributed to ranges. */
-AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                              struct aorta_profile *profile);
-/* The same with the records that the view was made of, by start; the caller frees both. */
-AORTA_MUST_USE aorta_status aorta_tracer_take_both(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                                   struct aorta_profile *profile, struct aorta_trace_record **records,
-                                                   size_t *count);
+/* The same of the work of one iteration, by its launches, with the kernel view (kernels.h) that is made of it, not yet
+ * joined with ranges. The caller frees both. */
+AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
+                                              struct aorta_profile *profile, struct aorta_trace_record **records,
+                                              size_t *count);
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);
 

@@ -4,17 +4,25 @@
 
 #include "measure/tracer.h"
 
+/* A call of the driver that does nothing else: what it is numbered tells where in the order of launches it is. */
+struct aorta_tracer_call {
+    void (*call)(void *user);
+    void *user;
+};
+
 struct aorta_tracer_backend {
-    aorta_status (*probe)(struct aorta_tracer_library *library);
     /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
      * long as the state). */
-    aorta_status (*open)(void **state, struct aorta_tracer_facts *facts);
+    aorta_status (*open)(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts);
     void (*close)(void *state); /* stopped */
     aorta_status (*start)(void *state);
     aorta_status (*stop)(void *state);
     /* Hands what the library has finished (all: everything it has) to aorta_tracer_receive, on this thread. */
     aorta_status (*fetch)(void *state, bool all, struct aorta_tracer *tracer);
-    int64_t (*dropped)(void *state); /* records known to be lost since open */
+    int64_t (*dropped)(void *state);                  /* records known to be lost since open */
+    uint32_t (*launches)(void *state);                /* the number of now */
+    void (*label)(void *state, uint64_t label);       /* of nodes from now on */
+    uint64_t (*label_of)(void *state, uint64_t node); /* 0: none */
 };
 
 extern const struct aorta_tracer_backend aorta_tracer_cupti;
@@ -24,6 +32,7 @@ AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, co
 
 /* aorta_tracer_open with the backend chosen. */
 AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend,
+                                                      const struct aorta_tracer_call *call,
                                                       struct aorta_tracer **tracer);
 
 #endif

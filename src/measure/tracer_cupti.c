@@ -14,10 +14,25 @@
 /* Small ones: a buffer comes back when all its records are complete, and lines of steps wait for it. */
 enum { BUFFER_BYTES = 64 << 10, BUFFER_LIMIT = 512 };
 
+/* A node of a graph: labelled when it was captured, or made of another one. */
+struct node {
+    uint64_t id;
+    uint64_t original; /* 0: it was captured */
+    uint64_t label;    /* of a captured one */
+};
+
 struct cupti {
     struct aorta_cupti_api api;
     struct aorta_library library;
-    void *subscriber; /* held so that a second profiler is noticed; no callback is enabled */
+    void *subscriber;
+    struct aorta_tracer_call call;
+    _Atomic pthread_t recorder;   /* the thread whose launches are numbered and whose nodes are labelled */
+    _Atomic uint32_t last_number; /* of its last call that was asked to be numbered */
+    pthread_mutex_t node_lock;    /* of the following */
+    uint64_t label;               /* of nodes from now on */
+    struct node *nodes;           /* owned */
+    size_t node_count, node_capacity;
+    bool nodes_sorted;
     struct aorta_cupti_buffers buffers;
     _Atomic int64_t dropped;
     char version[32]; /* "CUPTI 13.0.1" */
@@ -37,6 +52,8 @@ static const struct aorta_symbol symbols[] = {
     ROW(result_string, "cuptiGetResultString", true),
     ROW(subscribe, "cuptiSubscribe", true),
     ROW(unsubscribe, "cuptiUnsubscribe", true),
+    ROW(enable_callback, "cuptiEnableCallback", true),
+    ROW(graph_node_id, "cuptiGetGraphNodeId", true),
     ROW(register_callbacks, "cuptiActivityRegisterCallbacks", true),
     ROW(register_clock, "cuptiActivityRegisterTimestampCallback", true),
     ROW(enable, "cuptiActivityEnable", true),
@@ -108,8 +125,80 @@ static uint64_t device_clock(void) {
     return (uint64_t)aorta_clock_ns();
 }
 
-static void no_event(void *user, uint32_t domain, uint32_t id, const void *data) {
-    (void)user, (void)domain, (void)id, (void)data;
+/* ---- what work belongs to: callbacks on the thread that launches or captures ---- */
+
+static bool add_node(struct cupti *cupti, struct node node) {
+    if (cupti->node_count == cupti->node_capacity) {
+        size_t capacity = cupti->node_capacity ? 2 * cupti->node_capacity : 1024;
+        struct node *nodes = realloc(cupti->nodes, capacity * sizeof *nodes);
+        if (!nodes) return false;
+        cupti->nodes = nodes;
+        cupti->node_capacity = capacity;
+    }
+    cupti->nodes[cupti->node_count++] = node;
+    cupti->nodes_sorted = false;
+    return true;
+}
+
+/* A node that finds no memory belongs to nothing. */
+static void note_node(struct cupti *cupti, uint32_t id, const struct aorta_cupti_graph *graph) {
+    const bool cloned = id == AORTA_CUPTI_GRAPHNODE_CLONED;
+    struct node node = {0};
+    if (cupti->api.graph_node_id(graph->node, &node.id)) return;
+    if (cloned && cupti->api.graph_node_id(graph->original_node, &node.original)) return;
+    pthread_mutex_lock(&cupti->node_lock);
+    if (!cloned) node.label = cupti->label;
+    if (node.original || node.label) add_node(cupti, node);
+    pthread_mutex_unlock(&cupti->node_lock);
+}
+
+static void on_event(void *user, uint32_t domain, uint32_t id, const void *data) {
+    struct cupti *cupti = user;
+    if (!pthread_equal(pthread_self(), atomic_load(&cupti->recorder))) return;
+    if (domain == AORTA_CUPTI_DOMAIN_DRIVER) {
+        const struct aorta_cupti_callback *call = data;
+        if (call->site == AORTA_CUPTI_SITE_ENTER) atomic_store(&cupti->last_number, call->correlation);
+    } else if (domain == AORTA_CUPTI_DOMAIN_RESOURCE) {
+        const struct aorta_cupti_resource *resource = data;
+        note_node(cupti, id, resource->descriptor);
+    }
+}
+
+static uint32_t cupti_launches(void *state) {
+    struct cupti *cupti = state;
+    atomic_store(&cupti->recorder, pthread_self());
+    cupti->call.call(cupti->call.user);
+    return atomic_load(&cupti->last_number);
+}
+
+static void cupti_label(void *state, uint64_t label) {
+    struct cupti *cupti = state;
+    atomic_store(&cupti->recorder, pthread_self());
+    pthread_mutex_lock(&cupti->node_lock);
+    cupti->label = label;
+    pthread_mutex_unlock(&cupti->node_lock);
+}
+
+static int by_id(const void *left, const void *right) {
+    const struct node *a = left, *b = right;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static const struct node *find_node(const struct cupti *cupti, uint64_t id) {
+    const struct node key = {.id = id};
+    return cupti->node_count ? bsearch(&key, cupti->nodes, cupti->node_count, sizeof key, by_id) : NULL;
+}
+
+static uint64_t cupti_label_of(void *state, uint64_t id) {
+    struct cupti *cupti = state;
+    pthread_mutex_lock(&cupti->node_lock);
+    if (!cupti->nodes_sorted && cupti->node_count) qsort(cupti->nodes, cupti->node_count, sizeof *cupti->nodes, by_id);
+    cupti->nodes_sorted = true;
+    const struct node *node = find_node(cupti, id);
+    while (node && node->original) node = find_node(cupti, node->original);
+    uint64_t label = node ? node->label : 0;
+    pthread_mutex_unlock(&cupti->node_lock);
+    return label;
 }
 
 /* ---- records ---- */
@@ -315,15 +404,6 @@ static aorta_status load(struct cupti *cupti) {
     return check_version(cupti);
 }
 
-static aorta_status cupti_probe(struct aorta_tracer_library *library) {
-    struct cupti cupti = {0};
-    AORTA_TRY(load(&cupti));
-    *library = (struct aorta_tracer_library){0};
-    memcpy(library->version, cupti.version, sizeof library->version);
-    memcpy(library->path, cupti.library.path, sizeof library->path);
-    return NULL;
-}
-
 static aorta_status claim(struct cupti *cupti) {
     pthread_mutex_lock(&active_lock);
     bool taken = active != NULL;
@@ -333,6 +413,13 @@ static aorta_status claim(struct cupti *cupti) {
     return NULL;
 }
 
+static void free_state(struct cupti *cupti) {
+    aorta_cupti_buffers_free(&cupti->buffers);
+    pthread_mutex_destroy(&cupti->node_lock);
+    free(cupti->nodes);
+    free(cupti);
+}
+
 static void cupti_close(void *state) {
     struct cupti *cupti = state;
     cupti->api.flush(AORTA_CUPTI_FLUSH_FORCED); /* so that CUPTI gives its buffers back */
@@ -340,26 +427,42 @@ static void cupti_close(void *state) {
     active = NULL;
     pthread_mutex_unlock(&active_lock);
     if (cupti->subscriber) cupti->api.unsubscribe(cupti->subscriber);
-    aorta_cupti_buffers_free(&cupti->buffers);
-    free(cupti);
+    free_state(cupti);
+}
+
+static aorta_status enable_callback(struct cupti *cupti, uint32_t domain, uint32_t id) {
+    return check(cupti, "cuptiEnableCallback", cupti->api.enable_callback(1, cupti->subscriber, domain, id));
+}
+
+/* Whether launches are numbered as expected: each call has a number, and a larger one than the call before. */
+static aorta_status check_numbers(struct cupti *cupti) {
+    const uint32_t first = cupti_launches(cupti), second = cupti_launches(cupti);
+    if (first && aorta_launched_after(second, first)) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s numbers no launches (%u, then %u)", cupti->library.path,
+                       first, second);
 }
 
 static aorta_status prepare(struct cupti *cupti) {
-    AORTA_TRY(check(cupti, "cuptiSubscribe", cupti->api.subscribe(&cupti->subscriber, no_event, NULL)));
+    AORTA_TRY(check(cupti, "cuptiSubscribe", cupti->api.subscribe(&cupti->subscriber, on_event, cupti)));
+    AORTA_TRY(enable_callback(cupti, AORTA_CUPTI_DOMAIN_DRIVER, AORTA_CUPTI_DEVICE_GET_ATTRIBUTE));
+    AORTA_TRY(enable_callback(cupti, AORTA_CUPTI_DOMAIN_RESOURCE, AORTA_CUPTI_GRAPHNODE_CREATED));
+    AORTA_TRY(enable_callback(cupti, AORTA_CUPTI_DOMAIN_RESOURCE, AORTA_CUPTI_GRAPHNODE_CLONED));
+    AORTA_TRY(check_numbers(cupti));
     AORTA_TRY(check(cupti, "cuptiActivityRegisterTimestampCallback", cupti->api.register_clock(device_clock)));
     return check(cupti, "cuptiActivityRegisterCallbacks",
                  cupti->api.register_callbacks(request_buffer, complete_buffer));
 }
 
-static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
+static aorta_status cupti_open(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts) {
     struct cupti *cupti = calloc(1, sizeof *cupti);
     if (!cupti) return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernel tracer");
     aorta_status status = load(cupti);
+    cupti->call = *call;
+    pthread_mutex_init(&cupti->node_lock, NULL);
     aorta_cupti_buffers_init(&cupti->buffers, BUFFER_BYTES, BUFFER_LIMIT);
     if (!status) status = claim(cupti);
     if (status) {
-        aorta_cupti_buffers_free(&cupti->buffers);
-        free(cupti);
+        free_state(cupti);
         return status;
     }
     status = prepare(cupti);
@@ -374,11 +477,13 @@ static aorta_status cupti_open(void **state, struct aorta_tracer_facts *facts) {
 }
 
 const struct aorta_tracer_backend aorta_tracer_cupti = {
-    .probe = cupti_probe,
     .open = cupti_open,
     .close = cupti_close,
     .start = cupti_start,
     .stop = cupti_stop,
     .fetch = cupti_fetch,
     .dropped = cupti_dropped,
+    .launches = cupti_launches,
+    .label = cupti_label,
+    .label_of = cupti_label_of,
 };

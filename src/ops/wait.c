@@ -33,8 +33,7 @@ static aorta_status await(const void *args) {
 static const struct aorta_gpu_grid one_thread = {.blocks = {1}};
 
 static aorta_status flag_raise_gpu(struct aorta_stream *stream, const void *args) {
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_flag_raise, one_thread, args, sizeof(struct aorta_flag_args)));
-    return aorta_gpu_flush(stream);
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_flag_raise, one_thread, args, sizeof(struct aorta_flag_args));
 }
 
 static aorta_status flag_await_gpu(struct aorta_stream *stream, const void *args) {

@@ -62,10 +62,12 @@ static void print_sentence(struct aorta_text *sentence, int width, struct aorta_
 }
 
 static aorta_status print_verdict(const struct aorta_labelled *labelled, int width, struct aorta_text *text) {
-    struct aorta_text agreement = {0}, recording = {0};
+    struct aorta_text lost = {0}, recording = {0};
     aorta_verdict_text(&labelled->verdict, width, text);
-    if (labelled->agreement.iterations) aorta_agreement_text(&labelled->agreement, &agreement);
-    print_sentence(&agreement, width, text);
+    if (labelled->records.dropped)
+        aorta_text_printf(&lost, "%lld kernel records were lost: the figures of kernels are too low",
+                          (long long)labelled->records.dropped);
+    print_sentence(&lost, width, text);
     aorta_status status = aorta_recording_text(labelled, &recording);
     print_sentence(&recording, width, text);
     return status;

@@ -252,14 +252,9 @@ static aorta_status read_times(const struct aorta_fields *object, const struct a
     AORTA_TRY(get_time(object, "end_ms", "", origin_ns, &range->end_ns));
     if (range->end_ns < range->start_ns)
         return AORTA_ERROR(AORTA_FORMAT, "end_ms lies before start_ms (range '%s')", range->info.tag);
-    range->enqueue_ns = range->reached_ns = INT64_MIN;
-    if (aorta_fields_get(metadata, "enqueue_ms"))
-        AORTA_TRY(get_time(metadata, "enqueue_ms", "metadata.", origin_ns, &range->enqueue_ns));
-    const struct aorta_json_value *reached = aorta_fields_get(metadata, "reached_ms");
-    range->room = reached != NULL;
-    range->witnessed = reached && get_flag(metadata, "witnessed");
-    return !reached || is_null(reached) ? NULL
-                                        : get_time(metadata, "reached_ms", "metadata.", origin_ns, &range->reached_ns);
+    range->enqueue_ns = INT64_MIN;
+    if (!aorta_fields_get(metadata, "enqueue_ms")) return NULL;
+    return get_time(metadata, "enqueue_ms", "metadata.", origin_ns, &range->enqueue_ns);
 }
 
 static aorta_status read_range(struct reader *reader, struct aorta_json_value value, int64_t origin_ns,

@@ -59,18 +59,20 @@ static aorta_status find_measured(struct aorta_labelled *labelled) {
     return NULL;
 }
 
-static aorta_status compare_views(struct aorta_labelled *labelled) {
+static void count_records(struct aorta_labelled *labelled) {
+    struct aorta_records *records = &labelled->records;
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             const struct aorta_run_step *step = &labelled->run.steps[j];
             if (!step->traced) continue;
             const struct aorta_profile *kernels = labelled->by_kernels ? &step->profile : &step->kernel_profile;
-            const struct aorta_profile *ranges = labelled->by_kernels ? &step->kernel_profile : &step->profile;
-            AORTA_TRY(aorta_agreement_add(&labelled->agreement, ranges, kernels));
+            records->iterations++;
+            records->kernels += (int64_t)kernels->range_count;
+            records->attributed += kernels->kernels.attributed;
+            records->dropped += kernels->kernels.dropped;
         }
     }
-    return NULL;
 }
 
 aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
@@ -99,7 +101,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;
     status = find_measured(labelled);
-    if (!status) status = compare_views(labelled);
+    if (!status) count_records(labelled);
     if (!status) status = aorta_labelled_clocks(labelled);
     if (!status) status = aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
     if (status) {
@@ -258,33 +260,13 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
     if (!known) aorta_json_key_string(json, "host_bound_reason", "the files hold no launch times");
 }
 
-static void write_agreement(struct aorta_json *json, const struct aorta_agreement *agreement) {
-    double per_ms = 1e-6 / (double)agreement->iterations;
-    aorta_json_key(json, "agreement");
+static void write_records(struct aorta_json *json, const struct aorta_records *records) {
+    aorta_json_key(json, "records");
     aorta_json_object(json);
-    aorta_json_key_int(json, "iterations", agreement->iterations);
-    for (int i = 0; i < AORTA_AGREE_COUNT; i++) {
-        enum aorta_agreement_figure figure = (enum aorta_agreement_figure)i;
-        double difference = aorta_agreement_difference(agreement, figure);
-        aorta_json_key(json, aorta_agreement_name(figure));
-        aorta_json_object(json);
-        aorta_json_key_double(json, "range_ms", (double)agreement->range_ns[i] * per_ms);
-        aorta_json_key_double(json, "kernel_ms", (double)agreement->kernel_ns[i] * per_ms);
-        aorta_json_key_double(json, "difference", difference);
-        if (isnan(difference)) aorta_json_key_string(json, "reason", "no kernel of this class ran");
-        if (figure == AORTA_AGREE_COMPUTE || figure == AORTA_AGREE_COMM) {
-            aorta_json_key_double(json, "gap_ms", (double)agreement->gap_ns[i] * per_ms);
-            aorta_json_key_double(json, "outside_ms", (double)agreement->outside_ns[i] * per_ms);
-        }
-        aorta_json_object_end(json);
-    }
-    aorta_json_key_double(json, "host_gap_ms", (double)agreement->host_gap_ns * per_ms);
-    aorta_json_key_double(json, "latency_gap_ms", (double)agreement->latency_gap_ns * per_ms);
-    const char *range_start = aorta_agreement_range_start(agreement);
-    if (range_start) aorta_json_key_string(json, "range_start", range_start);
-    aorta_json_key_int(json, "kernels", agreement->kernels);
-    aorta_json_key_int(json, "attributed", agreement->attributed);
-    aorta_json_key_int(json, "dropped", agreement->dropped);
+    aorta_json_key_int(json, "iterations", records->iterations);
+    aorta_json_key_int(json, "kernels", records->kernels);
+    aorta_json_key_int(json, "attributed", records->attributed);
+    aorta_json_key_int(json, "dropped", records->dropped);
     aorta_json_object_end(json);
 }
 
@@ -345,7 +327,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_string(json, "device", run->device);
     aorta_json_key_string(json, "source",
                           aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
-    if (labelled->agreement.iterations) write_agreement(json, &labelled->agreement);
+    if (labelled->records.iterations) write_records(json, &labelled->records);
     AORTA_TRY(aorta_recording_json(labelled, json));
     aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
     aorta_json_key_int(json, "world_size", run->world_size);

@@ -6,13 +6,18 @@
 #include "base/statistics.h"
 #include "measure/clocks.h"
 #include "report/run.h"
-#include "verdict/agreement.h"
 
 enum { AORTA_SUMMARY_SCHEMA = 1 };
 
 /* The steps of a rank that count: run.steps[first .. first + count). */
 struct aorta_measured {
     size_t first, count;
+};
+
+/* What the kernel records of the measured iterations are. */
+struct aorta_records {
+    int64_t iterations;                   /* that have records */
+    int64_t kernels, attributed, dropped; /* in all; whose range is known; lost */
 };
 
 /* A run with its verdict. */
@@ -24,10 +29,10 @@ struct aorta_labelled {
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
     bool by_kernels;
-    struct aorta_measured *measured;  /* one for each of run.ranks */
-    struct aorta_clocks *clocks;      /* one for each of run.ranks */
-    size_t lowest_clock;              /* the rank in it whose clock is the lowest, as a share of its maximum */
-    struct aorta_agreement agreement; /* of both views, over the measured iterations that have them */
+    struct aorta_measured *measured; /* one for each of run.ranks */
+    struct aorta_clocks *clocks;     /* one for each of run.ranks */
+    size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
+    struct aorta_records records;
 };
 
 /* Takes over *run on success. */

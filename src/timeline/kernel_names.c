@@ -19,7 +19,6 @@ static const struct {
 } words[] = {
     {"aorta_stamp", AORTA_KERNEL_STAMP, NULL}, /* the GPU driver's own (src/device/gpu/kernels.c) */
     {"aorta_told", AORTA_KERNEL_CLOCK, NULL},
-    {"aorta_witness", AORTA_KERNEL_WITNESS, NULL},
     {"aorta_clock", AORTA_KERNEL_CLOCK, NULL},
     {"hwq_mark", AORTA_KERNEL_STAMP, NULL}, /* of aorta hwq (src/hwq/kernels/kernels.cu) */
     {"hwq_hold", AORTA_KERNEL_GATE, NULL},

@@ -11,10 +11,9 @@
 enum aorta_kernel_class {
     AORTA_KERNEL_COMPUTE,
     AORTA_KERNEL_COLLECTIVE,
-    AORTA_KERNEL_STAMP,   /* writes timestamps of this program's recorder: no work of the step */
-    AORTA_KERNEL_WITNESS, /* waits beside another kernel for its timestamps: no work, and nobody waits for it */
-    AORTA_KERNEL_CLOCK,   /* keeps the device's clock: neither */
-    AORTA_KERNEL_GATE,    /* holds a stream until all is queued behind it (aorta hwq): it waits, and is waited for */
+    AORTA_KERNEL_STAMP, /* writes timestamps of this program's recorder: no work of the step */
+    AORTA_KERNEL_CLOCK, /* keeps the device's clock: neither */
+    AORTA_KERNEL_GATE,  /* holds a stream until all is queued behind it (aorta hwq): it waits, and is waited for */
 };
 
 struct aorta_kernel_kind {

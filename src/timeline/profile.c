@@ -23,7 +23,6 @@ void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->ranges);
     free(profile->host);
     free(profile->markers);
-    free(profile->kernels.stamps);
     memset(profile, 0, sizeof *profile);
 }
 
@@ -36,12 +35,11 @@ static bool copy_items(const void *items, size_t bytes, void **copy) {
 
 aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aorta_profile *copy) {
     *copy = *profile;
-    void *ranges, *host, *markers, *stamps;
+    void *ranges, *host, *markers;
     bool made = copy_items(profile->ranges, profile->range_count * sizeof *profile->ranges, &ranges);
     made &= copy_items(profile->host, profile->host_count * sizeof *profile->host, &host);
     made &= copy_items(profile->markers, profile->marker_count * sizeof *profile->markers, &markers);
-    made &= copy_items(profile->kernels.stamps, (size_t)profile->kernels.stamps_kept * sizeof(int64_t), &stamps);
-    copy->ranges = ranges, copy->host = host, copy->markers = markers, copy->kernels.stamps = stamps;
+    copy->ranges = ranges, copy->host = host, copy->markers = markers;
     if (made) return NULL;
     aorta_profile_free(copy);
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)profile->index);

@@ -1,7 +1,8 @@
 /* What was measured in one iteration on one rank.
  *
- * A range is the time between two device timestamps around one operation on one stream. Roles name what a stream is
- * for; several roles may share one stream. Times are int64 ns on the device clock. */
+ * A range is the time of one operation on one stream: from its first kernel's start to its last one's end or, where
+ * nothing records kernels, between two timestamps around it. Roles name what a stream is for; several roles may share
+ * one stream. Times are int64 ns on the device clock. */
 #ifndef AORTA_TIMELINE_PROFILE_H
 #define AORTA_TIMELINE_PROFILE_H
 
@@ -55,9 +56,6 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
-    bool room;          /* it began when there was room for its kernel; its stream came to it at reached_ns */
-    bool witnessed;     /* with `room`: its kernel itself was seen to begin and to end */
-    int64_t reached_ns; /* with `room` only; INT64_MIN: not known */
     bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
     size_t record; /* index of the record */
@@ -85,12 +83,10 @@ const char *aorta_profile_source_name(enum aorta_profile_source source); /* "ran
 struct aorta_kernel_facts {
     int64_t dropped;         /* records lost since the view before */
     int64_t attributed;      /* ranges whose `within` is known */
-    int64_t clock_offset_ns; /* added to the library's times so that they agree with the recorder's stamps */
+    int64_t clock_offset_ns; /* added to the library's times so that they agree with the device's timestamps */
     int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
     int64_t stamp_ns;        /* their time */
-    int64_t *stamps;         /* owned: when those of timestamps began (where these are few, witnesses, too), ascending;
-                                NULL in a view read from a file */
-    int64_t stamps_kept;     /* number of these */
+    int64_t last_stamp_ns;   /* when the timestamp launched last began; INT64_MIN: there was none */
 };
 
 /* One iteration. Owned arrays; aorta_profile_free. Ranges are in order of enqueueing. */

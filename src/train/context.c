@@ -2,7 +2,6 @@
 #include "train/context.h"
 
 #include "device/gpu.h"
-#include "train/rooms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +159,6 @@ static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_groups(context));
     AORTA_TRY(build_model(context));
     AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
-    AORTA_TRY(aorta_rooms_create(context, &context->rooms));
     return open_state(context);
 }
 
@@ -173,7 +171,6 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 }
 
 void aorta_train_context_close(struct aorta_train_context *context) {
-    aorta_rooms_destroy(context->rooms);
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
@@ -190,12 +187,6 @@ struct aorta_stream *aorta_train_compute(const struct aorta_train_context *conte
 
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow) {
     return context->streams[context->flows[flow]];
-}
-
-aorta_status aorta_train_defer_timestamps(const struct aorta_train_context *context) {
-    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
-        if (context->own_streams[i]) AORTA_TRY(aorta_timestamps_defer(context->own_streams[i]));
-    return NULL;
 }
 
 aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream *other, struct aorta_event *event) {
@@ -245,13 +236,10 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
                                     .layer = c->layer,
                                     .bytes = aorta_train_bytes(c),
                                     .simulated = aorta_comm_simulated(c->comm)};
-    struct aorta_room room;
     int range;
-    bool known = aorta_rooms_find(context->rooms, stream, c, &room);
-    AORTA_TRY(aorta_range_begin_room(context->recorder, stream, &info, &room, &range));
+    AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
     AORTA_TRY(aorta_train_call(c, stream));
-    AORTA_TRY(aorta_range_end(context->recorder, stream, range));
-    return known ? NULL : aorta_rooms_learn(context->rooms, stream, c);
+    return aorta_range_end(context->recorder, stream, range);
 }
 
 aorta_status aorta_train_begin(const struct aorta_train_context *context, enum aorta_flow flow,

@@ -31,7 +31,6 @@ struct aorta_train_context {
     struct aorta_comm *world;   /* all ranks: broadcasts, all-reduces of gradients */
     struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
-    struct aorta_rooms *rooms; /* NULL: ranges of collectives begin when their stream comes to them */
     struct aorta_model *model;
     struct aorta_step_state *state; /* device memory */
 };
@@ -49,9 +48,6 @@ AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train
 
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
-
-/* Timestamps of ranges may be told by kernels from now on, and are to be delivered behind each step. */
-AORTA_MUST_USE aorta_status aorta_train_defer_timestamps(const struct aorta_train_context *context);
 
 /* The queue of `stream` from now on waits for what is queued on `other` now; `event` carries it. Nothing to do when
  * they are the same. */

@@ -54,11 +54,6 @@ static const struct aorta_choice compile_modes[] = {{"default", AORTA_COMPILE_DE
                                                     {"reduce-overhead", AORTA_COMPILE_REDUCE_OVERHEAD},
                                                     {"max-autotune", AORTA_COMPILE_MAX_AUTOTUNE},
                                                     {0}};
-static const struct aorta_choice collective_starts[] = {{"kernel", AORTA_START_KERNEL},
-                                                        {"stream", AORTA_START_STREAM},
-                                                        {"room", AORTA_START_ROOM},
-                                                        {"before", AORTA_START_BEFORE},
-                                                        {NULL, 0}};
 static const struct aorta_choice priorities[] = {
     {"low", AORTA_PRIORITY_LOW}, {"normal", AORTA_PRIORITY_NORMAL}, {"high", AORTA_PRIORITY_HIGH}, {0}};
 static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
@@ -247,15 +242,6 @@ static const struct aorta_option table_rows[] = {
      .help = "writes the same to chrome_trace/rankN, for chrome://tracing and Perfetto"},
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
      .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
-    {"profiling.collective_start", AORTA_OPTION_CHOICE, AT(profiling.collective_start), "kernel",
-     .choices = collective_starts,
-     .help = "where the range of a collective begins on NVIDIA GPUs: kernel: with its kernel, in a captured step "
-             "(Hopper and later, CUDA 12.3 and later; elsewhere as room; in steps that are not captured as before); "
-             "stream: when its stream comes to it; room: when the device has room for its kernel (a timestamp as large "
-             "waits beside it); before: the same, and the collective waits for the timestamp"},
-    {"profiling.stamps_inline", AORTA_OPTION_BOOL, AT(profiling.stamps_inline), "false",
-     .help = "true: in a captured step on a GPU, operations wait for the timestamps between them, about 2 us each; "
-             "false: these are written beside them"},
     {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &steps,
      .help = "ranges are recorded in every so many steps, beginning with the first; the others pay nothing for it, and "
              "their profile is null. 1: in all"},

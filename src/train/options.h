@@ -77,21 +77,11 @@ struct aorta_dataloader_options {
     int64_t prefetch_factor; /* batches ahead per worker */
 };
 
-/* Where the range of a collective begins on a GPU that tells what kernels need; elsewhere it is always the stream. */
-enum aorta_collective_start {
-    AORTA_START_STREAM, /* when its stream comes to it */
-    AORTA_START_KERNEL, /* with its kernel, in a captured step; else as AORTA_START_ROOM */
-    AORTA_START_ROOM,   /* when there is room for its kernel: a stamp as large waits beside it */
-    AORTA_START_BEFORE  /* the same; it waits before it, and the collective behind the stamp */
-};
-
 struct aorta_profiling_options {
     bool enabled;
     int64_t wait, warmup, active, repeat;
     bool record_shapes, profile_memory, with_stack, with_flops, tensorboard, chrome_trace;
     const char *trace_filename;
-    enum aorta_collective_start collective_start;
-    bool stamps_inline;   /* operations of a captured step wait for the timestamps between them */
     int64_t record_every; /* ranges of steps 0, record_every, 2 · record_every, … are recorded */
 };
 

@@ -2,7 +2,6 @@
 #include "train/step.h"
 
 #include "train/copies.h"
-#include "train/rooms.h"
 
 #include <stdlib.h>
 
@@ -225,7 +224,7 @@ static aorta_status begin(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (c->own_streams[i] && c->own_streams[i] != compute)
             AORTA_TRY(aorta_stream_wait(c->own_streams[i], step->begin));
-    return aorta_rooms_begin(c->rooms, step->begin);
+    return NULL;
 }
 
 aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_batch_layout *layout, const void *input,
@@ -348,7 +347,7 @@ static aorta_status join(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (c->own_streams[i])
             AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], step->joined[i]));
-    return aorta_rooms_join(c->rooms, aorta_train_compute(c));
+    return NULL;
 }
 
 /* What the host reads is copied beside the updates, on a stream that has nothing more to do; else after them. */

@@ -33,7 +33,6 @@ struct flight {
     struct aorta_graph *graphs[2];    /* compile.enabled: the captured step, [recorded] */
     int64_t begun_ns;                 /* host time */
     double data_wait_ms;
-    bool watched; /* the tracer ran */
 };
 
 struct trainer {
@@ -46,20 +45,20 @@ struct trainer {
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
     struct aorta_readings readings;
-    struct aorta_tracer *tracer;       /* kernel_timing, and profiling on GPUs; else NULL */
+    struct aorta_tracer *tracer;       /* where kernels are recorded in some step; else NULL */
     struct aorta_metrics_lines *lines; /* they write the metrics, and show steps to the traces */
     struct aorta_step_traces *traces;  /* profiling.enabled; else NULL */
     struct aorta_progress progress;
     struct flight flights[SLOTS];
     struct aorta_event *done[SLOTS]; /* theirs */
-    struct aorta_stream *report;     /* behind each step, beside the next: its timestamps; NULL: compute's */
+    struct aorta_stream *report;     /* after each step, beside the next: its timestamp; NULL: compute's */
     struct aorta_event *reached;     /* the end of the step, for `report` */
     int64_t total_steps;
     int64_t queued;       /* steps that have been queued whole */
     int64_t collected;    /* steps whose line has been written */
     int64_t last_done_ns; /* device time at which the step collected last was done */
-    int64_t last_end_ns;  /* device time at which its last range ended; INT64_MIN: none */
-    bool watching;        /* the tracer runs */
+    bool by_records;      /* the tracer runs in every step */
+    bool watching;        /* it runs now */
     bool stopping;        /* the ranks agreed to end */
     bool ending;          /* no further step is queued */
     bool capture_failed;
@@ -79,6 +78,11 @@ static struct aorta_graph **graph_of(struct flight *flight) {
     return &flight->graphs[flight->recorded];
 }
 
+static void drop_graph(struct aorta_graph **graph) {
+    aorta_graph_destroy(*graph);
+    *graph = NULL;
+}
+
 /* ---- set-up ---- */
 
 static aorta_status make_flight(struct trainer *t, struct flight *flight) {
@@ -95,8 +99,7 @@ static aorta_status make_flight(struct trainer *t, struct flight *flight) {
 
 static void end_flight(struct trainer *t, struct flight *flight) {
     struct aorta_device *device = t->context.device;
-    for (int i = 0; i < 2; i++)
-        if (flight->graphs[i]) aorta_graph_destroy(flight->graphs[i]);
+    for (int i = 0; i < 2; i++) drop_graph(&flight->graphs[i]);
     if (flight->done) aorta_event_destroy(flight->done);
     aorta_pinned_free(device, flight->stop);
     aorta_pinned_free(device, flight->result);
@@ -151,37 +154,62 @@ static aorta_status open_output(struct trainer *t) {
     return NULL;
 }
 
-/* A step that the schedule leaves out is not to pay for the tracer, but the library must have seen the graphs being
- * captured that it is to tell of. --kernel-timing asks for every step. */
-static bool is_watched(const struct trainer *t, int64_t step) {
-    if (t->run->kernel_timing) return true;
-    const struct aorta_trace_schedule schedule = aorta_tracing_schedule(options_of(t));
-    bool graphs = options_of(t)->compile.enabled && options_of(t)->compile.backend == AORTA_COMPILE_GRAPH;
-    return graphs ? !aorta_trace_over(&schedule, step) : aorta_trace_watched(&schedule, step);
+static bool captures_steps(const struct trainer *t) {
+    const struct aorta_compile_options *compile = &options_of(t)->compile;
+    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
 }
 
-/* Kernels are traced where figures or files of them are asked for; on a CPU the ranges are the operations. Files can
- * do with the ranges, where no tracer serves. */
+/* A step that the schedule leaves out is not to pay for the tracer, but the library must have seen the graphs being
+ * captured whose kernels it is to record. */
+static bool is_watched(const struct trainer *t, int64_t step) {
+    if (t->by_records) return true;
+    const struct aorta_trace_schedule schedule = aorta_tracing_schedule(options_of(t));
+    return captures_steps(t) ? !aorta_trace_over(&schedule, step) : aorta_trace_watched(&schedule, step);
+}
+
+/* Whether every step's times are to come from records. Launched one by one, a record costs the host more than two
+ * timestamps around some fifteen kernels do (docs/measurements.md); and what record_every leaves out would pay as well.
+ */
+static bool wants_records(const struct trainer *t) {
+    const enum aorta_kernel_timing wish = t->run->kernel_timing;
+    const char *other = getenv("CUDA_INJECTION64_PATH"); /* records already, and a process has one recorder */
+    if (wish != AORTA_KERNEL_TIMING_AUTO) return wish == AORTA_KERNEL_TIMING_ON;
+    if (!t->run->record || options_of(t)->profiling.record_every > 1 || (other && *other)) return false;
+    return captures_steps(t) && aorta_tracer_exists(aorta_device_get_info(t->context.device)->kind);
+}
+
+static void warn_of_no_tracer(const struct trainer *t, aorta_status reason) {
+    const bool files = options_of(t)->profiling.enabled;
+    if (t->context.ranks.rank == 0)
+        aorta_log(t->run->log, files ? AORTA_LOG_WARNING : AORTA_LOG_INFO, "%s: %s",
+                  files ? "profiling: the traces will show ranges and not kernels"
+                        : "ranges are measured by timestamps, which are upper bounds",
+                  aorta_status_message(reason));
+    aorta_status_free(reason);
+}
+
+/* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
 static aorta_status open_tracer(struct trainer *t) {
     bool gpu = aorta_device_get_info(t->context.device)->kind != AORTA_DEVICE_CPU;
-    bool wanted = t->run->kernel_timing, useful = options_of(t)->profiling.enabled && gpu;
-    if (!wanted && !useful) return NULL;
+    t->by_records = wants_records(t);
+    if (!t->by_records && !(options_of(t)->profiling.enabled && gpu)) return NULL;
     aorta_status status = aorta_tracer_open(t->context.device, &t->tracer);
-    t->watching = !status && is_watched(t, 0);
-    if (!status && !t->watching) return aorta_tracer_stop(t->tracer); /* until the schedule asks for it */
-    enum aorta_code code = status ? aorta_status_code(status) : AORTA_UNSUPPORTED;
-    if (!status || wanted || (code != AORTA_UNSUPPORTED && code != AORTA_DEVICE)) return status;
-    if (t->context.ranks.rank == 0)
-        aorta_log(t->run->log, AORTA_LOG_WARNING, "profiling: the traces will show ranges and not kernels: %s",
-                  aorta_status_message(status));
-    aorta_status_free(status);
-    return NULL;
+    if (status) {
+        enum aorta_code code = aorta_status_code(status);
+        if (t->run->kernel_timing == AORTA_KERNEL_TIMING_ON) return status;
+        if (code != AORTA_UNSUPPORTED && code != AORTA_DEVICE) return status;
+        t->by_records = false;
+        warn_of_no_tracer(t, status);
+        return NULL;
+    }
+    t->watching = is_watched(t, 0);
+    return t->watching ? NULL : aorta_tracer_stop(t->tracer); /* until the schedule asks for it */
 }
 
-/* Where kernels write timestamps, the next step need not wait for them. */
+/* Where a kernel writes the step's timestamp, the next step need not wait for it. */
 static aorta_status open_report(struct trainer *t) {
     struct aorta_device *device = t->context.device;
-    if (!aorta_device_defers_timestamps(device)) return NULL;
+    if (aorta_device_get_info(device)->kind == AORTA_DEVICE_CPU) return NULL;
     AORTA_TRY(aorta_event_create_untimed(device, &t->reached));
     return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
@@ -222,8 +250,6 @@ static aorta_status set_up(struct trainer *t) {
     log_without_effect(t);
     AORTA_TRY(open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
-    aorta_recorder_wait_for_stamps(t->context.recorder, o->profiling.stamps_inline);
-    if (t->run->record && !o->profiling.stamps_inline) AORTA_TRY(aorta_train_defer_timestamps(&t->context));
     AORTA_TRY(open_report(t));
     AORTA_TRY(create_strategy(&t->context, &t->strategy));
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
@@ -321,10 +347,7 @@ static aorta_status capture(struct trainer *t, struct flight *flight) {
     aorta_status queued = queue_eagerly(t, flight, NULL);
     /* Ended in any case, so that the streams run again. */
     aorta_status ended = aorta_capture_end(compute, graph_of(flight));
-    if (queued && !ended) {
-        aorta_graph_destroy(*graph_of(flight));
-        *graph_of(flight) = NULL;
-    }
+    if (queued && !ended) drop_graph(graph_of(flight));
     return aorta_status_join(queued, ended);
 }
 
@@ -350,9 +373,8 @@ static aorta_status try_capture(struct trainer *t, struct flight *flight) {
 enum plan { PLAN_EAGER, PLAN_DUMP, PLAN_CAPTURE, PLAN_REPLAY };
 
 static enum plan plan_of(struct trainer *t, int64_t step) {
-    const struct aorta_compile_options *compile = &options_of(t)->compile;
     if (aorta_dump_wanted(options_of(t), step)) return PLAN_DUMP;
-    bool graph = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH && !t->capture_failed;
+    bool graph = captures_steps(t) && !t->capture_failed;
     /* The first step runs eagerly: what happens only once stays out of the graph. */
     if (!graph || step == 0) return PLAN_EAGER;
     return *graph_of(flight_of(t, step)) ? PLAN_REPLAY : PLAN_CAPTURE;
@@ -382,10 +404,10 @@ static aorta_status end_step(struct trainer *t, struct flight *flight, int64_t s
     const struct aorta_train_context *c = &t->context;
     if (aorta_input_queued(t->input) > step + 1)
         AORTA_TRY(aorta_input_wait(t->input, step + 1, aorta_train_compute(c)));
-    if (!t->report) return aorta_event_record(flight->done, aorta_train_compute(c));
-    AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
-    AORTA_TRY(aorta_timestamps_deliver(t->report, c->own_streams, AORTA_ROLE_COUNT));
-    return aorta_event_record(flight->done, t->report);
+    if (t->report) AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
+    AORTA_TRY(aorta_event_record(flight->done, t->report ? t->report : aorta_train_compute(c)));
+    aorta_recorder_queued(c->recorder);
+    return NULL;
 }
 
 static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
@@ -442,14 +464,15 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
     if (!flight->recorded) {
         if (t->run->record) metrics.unrecorded = "profiling.record_every leaves this step out";
-        t->last_end_ns = t->last_done_ns; /* its last range would have ended just before */
-        return aorta_metrics_lines_add(t->lines, false, &metrics, NULL, INT64_MIN);
+        return aorta_metrics_lines_add(t->lines, &metrics, NULL, NULL, t->last_done_ns);
     }
     struct aorta_profile profile;
-    const int64_t previous_end_ns = t->last_end_ns;
-    AORTA_TRY(aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile));
-    if (profile.range_count) t->last_end_ns = profile.end_ns;
-    return aorta_metrics_lines_add(t->lines, flight->watched, &metrics, &profile, previous_end_ns);
+    struct aorta_launches launches;
+    AORTA_TRY(aorta_recorder_launches(t->context.recorder, (int)(step % SLOTS), &launches));
+    aorta_status status = aorta_recorder_collect(t->context.recorder, (int)(step % SLOTS), &profile);
+    if (!status) return aorta_metrics_lines_add(t->lines, &metrics, &profile, &launches, t->last_done_ns);
+    free(launches.ranges);
+    return status;
 }
 
 static void print_step(struct trainer *t, int64_t step, double step_ms) {
@@ -534,11 +557,9 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
     struct flight *flight = flight_of(t, step);
     int slot = (int)(step % SLOTS);
     aorta_recorder_enable(recorder, flight->recorded);
+    aorta_recorder_trace(recorder, t->watching ? t->tracer : NULL);
     if (!flight->recorded) return NULL;
-    if (plan != PLAN_REPLAY && *graph_of(flight)) {
-        aorta_graph_destroy(*graph_of(flight));
-        *graph_of(flight) = NULL;
-    }
+    if (plan != PLAN_REPLAY) drop_graph(graph_of(flight));
     if (plan == PLAN_REPLAY)
         aorta_recorder_replay(recorder, slot, step, flight->begun_ns);
     else
@@ -551,6 +572,7 @@ static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(collect(t));
     AORTA_TRY(aorta_input_synchronize(t->input));
     AORTA_TRY(aorta_tracer_flush(t->tracer, true));
+    for (int i = 0; i < SLOTS; i++) drop_graph(&t->flights[i].graphs[true]); /* captured without timestamps */
     t->watching = false;
     return aorta_tracer_stop(t->tracer);
 }
@@ -578,7 +600,6 @@ static aorta_status loop(struct trainer *t) {
         bool alone = t->context.ranks.world_size == 1;
         if (t->stopping || (t->signal && alone)) break;
         flight_of(t, step)->begun_ns = aorta_clock_ns();
-        flight_of(t, step)->watched = t->watching;
         flight_of(t, step)->recorded = t->run->record && step % options_of(t)->profiling.record_every == 0;
         enum plan plan = plan_of(t, step);
         AORTA_TRY(begin_recording(t, step, plan, waited_from, waited_to));
@@ -645,7 +666,7 @@ aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_o
     *outcome = (struct aorta_train_outcome){.last_loss = NAN};
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return AORTA_ERROR(AORTA_MEMORY, "the trainer did not fit in memory");
-    t->run = run, t->outcome = outcome, t->last_end_ns = INT64_MIN;
+    t->run = run, t->outcome = outcome;
     /* Blocked before any thread is started, so that the threads inherit it. */
     sigset_t set = ending_signals(), before;
     pthread_sigmask(SIG_BLOCK, &set, &before);

@@ -6,11 +6,18 @@
 #include "comm/ranks.h"
 #include "train/options.h"
 
+/* Whether the device's times come from records of its kernels (measure/tracer.h) or from timestamps. */
+enum aorta_kernel_timing {
+    AORTA_KERNEL_TIMING_AUTO, /* records where they cost little: in captured steps, if the device has a tracer */
+    AORTA_KERNEL_TIMING_ON,   /* or the run fails; needs `record` */
+    AORTA_KERNEL_TIMING_OFF,
+};
+
 struct aorta_train_run {
     const struct aorta_train_options *options;
     struct aorta_ranks ranks;
     const struct aorta_log *log;
-    bool kernel_timing;  /* GPUs: kernel records beside the ranges; needs `record` */
+    enum aorta_kernel_timing kernel_timing;
     bool record;         /* false: no ranges (for measuring what recording costs) */
     bool progress;       /* a bar on stderr, on rank 0 */
     bool device_metrics; /* readings of the device's management library in each line */

@@ -74,20 +74,6 @@ static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 && CU_DEVICE_ATTRIB
               CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES == 8);
 #endif
 
-#if defined(CHECK_CUDA) && CUDA_VERSION >= 12000 // as driver.h and room.c repeat them
-static_assert(offsetof(CUDA_KERNEL_NODE_PARAMS, gridDimX) == 8 && offsetof(CUDA_KERNEL_NODE_PARAMS, blockDimX) == 20 &&
-              offsetof(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes) == 32 &&
-              offsetof(CUDA_KERNEL_NODE_PARAMS, kernelParams) == 40 && offsetof(CUDA_KERNEL_NODE_PARAMS, kern) == 56 &&
-              sizeof(CUDA_KERNEL_NODE_PARAMS) == 72);
-static_assert(sizeof(CUlaunchAttribute) == 72 && offsetof(CUlaunchAttribute, value) == 8 &&
-              sizeof(CUlaunchAttributeValue) == 64 && offsetof(CUlaunchConfig, sharedMemBytes) == 24 &&
-              offsetof(CUlaunchConfig, hStream) == 32 && offsetof(CUlaunchConfig, attrs) == 40 &&
-              offsetof(CUlaunchConfig, numAttrs) == 48);
-static_assert(CU_GRAPH_NODE_TYPE_KERNEL == 0 && CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION == 4 &&
-              CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE == 5 &&
-              CU_CLUSTER_SCHEDULING_POLICY_SPREAD == 1 && CU_FUNC_ATTRIBUTE_NUM_REGS == GPU_FUNCTION_REGISTERS &&
-              CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES == GPU_FUNCTION_SHARED_BYTES);
-#endif
 #if defined(CHECK_CUDA) && CUDA_VERSION >= 12040 // as limit.c repeats them
 static_assert(offsetof(CUdevResource, sm) + offsetof(CUdevSmResource, smCount) == 96 && sizeof(CUdevResource) <= 512 &&
               CU_DEV_RESOURCE_TYPE_SM == 1 && CU_GREEN_CTX_DEFAULT_STREAM == 1);

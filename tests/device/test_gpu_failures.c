@@ -29,7 +29,6 @@ static aorta_status make_things(struct aorta_device *device, struct things *t) {
 static aorta_status queue_all(struct things *t) {
     AORTA_TRY(aorta_timestamp(t->a, t->stamp));
     AORTA_TRY(queue_add(t->a, t->sum, 1));
-    AORTA_TRY(aorta_timestamp_aside(t->a, t->stamp));
     AORTA_TRY(aorta_fill_bytes(t->a, t->stamp + 1, 0, 1));
     AORTA_TRY(aorta_event_record(t->event, t->a));
     AORTA_TRY(aorta_stream_wait(t->b, t->event));
@@ -53,7 +52,6 @@ static aorta_status run_all(struct things *t) {
     if (status) return status;
     AORTA_TRY(aorta_graph_launch(t->graph, t->b));
     AORTA_TRY(aorta_graph_launch(t->graph, t->a));
-    AORTA_TRY(aorta_timestamp_room(t->a, &(struct aorta_footprint){64, 32, 0, 2}, t->stamp));
     AORTA_TRY(aorta_stream_synchronize(t->b));
     return aorta_stream_synchronize(t->a);
 }

@@ -49,86 +49,6 @@ static void test_timestamps_in_a_row_share_a_kernel(void **state) {
     aorta_device_close(device);
 }
 
-/* Launches of a capture: each round is a range's two stamps around an addition, with an event between rounds and, if
- * asked for, a wait for another stream. */
-typedef aorta_status stamp_function(struct aorta_stream *stream, int64_t *slot);
-
-static int count_launches(struct aorta_stream *stream, struct aorta_stream *other, int64_t *stamps,
-                          stamp_function *begin, stamp_function *end) {
-    struct aorta_event *event, *joined;
-    struct aorta_graph *graph;
-    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &event));
-    check_ok(aorta_event_create_untimed(aorta_stream_device(stream), &joined));
-    for (int i = 0; i < 6; i++) stamps[i] = 0;
-    check_ok(aorta_capture_begin(stream));
-    control()->strike("cuLaunchKernel", 0, 0, 0);
-    for (int round = 0; round < 3; round++) {
-        check_ok(begin(stream, &stamps[2 * round]));
-        check_ok(queue_add(stream, &stamps[7], 1));
-        check_ok(end(stream, &stamps[2 * round + 1]));
-        check_ok(
-            aorta_event_record(event, stream)); /* shares the stamps of two rounds if they need no kernel between */
-        if (round == 1) check_ok(aorta_stream_wait(other, event));
-        if (round == 1) check_ok(queue_add(other, &stamps[6], 1));
-        if (round == 1) check_ok(aorta_event_record(joined, other));
-        if (round == 1) check_ok(aorta_stream_wait(stream, joined));
-    }
-    check_ok(aorta_capture_end(stream, &graph));
-    int launches = control()->calls();
-    check_ok(aorta_graph_launch(graph, stream));
-    check_ok(aorta_stream_synchronize(stream));
-    for (int i = 0; i < 6; i++) assert_true(stamps[i] != 0);
-    for (int round = 0; round < 3; round++) assert_true(stamps[2 * round] <= stamps[2 * round + 1]);
-    aorta_graph_destroy(graph);
-    aorta_event_destroy(event);
-    aorta_event_destroy(joined);
-    return launches;
-}
-
-/* Stamps that nothing waits for share a kernel across an event, but not across a wait, and never with one that is
- * waited for. The graph waits for all of them, and one kernel at its end turns what they read into times. */
-static void test_timestamps_aside(void **state) {
-    (void)state;
-    struct aorta_device *device = open_gpu();
-    struct aorta_stream *stream = open_stream(device, "a"), *other = open_stream(device, "b");
-    void *memory;
-    check_ok(aorta_pinned_alloc(device, 8 * sizeof(int64_t), "stamps", &memory));
-    int64_t *stamps = memory;
-    stamps[6] = stamps[7] = 0;
-    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp), 4 + 6);
-    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp, aorta_timestamp_aside), 4 + 6 + 1);
-    assert_int_equal(count_launches(stream, other, stamps, aorta_timestamp_aside, aorta_timestamp_aside), 4 + 5 + 1);
-    assert_int_equal(stamps[1], stamps[2]); /* one kernel wrote both */
-    assert_int_equal(stamps[7], 9);
-    /* Outside captures it is a plain stamp. */
-    stamps[0] = 0;
-    check_ok(aorta_timestamp_aside(stream, &stamps[0]));
-    check_ok(aorta_stream_synchronize(stream));
-    assert_true(stamps[0] != 0);
-    /* A stream that was joined before its stamp is written: the stamp is joined all the same. */
-    struct aorta_event *event;
-    struct aorta_graph *graph;
-    check_ok(aorta_event_create_untimed(device, &event));
-    check_ok(aorta_capture_begin(stream));
-    check_ok(aorta_event_record(event, stream));
-    check_ok(aorta_stream_wait(other, event));
-    check_ok(queue_add(other, &stamps[6], 1));
-    check_ok(aorta_timestamp_aside(other, &stamps[0]));
-    check_ok(aorta_event_record(event, other));
-    check_ok(aorta_stream_wait(stream, event));
-    check_ok(aorta_capture_end(stream, &graph));
-    stamps[0] = 0;
-    check_ok(aorta_graph_launch(graph, stream));
-    check_ok(aorta_stream_synchronize(stream));
-    assert_true(stamps[0] != 0);
-    aorta_graph_destroy(graph);
-    aorta_event_destroy(event);
-    aorta_stream_destroy(stream);
-    aorta_stream_destroy(other);
-    aorta_pinned_free(device, memory);
-    aorta_device_close(device);
-}
-
 /* ---- events ---- */
 
 static void test_untimed_events_have_no_time(void **state) {
@@ -199,7 +119,6 @@ static void test_the_clocks_stay_together(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_timestamps_in_a_row_share_a_kernel, reset_fake),
-        cmocka_unit_test_setup(test_timestamps_aside, reset_fake),
         cmocka_unit_test_setup(test_untimed_events_have_no_time, reset_fake),
         cmocka_unit_test_setup(test_the_clocks_stay_together, reset_fake),
     };

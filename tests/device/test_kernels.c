@@ -6,68 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SOURCES = 2 };
-static const struct aorta_gpu_source *source(int number) {
-    return number ? aorta_gpu_room_stamps[0].source : aorta_gpu_stamp.source;
-}
-
-/* ---- registers of a kernel, as the code says them to the loader ---- */
-
-/* What is needed of an ELF64 file and of CUDA's section .nv.info: attributes of four bytes (format, number, length of
- * what follows) and, in this format, so many bytes more; number 0x2f gives registers by the symbol's number. */
-enum { ELF_SECTIONS = 40, ELF_SECTION_COUNT = 60, ELF_NAMES = 62, ELF_SECTION_BYTES = 64, ELF_SYMBOL_BYTES = 24 };
-enum { INFO_WITH_BYTES = 4, INFO_REGISTERS = 0x2f };
-
-static uint64_t number_at(const char *at, size_t bytes) {
-    uint64_t value = 0;
-    memcpy(&value, at, bytes);
-    return value;
-}
-
-/* The section's first byte; NULL: there is none of this name. */
-static const char *section(const char *code, const char *name, size_t *bytes) {
-    const char *table = code + number_at(code + ELF_SECTIONS, 8);
-    const char *names = table + number_at(code + ELF_NAMES, 2) * ELF_SECTION_BYTES;
-    for (size_t i = 0; i < number_at(code + ELF_SECTION_COUNT, 2); i++) {
-        const char *one = table + i * ELF_SECTION_BYTES;
-        if (strcmp(code + number_at(names + 24, 8) + number_at(one, 4), name) != 0) continue;
-        *bytes = number_at(one + 32, 8);
-        return code + number_at(one + 24, 8);
-    }
-    return NULL;
-}
-
-static const char *symbol(const char *code, uint64_t number) {
-    size_t bytes;
-    const char *symbols = section(code, ".symtab", &bytes), *names = section(code, ".strtab", &bytes);
-    assert_true(symbols && names);
-    return names + number_at(symbols + number * ELF_SYMBOL_BYTES, 4);
-}
-
-static int registers_of(const char *code, const char *kernel) {
-    size_t bytes = 0;
-    const char *info = section(code, ".nv.info", &bytes);
-    assert_non_null(info);
-    for (const char *at = info; at < info + bytes;) {
-        const bool longer = at[0] == INFO_WITH_BYTES;
-        if (longer && at[1] == INFO_REGISTERS && !strcmp(symbol(code, number_at(at + 4, 4)), kernel))
-            return (int)number_at(at + 8, 4);
-        at += 4 + (longer ? number_at(at + 2, 2) : 0);
-    }
-    fail_msg("no registers of %s", kernel);
-    return 0;
-}
-
-/* A stamp that stands for a kernel has to take as many registers, in the steps of eight that devices give out. */
-static void check_registers(const char *code) {
-    for (int i = 0; i < GPU_ROOM_STAMPS; i++) {
-        const char *name = aorta_gpu_room_stamps[i].name;
-        int wanted = 0, found = registers_of(code, name);
-        assert_int_equal(sscanf(name, "aorta_stamp_room_%d", &wanted), 1);
-        if ((found + 7) / 8 != (wanted + 7) / 8) fail_msg("%s takes %d registers", name, found);
-    }
-}
-
 static void compile(const struct gpu_compiler_api *api, const struct aorta_gpu_source *text, const char *architecture) {
     char option[64], log[4096];
     const char *options[] = {option, "--std=c++17"};
@@ -85,7 +23,6 @@ static void compile(const struct gpu_compiler_api *api, const struct aorta_gpu_s
     assert_non_null(code);
     assert_int_equal(api->code(program, code), 0);
     assert_true(bytes > 500);
-    if (text == aorta_gpu_room_stamps[0].source) check_registers(code);
     free(code);
     assert_int_equal(api->program_destroy(&program), 0);
 }
@@ -101,9 +38,8 @@ static void test_nvrtc_takes_them(void **state) {
         aorta_status_free(status);
         skip();
     }
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-        for (int number = 0; number < SOURCES; number++) compile(&api, source(number), architectures[i]);
-    }
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
+        compile(&api, aorta_gpu_stamp.source, architectures[i]);
 }
 
 static void check_clang(const struct aorta_gpu_source *text) {
@@ -135,7 +71,7 @@ static void check_clang(const struct aorta_gpu_source *text) {
 static void test_clang_takes_them(void **state) {
     (void)state;
     if (system("command -v clang >/dev/null") != 0) skip();
-    for (int number = 0; number < SOURCES; number++) check_clang(source(number));
+    check_clang(aorta_gpu_stamp.source);
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,53 +71,108 @@ static void test_runs(void **state) {
     }
 }
 
-/* untold: when the stream came to them is not known. */
-static void count_room(const json_t *line, bool untold, int *collectives, int *room) {
-    const struct e2e_filter filter = {.kind = "collective"};
-    for (int nth = 0, count = e2e_count(line, filter); nth < count; nth++) {
-        const json_t *range = e2e_range(line, filter, nth);
-        const json_t *reached = json_object_get(e2e_get(range, "metadata"), "reached_ms");
-        if (json_is_number(reached)) assert_true(json_number_value(reached) <= e2e_start_ms(range));
-        if (reached && untold) assert_true(json_is_null(reached));
-        *room += reached != NULL;
-        *collectives += 1;
-    }
+/* ---- times from records ---- */
+
+static int64_t time_of(const json_t *profile, size_t range, const char *key) {
+    const json_t *at = json_array_get(e2e_get(profile, "ranges"), range);
+    return json_integer_value(e2e_get(profile, "origin_ns")) + llround(e2e_number(at, key) * 1e6);
 }
 
-/* From the second step on, with graphs and without, a collective's range begins with its kernel or when there was room
- * for it, unless the option says otherwise; with one rank, whose collectives are copies, nothing is asked. The thread
- * that stands for a stream beside may be so late that the collective is over: then its range begins with its stream. */
-static void test_collectives_begin_with_room(void **state) {
+/* A line's ranges begin with their first kernel and end with their last one; the number of its kernels. */
+static int check_records(const json_t *line) {
+    const json_t *ranges = e2e_get(line, "profile"), *kernels = e2e_get(line, "kernel_profile");
+    const size_t count = json_array_size(e2e_get(kernels, "ranges"));
+    int within = 0;
+    for (size_t r = 0; r < json_array_size(e2e_get(ranges, "ranges")); r++) {
+        bool begins = false, ends = false;
+        for (size_t k = 0; k < count; k++) {
+            begins |= time_of(kernels, k, "start_ms") == time_of(ranges, r, "start_ms");
+            ends |= time_of(kernels, k, "end_ms") == time_of(ranges, r, "end_ms");
+        }
+        assert_true(begins && ends);
+    }
+    for (size_t k = 0; k < count; k++)
+        within += json_object_get(e2e_get(json_array_get(e2e_get(kernels, "ranges"), k), "metadata"), "range") != NULL;
+    assert_int_equal(within, (int)e2e_number(line, "kernel_profile.attributed"));
+    assert_true(within > (int)count * 2 / 3); /* what begins and ends a step is in no range */
+    return (int)count;
+}
+
+/* Captured or not, all steps do the same, and every kernel but those between the ranges is known by its range. */
+static void test_times_come_from_records(void **state) {
     (void)state;
     static const struct {
         int ranks;
-        bool room;
         const char *words;
     } rows[] = {
-        {2, true, ""},
-        {2, true, "compile.enabled=true compile.fullgraph=true"},
-        {2, true, "profiling.collective_start=room compile.enabled=true compile.fullgraph=true"},
-        {2, true, "profiling.collective_start=before compile.enabled=true compile.fullgraph=true"},
-        {2, true, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true profiling.stamps_inline=true"},
-        {2, true, "streams.count=1 compile.enabled=true compile.fullgraph=true"},
-        {4, true, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2 compile.enabled=true"},
-        {2, false, "profiling.collective_start=stream"},
-        {1, false, ""},
+        {1, "--kernel-timing"},
+        {2, "--kernel-timing"},
+        {1, "compile.enabled=true compile.fullgraph=true"},
+        {2, "compile.enabled=true compile.fullgraph=true"},
+        {2, "distributed.mode=ddp compile.enabled=true compile.fullgraph=true --kernel-timing"},
+        {2, "streams.count=1 compile.enabled=true"},
+        {2, "workload.async_wait=true training.gradient_accumulation=2 training.batch_size=2 compile.enabled=true"},
     };
+    setenv("AORTA_LIBRARY_PATH", FAKES ":" FAKE_CUPTI, 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct e2e_run run;
         char words[256];
         snprintf(words, sizeof words, CUDA "%s", rows[i].words);
         e2e_train_well(&run, rows[i].ranks, STEPS, words);
-        int collectives = 0, room = 0;
-        for (int step = 1; step < STEPS; step++)
-            count_room(e2e_line(&run, 0, (size_t)step), i == 0, &collectives, &room);
-        bool before = strstr(rows[i].words, "=before") != NULL;
-        assert_true(collectives > 0);
-        if (!room != !rows[i].room || (before && room < collectives))
-            fail_msg("case %zu: %d of %d collectives began with room", i, room, collectives);
+        const struct e2e_filter computing = {.kind = "compute"}, communicating = {.kind = "collective"};
+        for (int rank = 0; rank < rows[i].ranks; rank++) {
+            const json_t *second = e2e_line(&run, rank, 1);
+            const int kernels = check_records(second);
+            for (size_t step = 2; step < STEPS; step++) {
+                const json_t *line = e2e_line(&run, rank, step);
+                assert_true(check_records(line) >= kernels - 4); /* copies of inputs come and go */
+                assert_int_equal(e2e_count(line, computing), e2e_count(second, computing));
+                assert_int_equal(e2e_count(line, communicating), e2e_count(second, communicating));
+            }
+        }
         e2e_free(&run);
     }
+}
+
+/* Where nobody asks, records are taken of captured steps; not where other steps are to be left in peace, or somebody
+ * else records. Without them the ranges are measured by timestamps. */
+static void test_when_kernels_are_recorded(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *libraries, *injection;
+        bool records;
+    } rows[] = {
+        {"", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"compile.enabled=true", FAKES ":" FAKE_CUPTI, NULL, true},
+        {"compile.enabled=true compile.backend=fused", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"compile.enabled=true --no-kernel-timing", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"compile.enabled=true profiling.record_every=2", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"compile.enabled=true", WRONG "/cupti:" FAKES, NULL, false},
+        {"compile.enabled=true", FAKES ":" FAKE_CUPTI, "/nowhere/libother.so", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run;
+        char words[256];
+        setenv("AORTA_LIBRARY_PATH", rows[i].libraries, 1);
+        if (rows[i].injection) setenv("CUDA_INJECTION64_PATH", rows[i].injection, 1);
+        snprintf(words, sizeof words, CUDA "%s", rows[i].words);
+        e2e_train_well(&run, 1, STEPS, words);
+        unsetenv("CUDA_INJECTION64_PATH");
+        for (size_t step = 0; step < STEPS; step += 2) {
+            const json_t *line = e2e_line(&run, 0, step);
+            if (json_is_object(json_object_get(line, "kernel_profile")) != rows[i].records)
+                fail_msg("case %zu, step %zu", i, step);
+            assert_true(e2e_count(line, (struct e2e_filter){.kind = "compute"}) > 0);
+        }
+        if (strstr(rows[i].libraries, WRONG))
+            e2e_expect_output(&run, 0, "ranges are measured by timestamps, which are upper bounds: ");
+        e2e_free(&run);
+    }
+    struct e2e_run run;
+    setenv("AORTA_LIBRARY_PATH", WRONG "/cupti:" FAKES, 1);
+    e2e_train(&run, 1, CUDA "compile.enabled=true --kernel-timing");
+    e2e_expect_output(&run, 1, "kernel tracing (CUPTI)");
+    e2e_free(&run);
 }
 
 /* The device is out of memory for graphs, or a capture breaks: steps go on one by one, and all are recorded. */
@@ -168,10 +224,8 @@ static void test_some_steps_recorded(void **state) {
                         "compile.fullgraph=true");
     for (size_t step = 0; step < MANY; step++) {
         const json_t *line = e2e_line(&run, 0, step);
-        int collectives = 0, room = 0;
         assert_int_equal(json_is_null(e2e_get(line, "profile")), step % 3 != 0);
-        if (step % 3 == 0) count_room(line, false, &collectives, &room);
-        assert_int_equal(collectives > 0, step % 3 == 0);
+        if (step % 3 == 0) assert_true(e2e_count(line, (struct e2e_filter){.kind = "collective"}) > 0);
     }
     e2e_free(&run);
 }
@@ -395,8 +449,8 @@ static void test_no_recording(void **state) {
     e2e_free(&run);
 }
 
-/* The tracer runs from the warm-up of a cycle to its last step, and not in the steps between: their lines tell nothing
- * of kernels, and the library was switched once for each cycle. --kernel-timing asks for all steps. */
+/* The tracer runs from the warm-up of a cycle to its last step, and not in the steps between: their lines have no
+ * kernels, and the library was switched once for each cycle. */
 static void test_tracer_follows_the_schedule(void **state) {
     (void)state;
     static const struct {
@@ -407,8 +461,11 @@ static void test_tracer_follows_the_schedule(void **state) {
          "on off on off on off "},
         {"profiling.wait=0 profiling.warmup=1 profiling.active=1 profiling.repeat=1", "kk------", "on off "},
         {"profiling.wait=3 profiling.warmup=2 profiling.active=9 profiling.repeat=1", "---kkkkk", "on off on off "},
-        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 compile.enabled=true", "kkkk----",
-         "on off "}, /* graphs are captured early on */
+        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 compile.enabled=true "
+         "--no-kernel-timing",
+         "kkkk----", "on off "}, /* graphs are captured early on, and anew with timestamps */
+        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 compile.enabled=true", "kkkkkkkk",
+         "on off "},
     };
     setenv("AORTA_LIBRARY_PATH", FAKES ":" FAKE_CUPTI, 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -424,6 +481,8 @@ static void test_tracer_follows_the_schedule(void **state) {
             const json_t *kernels = json_object_get(e2e_line(&run, 0, step), "kernel_profile");
             bool told = json_is_object(kernels);
             if (told != (rows[i].steps[step] == 'k')) fail_msg("case %zu, step %d", i, step);
+            if (e2e_count(e2e_line(&run, 0, (size_t)step), (struct e2e_filter){.kind = "compute"}) < 4)
+                fail_msg("case %zu, step %d has few ranges", i, step);
         }
         check_ok(aorta_file_read(log, &text, &length));
         for (size_t at = 0; at < length; at++)
@@ -439,7 +498,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
-        cmocka_unit_test_setup(test_collectives_begin_with_room, begin),
+        cmocka_unit_test_setup(test_times_come_from_records, begin),
+        cmocka_unit_test_setup(test_when_kernels_are_recorded, begin),
         cmocka_unit_test_setup(test_what_cannot_be_captured_runs_eagerly, begin),
         cmocka_unit_test_setup(test_a_step_ends_with_its_copies, begin),
         cmocka_unit_test_setup(test_a_small_root_unit_is_reduced_at_once, begin),

@@ -35,7 +35,9 @@ static struct {
     void (*event)(void *, uint32_t, uint32_t, const void *); /* of the subscriber */
     void *event_user;
     uint8_t domains[8];
-    uint8_t *buffer; /* being filled */
+    uint32_t callbacks[8]; /* bits: enabled one by one, of the domain */
+    uint32_t number;       /* of the last call of CUDA's */
+    uint8_t *buffer;       /* being filled */
     size_t size, used;
     int unfinished; /* records in it */
     size_t dropped;
@@ -53,6 +55,8 @@ EXPORT uint32_t cuptiSubscribe(void **subscriber, void (*callback)(void *, uint3
                                void *user);
 EXPORT uint32_t cuptiUnsubscribe(void *subscriber);
 EXPORT uint32_t cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain);
+EXPORT uint32_t cuptiEnableCallback(uint32_t on, void *subscriber, uint32_t domain, uint32_t id);
+EXPORT uint32_t cuptiGetGraphNodeId(void *node, uint64_t *id);
 EXPORT uint32_t cuptiFinalize(void);
 EXPORT uint32_t cuptiActivityRegisterCallbacks(request_function *request, complete_function *complete);
 EXPORT uint32_t cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void));
@@ -101,6 +105,7 @@ uint32_t cuptiUnsubscribe(void *subscriber) {
     bool there = subscriber == &cupti && cupti.subscribers > 0;
     cupti.subscribers -= there;
     memset(cupti.domains, 0, sizeof cupti.domains);
+    memset(cupti.callbacks, 0, sizeof cupti.callbacks);
     pthread_mutex_unlock(&cupti.lock);
     return there ? SUCCESS : INVALID_PARAMETER;
 }
@@ -112,6 +117,23 @@ uint32_t cuptiEnableDomain(uint32_t on, void *subscriber, uint32_t domain) {
     cupti.domains[domain] = on != 0;
     pthread_mutex_unlock(&cupti.lock);
     return SUCCESS;
+}
+
+uint32_t cuptiEnableCallback(uint32_t on, void *subscriber, uint32_t domain, uint32_t id) {
+    if (refusal_of(__func__)) return refusal_of(__func__);
+    if (subscriber != &cupti || !cupti.subscribers || domain >= sizeof cupti.domains || id >= 32)
+        return INVALID_PARAMETER;
+    pthread_mutex_lock(&cupti.lock);
+    cupti.callbacks[domain] &= ~(1u << id);
+    cupti.callbacks[domain] |= (uint32_t)(on != 0) << id;
+    pthread_mutex_unlock(&cupti.lock);
+    return SUCCESS;
+}
+
+/* A node is its number here. */
+uint32_t cuptiGetGraphNodeId(void *node, uint64_t *id) {
+    *id = (uintptr_t)node;
+    return node ? refusal_of(__func__) : INVALID_PARAMETER;
 }
 
 /* Another's subscription would go with it, so whoever does that is told. */
@@ -374,6 +396,48 @@ static void tell_of_call(const struct fake_activity *activity) {
     }
 }
 
+/* CUpti_CallbackData, CUpti_ResourceData and CUpti_GraphData of CUDA 13.0. */
+struct call_data {
+    uint32_t site;
+    void *pointers[5];
+    uint32_t context;
+    uint64_t *data;
+    uint32_t correlation;
+};
+struct graph_data {
+    void *graph, *original_graph, *node, *original;
+};
+
+static void call_back(uint32_t domain, uint32_t id, const void *data) {
+    pthread_mutex_lock(&cupti.lock);
+    const bool on = cupti.subscribers && cupti.callbacks[domain] >> id & 1;
+    void (*event)(void *, uint32_t, uint32_t, const void *) = on ? cupti.event : NULL;
+    void *user = cupti.event_user;
+    pthread_mutex_unlock(&cupti.lock);
+    if (event) event(user, domain, id, data);
+}
+
+static uint32_t call(uint32_t id) {
+    pthread_mutex_lock(&cupti.lock);
+    const uint32_t number = ++cupti.number;
+    pthread_mutex_unlock(&cupti.lock);
+    for (uint32_t site = 0; site < 2; site++)
+        call_back(1, id, &(struct call_data){.site = site, .correlation = number});
+    return number;
+}
+
+static void node(uint64_t id, uint64_t original) {
+    struct graph_data data = {.node = (void *)(uintptr_t)id, .original = (void *)(uintptr_t)original};
+    void *const resource[] = {NULL, NULL, &data};
+    call_back(3, original ? 20 : 13, resource);
+}
+
+static void set_number(uint32_t number) {
+    pthread_mutex_lock(&cupti.lock);
+    cupti.number = number;
+    pthread_mutex_unlock(&cupti.lock);
+}
+
 static void record_activity(const struct fake_activity *activity) {
     pthread_mutex_lock(&cupti.lock);
     if (wanted(activity)) {
@@ -482,6 +546,6 @@ static void reset(void) {
 EXPORT const struct fake_cupti *fake_cupti(void) {
     static const struct fake_cupti functions = {
         record_activity, finish,    refuse, set_version, now,  enabled, subscribers, lent,
-        flushes,         attribute, uses,   finalized,   reset};
+        flushes,         attribute, uses,   finalized,   call, node,    set_number,  reset};
     return &functions;
 }

@@ -42,6 +42,11 @@ struct fake_cupti {
     int (*attribute)(void); /* what was set last, + 1, before callbacks were registered; 0: none */
     int (*uses)(void);      /* enum fake_cupti_use, since the start or the last cuptiFinalize */
     int (*finalized)(void); /* calls of cuptiFinalize */
+    /* A call of the driver's, by its number in cupti_driver_cbid.h: the callback is called if it is enabled. The number
+     * that the call has in the order of all. */
+    uint32_t (*call)(uint32_t id);
+    void (*node)(uint64_t id, uint64_t original); /* of a graph: captured (original 0) or made of another one */
+    void (*set_number)(uint32_t number);          /* of the last call */
     void (*reset)(void);
 };
 

@@ -106,7 +106,6 @@ const struct fake_gpu_control fake_gpu_control = {
     .set_fill_rate = set_fill_rate,
     .green_contexts = fake_green_contexts,
     .graph_flags = fake_graph_flags,
-    .graph_leaves = fake_graph_leaves,
     .timer = fake_timer,
     .launch_as_kernel = fake_launch_as_kernel,
 };

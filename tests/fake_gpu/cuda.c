@@ -1,6 +1,7 @@
 /* The fake libcuda: opening it, devices and their context, memory, errors. */
 #include "fake_gpu/cuda.h"
 #include "fake_gpu/held.h"
+#include "fake_gpu/records.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -82,6 +83,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int handle) {
                                     {8, 48 * 1024}, {38, 1 << 20}, {75, 9},   {76, 0},    {41, 1}};
     ENTER();
     (void)handle;
+    fake_records_call(9); /* cuDeviceGetAttribute in cupti_driver_cbid.h */
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (values[i][0] != attribute) continue;
         *value = values[i][1];

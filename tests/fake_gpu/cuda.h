@@ -5,7 +5,7 @@
  *   launch.c    modules, functions, launches
  *   kernels.c   what kernels do, the timer and the clock
  *   capture.c   captures and graphs
- *   held.c, queues.c: see their headers */
+ *   held.c, queues.c, records.c: see their headers */
 #ifndef AORTA_TESTS_FAKE_GPU_CUDA_H
 #define AORTA_TESTS_FAKE_GPU_CUDA_H
 
@@ -51,17 +51,8 @@ struct aorta_device *fake_device(void); /* what the context is made of, for all 
 
 /* ---- streams.c ---- */
 
-/* A call on the host that was queued, maybe to run again and again. */
-struct fake_call {
-    struct fake_call *next;
-    void (*function)(void *user);
-    void *user;
-    int64_t begin, end; /* of the last run, by the device's timer */
-};
-
-/* Returns CUDA's code. The call stays for as long as the library. */
-int fake_queue_call(void *stream, void (*function)(void *user), void *user, struct fake_call **queued);
-int fake_green_contexts(void); /* that exist */
+int fake_queue_call(void *stream, void (*function)(void *user), void *user); /* CUDA's code */
+int fake_green_contexts(void);                                               /* that exist */
 
 /* ---- launch.c ---- */
 
@@ -69,13 +60,11 @@ struct fake_function {
     struct fake_function *next;
     struct aorta_kernel kernel; /* of the CPU device */
     size_t bytes;               /* of its arguments */
-    bool tells_times;           /* its second parameter is a struct gpu_times */
-    int registers, shared_bytes;
     char name[64];
 };
 
 /* See fake_gpu.h. */
-int fake_launch_as_kernel(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
+int fake_launch_as_kernel(void *stream, const char *name, void (*function)(void *user), void *user);
 
 /* ---- kernels.c ---- */
 
@@ -86,35 +75,11 @@ int64_t fake_timer(void);
 const struct fake_kernel *fake_find_kernel(const char *text, const char *name);
 bool fake_does_nothing(const struct fake_function *function); /* FAKE_GPU_KERNELS=ignore, of a kernel that nobody has */
 
-struct fake_node; /* a command of a capture, later of its graph */
-
-/* Queues it. `awaited`: the call that looks like the kernel it is a witness of, NULL if it is none of such a one.
- * `node`: what it is in a capture. */
-aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const struct fake_node *node, void **parameters);
+/* Queues it. */
+aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function, const void *args);
 
 /* ---- capture.c ---- */
 
-/* Notes that the stream, if it is captured, gets this kernel next. NULL: it is not captured. */
-struct fake_node *fake_capture_kernel(void *stream, struct fake_function *function, const unsigned *block,
-                                      unsigned shared_bytes, unsigned cluster);
-/* What it is called with may be changed until its graph is made: the node keeps its own. NULL parameters: none. */
-void fake_capture_parameters(struct fake_node *node, void **parameters);
-const void *fake_node_args(const struct fake_node *node);
-/* Where its kernel tells the timer. */
-struct gpu_times;
-const struct gpu_times *fake_node_times(const struct fake_node *node);
-/* An event recorded on a captured stream, and a stream that waits for one, which may be captured from then on. */
-void fake_capture_record(const void *event, const struct aorta_stream *stream);
-void fake_capture_wait(const struct aorta_stream *stream, const void *event);
-/* The kernel of this node is in truth a call. */
-void fake_capture_call(struct fake_node *node, const struct fake_call *call);
-/* The call that looks like the kernel whose beginning the next command of the stream waits for; NULL: none. */
-const struct fake_call *fake_captured_awaited(const struct aorta_stream *stream);
-/* A copy, a fill or a host call comes next: nothing for which a kernel's beginning may be waited for. CUDA's code. */
-int fake_capture_other(void *stream);
-void fake_capture_done(struct aorta_stream *stream); /* what comes next has been queued */
-unsigned long long fake_graph_flags(void);           /* of the last graph made */
-int fake_graph_leaves(void);                         /* of the last graph captured */
+unsigned long long fake_graph_flags(void); /* of the last graph made */
 
 #endif

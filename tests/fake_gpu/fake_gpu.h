@@ -20,10 +20,6 @@ struct fake_kernel {
     size_t bytes; /* of the arguments */
 };
 
-struct fake_shape {
-    int threads, registers, static_bytes, dynamic_bytes, cluster;
-};
-
 /* What a test may ask of the fake libcuda: found there by dlsym under the name fake_gpu_control. */
 struct fake_gpu_control {
     /* The call number `nth` (from 1, counted from now) of `symbol` ("*": of any) returns `code` and does nothing; with
@@ -36,10 +32,9 @@ struct fake_gpu_control {
     void (*set_fill_rate)(int bytes_per_ms); /* of cuMemsetD8Async; 0, in the beginning: as fast as it goes */
     int (*green_contexts)(void);             /* that exist */
     unsigned long long (*graph_flags)(void); /* of the last graph made */
-    int (*graph_leaves)(void);               /* its nodes that nothing comes behind */
     int64_t (*timer)(void);                  /* the device's, which runs 40 in a million too fast */
-    /* For stand-ins of libraries: queues a call on the host that graphs show as a kernel of this shape. */
-    int (*launch_as_kernel)(void *stream, const struct fake_shape *shape, void (*function)(void *user), void *user);
+    /* For stand-ins of libraries: queues a call on the host that is recorded as a kernel. */
+    int (*launch_as_kernel)(void *stream, const char *name, void (*function)(void *user), void *user);
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* The fake libcuda: what its kernels do. Those of src/device/gpu are here, with the timer and the clock that they read;
  * others are the program's. */
 #include "base/clock.h"
-#include "device/gpu/driver.h"
+#include "device/gpu/clock.h"
 #include "fake_gpu/cuda.h"
 #include "ops/types.h"
 
@@ -53,30 +53,10 @@ static int64_t device_time_now(const struct clock_page *page) {
 
 static aorta_status run_stamp(const void *args) {
     const struct gpu_stamp_args *a = args;
-    const int64_t time_ns = a->clock ? device_time_now(a->clock) : fake_timer();
+    const int64_t time_ns = device_time_now(a->clock);
     for (int i = 0; i < GPU_STAMPS; i++) {
         if (a->slots[i]) *a->slots[i] = time_ns;
     }
-    return NULL;
-}
-
-/* What it is a witness of is known when it is launched; of kernels of the program's own only the end is. */
-struct witness_args {
-    struct gpu_times times;
-    const struct fake_call *call;
-};
-
-static aorta_status run_witness(const void *args) {
-    const struct witness_args *a = args;
-    const int64_t now = fake_timer();
-    *a->times.begun = (unsigned long long)(a->call ? a->call->begin : now);
-    *a->times.ended = (unsigned long long)(a->call ? a->call->end : now);
-    return NULL;
-}
-
-static aorta_status run_stamp_reading(const void *args) {
-    const struct gpu_times *a = args;
-    *a->begun = (unsigned long long)fake_timer();
     return NULL;
 }
 
@@ -97,12 +77,6 @@ static aorta_status run_spin(const void *args) {
     if (!a->stamps) return NULL;
     a->stamps[0] = device_time(a->clock, start);
     a->stamps[1] = device_time_now(a->clock);
-    return NULL;
-}
-
-static aorta_status run_told(const void *args) {
-    const struct gpu_told_args *a = args;
-    for (int64_t i = 0; i < a->count; i++) *a->rows[i].slot = device_time(a->clock, (int64_t)*a->rows[i].reading);
     return NULL;
 }
 
@@ -153,34 +127,13 @@ static aorta_status run_clock_ping(const void *args) {
 
 /* ---- kernels by their names ---- */
 
-/* Its arguments begin with those of a plain stamp. */
-#define ROOM_STAMP(registers)                                                                                          \
-    {                                                                                                                  \
-        "aorta_stamp_room_" #registers, {                                                                              \
-            run_stamp, sizeof(struct gpu_room_args)                                                                    \
-        }                                                                                                              \
-    }
 static const struct {
     const char *name;
     struct fake_kernel kernel;
 } own_kernels[] = {
     {"aorta_stamp", {run_stamp, sizeof(struct gpu_stamp_args)}},
-    {"aorta_stamp_reading", {run_stamp_reading, sizeof(struct gpu_times)}},
-    {"aorta_witness", {run_witness, sizeof(struct gpu_times)}},
-    {"aorta_told", {run_told, sizeof(struct gpu_told_args)}},
     {"aorta_clock_set", {run_clock_set, sizeof(struct gpu_clock_set_args)}},
     {"aorta_clock_ping", {run_clock_ping, sizeof(struct gpu_mailbox *)}},
-    ROOM_STAMP(32),
-    ROOM_STAMP(40),
-    ROOM_STAMP(48),
-    ROOM_STAMP(56),
-    ROOM_STAMP(64),
-    ROOM_STAMP(72),
-    ROOM_STAMP(80),
-    ROOM_STAMP(96),
-    ROOM_STAMP(128),
-    ROOM_STAMP(168),
-    ROOM_STAMP(255),
     {"nap", {run_nap, sizeof(int64_t)}},
     {"spin", {run_spin, sizeof(struct aorta_spin_args)}},
 };
@@ -212,44 +165,7 @@ bool fake_does_nothing(const struct fake_function *function) {
     return function->kernel.cpu == run_nothing;
 }
 
-/* A kernel that tells its times. */
-struct telling {
-    const struct fake_function *function;
-    const struct fake_node *node; /* of a capture, which has both; NULL: what follows */
-    struct gpu_times times;
-    _Alignas(16) unsigned char args[GPU_PARAMETERS_MOST];
-};
-
-static aorta_status run_telling(const void *args) {
-    const struct telling *a = args;
-    const struct gpu_times *times = a->node ? fake_node_times(a->node) : &a->times;
-    if (times->begun) *times->begun = (unsigned long long)fake_timer();
-    AORTA_TRY(a->function->kernel.cpu(a->node ? fake_node_args(a->node) : a->args));
-    const unsigned long long now = (unsigned long long)fake_timer();
-    if (times->ended && *times->ended < now) *times->ended = now;
-    return NULL;
-}
-
-static aorta_status run_and_tell(struct aorta_stream *stream, const struct fake_function *function,
-                                 const struct fake_node *node, void **parameters) {
-    static const struct aorta_kernel kernel = {.name = "telling", .cpu = run_telling};
-    struct telling telling = {.function = function, .node = node};
-    if (!node) {
-        telling.times = *(const struct gpu_times *)parameters[1];
-        memcpy(telling.args, parameters[0], function->bytes);
-    }
-    return aorta_launch(stream, &kernel, &telling, sizeof telling);
-}
-
-aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function,
-                      const struct fake_call *awaited, const struct fake_node *node, void **parameters) {
-    const void *args = parameters[0];
+aorta_status fake_run(struct aorta_stream *stream, const struct fake_function *function, const void *args) {
     atomic_store(&host_cpu, sched_getcpu());
-    if (function->tells_times) return run_and_tell(stream, function, node, parameters);
-    if (function->kernel.cpu == run_witness) {
-        struct witness_args witness = {.call = awaited};
-        memcpy(&witness.times, args, sizeof witness.times);
-        return aorta_launch(stream, &function->kernel, &witness, sizeof witness);
-    }
     return aorta_launch(stream, &function->kernel, args, function->bytes);
 }

@@ -2,6 +2,7 @@
 #include "fake_gpu/cuda.h"
 #include "fake_gpu/held.h"
 #include "fake_gpu/queues.h"
+#include "fake_gpu/records.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -46,9 +47,7 @@ EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     ENTER();
     if (flags) return INVALID_VALUE;
-    int result = fake_code(aorta_stream_wait(stream, event));
-    if (!result) fake_capture_wait(stream, event);
-    return result;
+    return fake_code(aorta_stream_wait(stream, event));
 }
 
 /* ---- partitions of a device ---- */
@@ -150,9 +149,7 @@ int cuEventDestroy_v2(void *event) {
 EXPORT int cuEventRecord(void *event, void *stream);
 int cuEventRecord(void *event, void *stream) {
     ENTER();
-    int result = fake_code(aorta_event_record(event, stream));
-    if (!result) fake_capture_record(event, stream);
-    return result;
+    return fake_code(aorta_event_record(event, stream));
 }
 
 EXPORT int cuEventSynchronize(void *event);
@@ -172,11 +169,10 @@ int cuEventQuery(void *event) {
 EXPORT int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream);
 int cuMemcpyAsync(void *to, void *from, size_t bytes, void *stream) {
     ENTER();
-    int refused = fake_capture_other(stream);
-    if (refused) return refused;
     fake_queues_enter(stream);
+    struct fake_record *record = fake_record_begin(stream, FAKE_COPY, "", bytes);
     int result = fake_code(aorta_copy(stream, to, from, bytes));
-    fake_capture_done(stream);
+    fake_record_end(stream, record);
     fake_queues_leave(stream);
     return result;
 }
@@ -190,43 +186,39 @@ static aorta_status nap(void *bytes) {
 EXPORT int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream);
 int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) {
     ENTER();
-    int refused = fake_capture_other(stream);
-    if (refused) return refused;
+    struct fake_record *record = fake_record_begin(stream, FAKE_FILL, "", bytes);
     int result = fake_fill_rate() ? fake_code(aorta_host_call(stream, nap, (void *)(intptr_t)bytes)) : 0;
     if (!result) result = fake_code(aorta_fill_bytes(stream, to, value, bytes));
-    fake_capture_done(stream);
+    fake_record_end(stream, record);
     return result;
 }
 
-/* Calls stay for as long as the library, since a graph may run one again and again. */
-static struct fake_call *host_calls;
+/* A call on the host that was queued, maybe to run again and again. They stay for as long as the library. */
+struct call {
+    struct call *next;
+    void (*function)(void *user);
+    void *user;
+};
+static struct call *host_calls;
 
 static aorta_status run_host_call(void *user) {
-    struct fake_call *call = user;
-    call->begin = fake_timer();
+    const struct call *call = user;
     call->function(call->user);
-    call->end = fake_timer();
     return NULL;
 }
 
-int fake_queue_call(void *stream, void (*function)(void *user), void *user, struct fake_call **queued) {
-    struct fake_call *call = malloc(sizeof *call);
+int fake_queue_call(void *stream, void (*function)(void *user), void *user) {
+    struct call *call = malloc(sizeof *call);
     if (!call) return OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
-    *call = (struct fake_call){host_calls, function, user, 0, 0};
+    *call = (struct call){host_calls, function, user};
     host_calls = call;
     pthread_mutex_unlock(&lock);
-    *queued = call;
     return fake_code(aorta_host_call(stream, run_host_call, call));
 }
 
 EXPORT int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user);
 int cuLaunchHostFunc(void *stream, void (*function)(void *user), void *user) {
     ENTER();
-    struct fake_call *call;
-    int refused = fake_capture_other(stream);
-    if (refused) return refused;
-    int result = fake_queue_call(stream, function, user, &call);
-    fake_capture_done(stream);
-    return result;
+    return fake_queue_call(stream, function, user);
 }

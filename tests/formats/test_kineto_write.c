@@ -66,6 +66,8 @@ struct gpu_step {
     int64_t t;
 };
 
+static const int owners[6] = {0, 1, 1, 1, 2, -1}; /* the range of each record */
+
 static void make_gpu_step(struct gpu_step *step, bool graph) {
     static const uint32_t three[3] = {200, 2, 1}, block[3] = {96, 1, 1};
     int64_t t = step->t = aorta_clock_ns();
@@ -132,8 +134,7 @@ static void make_gpu_step(struct gpu_step *step, bool graph) {
          .correlation = 17},
     };
     memcpy(step->records, records, sizeof records);
-    check_ok(aorta_kernels_profile(step->records, 6, NULL, &step->kernels));
-    check_ok(aorta_kernels_attribute(&step->kernels, &s->profile));
+    sample_join(step->records, 6, owners, &s->profile, &step->kernels);
 }
 
 static void free_gpu_step(struct gpu_step *step) {
@@ -275,8 +276,7 @@ static void test_simulated(void **state) {
     step.records[4].start_ns = step.t + 9600, step.records[4].end_ns = step.t + 9807;
     step.records[4].kind = AORTA_TRACE_COPY;
     step.records[4].name = "copy device to device";
-    check_ok(aorta_kernels_profile(step.records, 6, NULL, &step.kernels));
-    check_ok(aorta_kernels_attribute(&step.kernels, &step.ranges.profile));
+    sample_join(step.records, 6, owners, &step.ranges.profile, &step.kernels);
     struct aorta_kineto_step arguments = step_of(&step);
     json_t *trace = write_step(&about, &arguments);
     expect_figures(trace, &step.kernels);

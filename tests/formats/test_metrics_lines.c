@@ -21,7 +21,8 @@ struct slow_library {
 static struct slow_library library;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* lines are made on another thread */
 
-static aorta_status slow_open(void **state, struct aorta_tracer_facts *facts) {
+static aorta_status slow_open(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts) {
+    (void)call;
     memset(&library, 0, sizeof library);
     *state = &library;
     facts->library = "slow";
@@ -75,7 +76,7 @@ static void run_begin(struct run *run) {
     strcpy(run->directory, "/tmp/aorta_lines_XXXXXX");
     assert_non_null(mkdtemp(run->directory));
     snprintf(run->path, sizeof run->path, "%s/rank_00_metrics.jsonl", run->directory);
-    check_ok(aorta_tracer_open_backend(&backend, &run->tracer));
+    check_ok(aorta_tracer_open_backend(&backend, NULL, &run->tracer));
     check_ok(aorta_metrics_open(run->directory, 0, &run->writer));
     check_ok(aorta_metrics_lines_open(run->tracer, run->writer, &run->lines));
 }
@@ -119,8 +120,8 @@ static int fetches(void) {
 /* One compute range from 1000·(step + 1) on, one kernel in it. */
 static void launch(int step) {
     int64_t t = 1000 * (int64_t)(step + 1);
-    library.records[library.queued++] =
-        (struct aorta_trace_record){.name = "gemm", .start_ns = t + 100, .end_ns = t + 400, .stream = 1};
+    library.records[library.queued++] = (struct aorta_trace_record){
+        .name = "gemm", .start_ns = t + 100, .end_ns = t + 400, .stream = 1, .correlation = (uint32_t)(step + 1)};
 }
 
 static aorta_status finish_any_step(struct run *run, int step, bool traced) {
@@ -132,8 +133,12 @@ static aorta_status finish_any_step(struct run *run, int step, bool traced) {
     sample_done(&sample, INT64_MIN);
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = step, .loss_scale = NAN, .memory = &memory};
     aorta_overlap_free(&sample.overlap);
-    aorta_status status = aorta_metrics_lines_add(run->lines, traced, &metrics, &sample.profile, INT64_MIN);
-    assert_null(sample.profile.ranges);   /* taken over, also on failure */
+    struct aorta_launches launches = {.after = (uint32_t)step, .until = (uint32_t)(step + 1)};
+    launches.ranges = traced ? malloc(sizeof *launches.ranges) : NULL;
+    if (traced) *launches.ranges = (struct aorta_range_launches){launches.after, launches.until};
+    aorta_status status = aorta_metrics_lines_add(run->lines, &metrics, &sample.profile, &launches, t + 500);
+    assert_null(sample.profile.ranges); /* taken over, also on failure */
+    assert_null(launches.ranges);
     memset(&memory, 0xff, sizeof memory); /* copied */
     return status;
 }
@@ -171,7 +176,7 @@ static void untraced_steps_wait_for_nothing(void **state) {
 static aorta_status finish_unrecorded(struct aorta_metrics_lines *lines, int step) {
     const struct aorta_step_metrics metrics = {
         .world_size = 1, .global_step = step, .loss_scale = NAN, .unrecorded = "left out"};
-    return aorta_metrics_lines_add(lines, true, &metrics, NULL, INT64_MIN);
+    return aorta_metrics_lines_add(lines, &metrics, NULL, NULL, 1000 * (int64_t)(step + 1) + 500);
 }
 
 /* In the order of the steps, with what there is of each. */
@@ -200,7 +205,7 @@ static void lines_of_all_steps(void **state) {
     run_end(&run);
 }
 
-/* Nothing is traced, whatever the steps say of themselves. */
+/* Nothing is traced, and there is no thread. */
 static void without_a_tracer(void **state) {
     (void)state;
     struct run run;
@@ -208,8 +213,8 @@ static void without_a_tracer(void **state) {
     struct aorta_metrics_lines *traced = run.lines;
     check_ok(aorta_metrics_lines_open(NULL, run.writer, &run.lines));
     check_ok(finish_unrecorded(run.lines, 0));
-    check_ok(finish_any_step(&run, 1, true));
-    wait_for_lines(&run, 2);
+    check_ok(finish_any_step(&run, 1, false));
+    assert_int_equal(lines_written(&run), 2);
     aorta_metrics_lines_close(run.lines);
     run.lines = traced;
     assert_int_equal(fetches(), 0);
@@ -250,6 +255,7 @@ static void waits_for_records(void **state) {
         assert_non_null(strstr(kernels, "\"range\": \"mlp\""));
         assert_non_null(strstr(kernels, "\"attributed\": 1"));
         assert_non_null(strstr(kernels, "\"compute_ms\": 0.0003"));
+        assert_non_null(strstr(line, "\"tag\": \"mlp\""));
         assert_null(strstr(strstr(kernels, "\"gemm\"") + 1, "\"gemm\"")); /* each kernel stands in one step */
     }
     free(text);

@@ -155,31 +155,43 @@ static void test_failure(void **state) {
 
 enum { CONCURRENT_KERNEL = 10, STEPS = 6 };
 
-static void launch(const struct fake_cupti *fake, const char *name, int64_t start, int64_t end, uint32_t stream) {
-    static uint32_t correlation;
+static const struct fake_cupti *cupti;
+
+static void call_driver(void *user) {
+    (void)user;
+    cupti->call(9); /* cuDeviceGetAttribute in cupti_driver_cbid.h */
+}
+
+static void launch(const char *name, int64_t start, int64_t end, uint32_t stream) {
     struct fake_activity activity = {.kind = CONCURRENT_KERNEL,
                                      .name = name,
                                      .start = (uint64_t)start,
                                      .end = (uint64_t)end,
                                      .stream = stream,
-                                     .correlation = ++correlation};
-    fake->record(&activity);
+                                     .correlation = cupti->call(0)};
+    cupti->record(&activity);
 }
 
-/* A layer, and beside it a collective, whose kernels begin later and end earlier than their ranges. */
-static void queue_step(const struct fake_cupti *fake, struct aorta_metrics_lines *lines, int step, int64_t t) {
+/* A layer, and beside it a collective. */
+static void queue_step(struct aorta_tracer *tracer, struct aorta_metrics_lines *lines, int step, int64_t t) {
     struct sample s;
+    struct aorta_launches launches = {.after = aorta_tracer_launches(tracer), .first_label = 1};
+    launches.ranges = calloc(2, sizeof *launches.ranges);
+    assert_non_null(launches.ranges);
     sample_begin(&s, step);
     sample_compute(&s, t, t + 60000, t - 20000)->info.layer = 0;
+    launches.ranges[0].after = launches.after;
+    launch("gemm", t + 1000, t + 15000 + step, 7);
+    launch("gelu", t + 30000, t + 58001, 7);
+    launches.ranges[0].until = launches.ranges[1].after = aorta_tracer_launches(tracer);
     struct aorta_range *gather = sample_collective(&s, AORTA_ALL_GATHER, t + 20000, t + 90000, t - 10000);
     gather->stream = 2, gather->info.dtype = AORTA_F32;
+    launch("ncclDevKernel_AllGather_RING_LL", t + 22000, t + 88003, 21);
+    launches.ranges[1].until = launches.until = aorta_tracer_launches(tracer);
     sample_done(&s, INT64_MIN);
-    launch(fake, "gemm", t + 1000, t + 15000 + step, 7);
-    launch(fake, "gelu", t + 30000, t + 58001, 7);
-    launch(fake, "ncclDevKernel_AllGather_RING_LL", t + 22000, t + 88003, 21);
     struct aorta_step_metrics metrics = {.world_size = 2, .global_step = step, .loss_scale = NAN};
     aorta_overlap_free(&s.overlap);
-    check_ok(aorta_metrics_lines_add(lines, true, &metrics, &s.profile, INT64_MIN));
+    check_ok(aorta_metrics_lines_add(lines, &metrics, &s.profile, &launches, t + 90000));
 }
 
 static aorta_status take(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
@@ -214,14 +226,14 @@ static void expect_lines_agree(const json_t *trace) {
 }
 
 static void test_from_cupti(void **state) {
-    const struct fake_cupti *fake = *state;
+    cupti = *state;
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
     struct aorta_metrics_lines *lines;
     struct aorta_step_traces *traces;
     const char *last;
-    fake->reset();
-    check_ok(aorta_tracer_open_backend(&aorta_tracer_cupti, &tracer));
+    cupti->reset();
+    check_ok(aorta_tracer_open_backend(&aorta_tracer_cupti, &(struct aorta_tracer_call){.call = call_driver}, &tracer));
     struct aorta_step_traces_settings settings = {
         .schedule = {1, 1, 2, 1},
         .directory = folder,
@@ -236,7 +248,7 @@ static void test_from_cupti(void **state) {
     check_ok(aorta_metrics_lines_open(tracer, writer, &lines));
     aorta_metrics_lines_show(lines, (struct aorta_metrics_lines_reader){take, traces});
     int64_t t = aorta_clock_ns();
-    for (int step = 0; step < STEPS; step++) queue_step(fake, lines, step, t + step * 100000);
+    for (int step = 0; step < STEPS; step++) queue_step(tracer, lines, step, t + step * 100000);
     check_ok(aorta_metrics_lines_finish(lines));
     aorta_metrics_lines_close(lines);
     check_ok(aorta_metrics_close(writer));

@@ -2,7 +2,6 @@
 #include "fuzz.h"
 #include "measure/clocks.h"
 #include "report/run.h"
-#include "verdict/agreement.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -28,12 +27,6 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
 static void check(const struct aorta_run_step *step) {
     check_view(step, &step->profile, &step->overlap);
     check_view(step, &step->kernel_profile, &step->kernel_overlap);
-    if (!step->traced) return;
-    struct aorta_agreement agreement = {0};
-    aorta_status status = aorta_agreement_add(&agreement, &step->profile, &step->kernel_profile);
-    if (status) abort();
-    for (int i = 0; i < 2; i++)
-        if (agreement.range_ns[i] - agreement.kernel_ns[i] != agreement.gap_ns[i] - agreement.outside_ns[i]) abort();
 }
 
 static void check_clocks(const struct aorta_run_step *const *steps, size_t count) {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Everything that needs a GPU to be checked, in one go: conformance of device, operations and collectives, parity with
-# PyTorch, the kernel tracer, ranges beside kernels, the HIP table through the forwarder, sanitizers, and ranks that die.
+# PyTorch, the kernel tracer, what recording costs, the HIP table through the forwarder, sanitizers, and ranks that die.
 #   tests/gpu/check.sh DIRECTORY GPUS [quick]
 # DIRECTORY holds bin/ (aorta and the test programs) and lib/ (libraries they need that the machine lacks).
 # Prints a line per check; the output of each is in ${OUT:-/tmp}/gpu-check/. Exit status 1 when one failed.
@@ -28,13 +28,13 @@ check() { # name, command...
 export AORTA_TEST_DEVICE=cuda
 for test in streams events memory graphs captures; do check "device.$test" "$bin/test_${test}_device"; done
 for test in linear random norm sums gelu attention scores embedding cast flag spin step; do check "ops.$test" "$bin/test_${test}_ops"; done
-check tracer "$bin/test_tracer_gpu_profile"
+check tracer "$bin/test_tracer_gpu_measure"
 [ "$gpus" -gt 1 ] && for test in collectives groups order shared_memory; do
     AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$bin/aorta" launch -n "$gpus" -- "$bin/test_${test}_comm_conformance"
 done
 unset AORTA_TEST_DEVICE
 
-check agreement python3 "$here/tests/gpu/agreement.py" "$bin/aorta" "$here/config/default.yaml" --ranks "$gpus"
+check recording python3 "$here/tests/gpu/recording.py" "$bin/aorta" --ranks "$gpus" --ways captured --rounds 1 --tolerance 0.02
 check scenarios python3 "$here/tests/gpu/scenarios.py" --aorta "$bin/aorta" --config "$here/config/default.yaml" \
     --ranks "$gpus"
 [ -n "$quick" ] || check precision python3 "$here/tests/gpu/precision.py" --aorta "$bin/aorta" \

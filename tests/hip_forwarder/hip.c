@@ -2,6 +2,7 @@
  * of hip.def run, and it is seen that our calls are right; nothing is learnt about AMD's hardware. */
 #include "device/gpu/driver.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,14 @@
 
 static struct gpu_api api;
 static aorta_status failure;
+static int (*function_attribute)(int *value, int attribute, void *function); /* NULL: missing */
 
 static void load(void) {
     struct aorta_library library;
     failure = aorta_library_open(&aorta_gpu_cuda.driver, &api, &library);
     if (failure) fprintf(stderr, "HIP forwarder: %s\n", aorta_status_message(failure));
+    void *symbol = failure ? NULL : dlsym(library.handle, "cuFuncGetAttribute");
+    memcpy(&function_attribute, &symbol, sizeof symbol);
 }
 
 /* Opened at the first call, hipInit or hipDriverGetVersion. */
@@ -68,10 +72,6 @@ FORWARD(hipModuleLaunchKernel, launch,
         (function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra))
 FORWARD(hipModuleLoadData, module_load, (void **module, const void *image), (module, image))
 FORWARD(hipModuleUnload, module_unload, (void *module), (module))
-FORWARD(hipFuncGetAttribute, function_attribute, (int *value, int attribute, void *function),
-        (value, attribute, function))
-FORWARD(hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, occupancy,
-        (int *blocks, void *function, int threads, size_t shared), (blocks, function, threads, shared))
 FORWARD(hipStreamBeginCapture, capture_begin, (void *stream, int mode), (stream, mode))
 FORWARD(hipStreamEndCapture, capture_end, (void *stream, void **graph), (stream, graph))
 FORWARD(hipGraphGetNodes, graph_nodes, (void *graph, void **nodes, size_t *count), (graph, nodes, count))
@@ -154,7 +154,7 @@ int hipModuleGetFunction(void **function, void *module, const char *name) {
     int most = 0, used = 0, result = api.module_function(function, module, name);
     if (result) return result;
     api.device_attribute(&most, aorta_gpu_cuda.attribute.shared_bytes, FIRST_DEVICE);
-    api.function_attribute(&used, STATIC_SHARED_BYTES, *function);
+    if (function_attribute) function_attribute(&used, STATIC_SHARED_BYTES, *function);
     api.cuda_function_set(*function, aorta_gpu_cuda.shared_attribute, most - used);
     return 0;
 }

@@ -222,6 +222,7 @@ static void when_the_tracer_cannot_be_opened(void **state) {
 
 int main(void) {
     setenv("AORTA_LIBRARY_PATH", FAKES ":" FAKE_CUPTI, 1);
+    setenv("FAKE_GPU_RECORDS", "none", 1);
     setenv("AORTA_CACHE_DIR", CACHE, 1);
     setenv("FAKE_GPU_KERNELS", "ignore", 1);
     void *library = dlopen(FAKE_CUPTI "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);

@@ -63,7 +63,18 @@ SAME(aorta_cupti_marker, id, CUpti_ActivityMarker2, id);
 SAME(aorta_cupti_marker, object, CUpti_ActivityMarker2, objectId);
 SAME(aorta_cupti_marker, name, CUpti_ActivityMarker2, name);
 
+SAME(aorta_cupti_callback, site, CUpti_CallbackData, callbackSite);
+SAME(aorta_cupti_callback, correlation, CUpti_CallbackData, correlationId);
+SAME(aorta_cupti_resource, descriptor, CUpti_ResourceData, resourceDescriptor);
+SAME(aorta_cupti_graph, node, CUpti_GraphData, node);
+SAME(aorta_cupti_graph, original_node, CUpti_GraphData, originalNode);
+
 #define VALUE(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs " has another value")
+VALUE(AORTA_CUPTI_DOMAIN_RESOURCE, CUPTI_CB_DOMAIN_RESOURCE);
+VALUE(AORTA_CUPTI_DEVICE_GET_ATTRIBUTE, CUPTI_DRIVER_TRACE_CBID_cuDeviceGetAttribute);
+VALUE(AORTA_CUPTI_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+VALUE(AORTA_CUPTI_GRAPHNODE_CLONED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+VALUE(AORTA_CUPTI_SITE_ENTER, CUPTI_API_ENTER);
 VALUE(AORTA_CUPTI_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY);
 VALUE(AORTA_CUPTI_KIND_MEMSET, CUPTI_ACTIVITY_KIND_MEMSET);
 VALUE(AORTA_CUPTI_KIND_KERNEL, CUPTI_ACTIVITY_KIND_KERNEL);

@@ -53,8 +53,30 @@ static int last_range(const struct scene *scene) {
 static struct aorta_profile view_of(struct scene *scene) {
     struct aorta_profile kernels;
     sample_done(&scene->ranges, INT64_MIN);
-    check_ok(aorta_kernels_profile(scene->records, scene->count, NULL, &kernels));
+    check_ok(aorta_kernels_profile(scene->records, scene->count, &kernels));
     return kernels;
+}
+
+/* Each record has the label of its range's nodes, or was launched in its range. */
+static void join_by(struct scene *scene, bool labels, int64_t done_ns, struct aorta_profile *kernels) {
+    struct aorta_profile *ranges = &scene->ranges.profile;
+    struct aorta_launches launches = {.first_label = 7000};
+    launches.ranges = calloc(ranges->range_count + 1, sizeof *launches.ranges);
+    assert_non_null(launches.ranges);
+    for (size_t i = 0; i < ranges->range_count; i++)
+        launches.ranges[i] = (struct aorta_range_launches){1000 * (uint32_t)(i + 1), 1000 * (uint32_t)(i + 1) + 900};
+    for (size_t i = 0; i < scene->count; i++) {
+        const uint32_t at = (uint32_t)(scene->owner[i] + 1), last = (uint32_t)scene->count;
+        scene->records[i].label = labels && at ? 7000 + (uint64_t)at - 1 : 0;
+        scene->records[i].graph_node = labels ? 1 + i : 0;
+        scene->records[i].correlation = labels ? 1 : at * 1000 + 900 - (last - (uint32_t)i) % 900;
+    }
+    check_ok(aorta_kernels_join(kernels, scene->records, ranges, &launches, done_ns));
+    free(launches.ranges);
+}
+
+static void join(struct scene *scene, struct aorta_profile *kernels) {
+    join_by(scene, true, INT64_MIN, kernels);
 }
 
 static void names_decide(void **state) {
@@ -67,7 +89,6 @@ static void names_decide(void **state) {
     add_record(&scene, AORTA_TRACE_FILL, "fill", -1, 40, 400, 450);
     add_stamp(&scene, 40, 1000);
     add_record(&scene, AORTA_TRACE_KERNEL, "aorta_clock_set", -1, 43, 2000, 2040);
-    add_record(&scene, AORTA_TRACE_KERNEL, "aorta_witness", -1, 44, 140, 310); /* waits beside the collective */
     add_record(&scene, AORTA_TRACE_KERNEL, "hwq_hold", -1, 44, 10, 80);
     add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)", -1, 41, 500, 600);
     struct aorta_profile kernels = view_of(&scene);
@@ -101,27 +122,27 @@ static void names_decide(void **state) {
     scene_free(&scene);
 }
 
-/* Where kernels tell their times there may be few stamps: witnesses, which write a time as well, stand in. */
-static void witnesses_tell_the_clock(void **state) {
+/* The timestamp launched last wrote the time at which the iteration was done: by so much the clocks are apart. */
+static void timestamps_show_the_clock(void **state) {
     (void)state;
-    enum { OFFSET_NS = 7000, COUNT = 10 };
-    for (int stamps = 0; stamps <= 8; stamps += 4) {
+    static const int64_t offsets[] = {0, 7000, -41000, 77123, 300000};
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         struct scene scene;
-        scene_begin(&scene, OFFSET_NS);
-        for (int i = 0; i < COUNT; i++) {
-            const int64_t t = 1000000 + i * (int64_t)90000 + i * i * (int64_t)700, end = t + 50000 + i * (int64_t)3300;
-            struct aorta_range *range = sample_collective(&scene.ranges, AORTA_ALL_GATHER, t, end, t - 60000);
-            assert_non_null(range);
-            add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllGather_RING_LL(x)", last_range(&scene), 41, t,
-                       end);
-            add_record(&scene, AORTA_TRACE_KERNEL, "aorta_witness", -1, 44, t, end);
-            if (i < stamps) add_stamp(&scene, 40, end);
-        }
+        const int64_t shift = llabs(offsets[i]) > 100000 ? 0 : -offsets[i]; /* what is further off is no pair */
+        scene_begin(&scene, offsets[i]);
+        sample_compute(&scene.ranges, 1000000, 1090000, 900000);
+        add_record(&scene, AORTA_TRACE_KERNEL, "gemm", 0, 40, 1001000, 1080000);
+        add_record(&scene, AORTA_TRACE_KERNEL, "gelu", 0, 40, 1081000, 1082000);
+        add_stamp(&scene, 41, 1200000); /* launched last, though it began before the other */
+        add_stamp(&scene, 40, 1100000);
         struct aorta_profile kernels = view_of(&scene);
-        check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
-        assert_int_equal(kernels.kernels.stamps_kept, stamps < 8 ? stamps + COUNT : stamps);
-        assert_int_equal(kernels.kernels.stamp_count, stamps);
-        assert_int_equal(kernels.kernels.clock_offset_ns, -OFFSET_NS);
+        assert_int_equal(kernels.kernels.last_stamp_ns, 1100000 + offsets[i]);
+        join_by(&scene, false, 1100000, &kernels);
+        assert_int_equal(kernels.kernels.clock_offset_ns, shift);
+        assert_int_equal(kernels.ranges[0].start_ns, 1001000 + offsets[i] + shift);
+        assert_int_equal(kernels.end_ns, 1082000 + offsets[i] + shift);
+        assert_int_equal(scene.ranges.profile.ranges[0].start_ns, kernels.ranges[0].start_ns);
+        assert_int_equal(scene.ranges.profile.ranges[0].end_ns, kernels.end_ns);
         aorta_profile_free(&kernels);
         scene_free(&scene);
     }
@@ -133,7 +154,7 @@ static void empty(void **state) {
     scene_begin(&scene, 0);
     struct aorta_profile kernels = view_of(&scene);
     assert_int_equal(kernels.range_count, 0);
-    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    join(&scene, &kernels);
     aorta_profile_free(&kernels);
     scene_free(&scene);
 }
@@ -169,14 +190,12 @@ static void build_step(struct scene *scene) {
 
 static void belongs(void **state) {
     (void)state;
-    static const int64_t clocks[] = {0, 3700, -41000, 77123};
-    for (size_t c = 0; c < sizeof clocks / sizeof clocks[0]; c++) {
+    for (int labels = 0; labels < 2; labels++) {
         struct scene scene;
-        scene_begin(&scene, clocks[c]);
+        scene_begin(&scene, 0);
         build_step(&scene);
         struct aorta_profile kernels = view_of(&scene);
-        check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
-        assert_int_equal(kernels.kernels.clock_offset_ns, -clocks[c]);
+        join_by(&scene, labels, INT64_MIN, &kernels);
         assert_int_equal(kernels.kernels.attributed, kernels.range_count);
         assert_int_equal(kernels.range_count, 19);
         assert_int_equal(kernels.index, 7);
@@ -234,7 +253,7 @@ static void strangers(void **state) {
         add_record(&scene, AORTA_TRACE_KERNEL, "stranger", -1, 20, 1092000 + i * 100000, 1094000 + i * 100000);
     add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", -1, 33, 1030000, 1035000);
     struct aorta_profile kernels = view_of(&scene);
-    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    join(&scene, &kernels);
     assert_int_equal(kernels.range_count, 19 + scene.count - known);
     for (size_t i = 0; i < kernels.range_count; i++) {
         const struct aorta_range *range = &kernels.ranges[i];
@@ -251,8 +270,8 @@ static void strangers(void **state) {
     scene_free(&scene);
 }
 
-/* Replays of a graph: all kernels may carry one stream, all launches are one. Collectives and copies are still told
- * apart by what they are; compute beside compute on another stream is not certain. */
+/* Replays of a graph: all kernels may carry one stream, all launches are one, and ranges may lie beside others of their
+ * kind. */
 static void graph(void **state) {
     (void)state;
     struct scene scene;
@@ -260,16 +279,19 @@ static void graph(void **state) {
     build_step(&scene);
     struct aorta_range *other = sample_compute(&scene.ranges, 1230000, 1280000, 0);
     other->stream = 5;
+    other->info.tag = "beside layer 2";
+    add_record(&scene, AORTA_TRACE_KERNEL, "norm", last_range(&scene), 13, 1231000, 1279000);
     for (size_t i = 0; i < scene.ranges.profile.range_count; i++) scene.ranges.profile.ranges[i].enqueue_ns = 950000;
     for (size_t i = 0; i < scene.count; i++) scene.records[i].stream = 13;
     struct aorta_profile kernels = view_of(&scene);
-    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    join(&scene, &kernels);
     for (size_t i = 0; i < kernels.range_count; i++) {
         const struct aorta_range *range = &kernels.ranges[i];
         assert_int_equal(range->enqueue_ns, 950000);
-        /* the GEMM of layer 2 has its middle at 1246500, in both compute ranges */
-        bool certain = strcmp(range->info.tag, "sm90_gemm") != 0 || range->start_ns != 1221500;
-        assert_int_equal(range->info.within != NULL, certain);
+        const bool beside = strcmp(range->info.tag, "norm") == 0;
+        assert_non_null(range->info.within);
+        assert_int_equal(strcmp(range->info.within, "beside layer 2") == 0, beside);
+        if (beside) assert_int_equal(range->stream, 5);
     }
     aorta_profile_free(&kernels);
     scene_free(&scene);
@@ -292,7 +314,7 @@ static void collectives_made_of_copies(void **state) {
     range->info.simulated = true;
     add_record(&scene, AORTA_TRACE_KERNEL, "scale", 2, 3, 5100, 5900);
     struct aorta_profile kernels = view_of(&scene);
-    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    join(&scene, &kernels);
     static const struct {
         enum aorta_range_kind kind;
         int64_t bytes;
@@ -312,8 +334,8 @@ static void collectives_made_of_copies(void **state) {
     scene_free(&scene);
 }
 
-/* Beside compute, in a graph whose kernels all carry one stream: the copy is known by its end. Times are those of one
- * GPU, where a gradient's copy waits for that of a gather. A small copy in between is compute's, or nobody's. */
+/* Beside compute, in a graph whose kernels all carry one stream. Times are those of one GPU, where a gradient's copy
+ * waits for that of a gather. A small copy in between is nobody's. */
 static void copies_beside_compute(void **state) {
     (void)state;
     struct scene scene;
@@ -331,7 +353,7 @@ static void copies_beside_compute(void **state) {
     add_record(&scene, AORTA_TRACE_COPY, "copy host to device", -1, 13, 695000, 696500);
     add_record(&scene, AORTA_TRACE_COPY, "copy device to device", 2, 13, 706820, 746400);
     struct aorta_profile kernels = view_of(&scene);
-    check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
+    join(&scene, &kernels);
     assert_int_equal(kernels.range_count, 4);
     const int owners[] = {0, 1, -1, 2};
     for (int i = 0; i < 4; i++) assert_int_equal(kernels.ranges[i].owner, owners[i]);
@@ -345,8 +367,83 @@ static void copies_beside_compute(void **state) {
     scene_free(&scene);
 }
 
-/* Random records without ranges that explain them: the view holds each once, by start, and every figure of it can be
- * computed; random ranges beside them attribute nothing to a range that does not contain its middle. */
+/* ---- times of ranges ---- */
+
+static void expect_range(const struct aorta_profile *ranges, size_t at, const char *tag, int64_t start_ns,
+                         int64_t end_ns) {
+    assert_string_equal(ranges->ranges[at].info.tag, tag);
+    assert_int_equal(ranges->ranges[at].start_ns, start_ns);
+    assert_int_equal(ranges->ranges[at].end_ns, end_ns);
+}
+
+/* From the first kernel to the last, whatever time the range had; back to back on one stream each has its own. A range
+ * without kernels is gone, and so is one whose records were lost; owners point past it. */
+static void ranges_last_as_long_as_their_kernels(void **state) {
+    (void)state;
+    for (int labels = 0; labels < 2; labels++) {
+        struct scene scene;
+        scene_begin(&scene, 0);
+        sample_compute(&scene.ranges, 1, 2, 0)->info.tag = "first";
+        add_record(&scene, AORTA_TRACE_KERNEL, "gemm", 0, 7, 1000, 2000);
+        add_record(&scene, AORTA_TRACE_KERNEL, "gelu", 0, 7, 2000, 3000);
+        sample_compute(&scene.ranges, 1, 2, 0)->info.tag = "nothing";
+        sample_compute(&scene.ranges, 1, 2, 0)->info.tag = "second";
+        add_record(&scene, AORTA_TRACE_KERNEL, "split", 2, 7, 3000, 3500);
+        add_record(&scene, AORTA_TRACE_KERNEL, "reduce", 2, 8, 2900, 3400); /* on a stream of the library's own */
+        sample_collective(&scene.ranges, AORTA_ALL_GATHER, 1, 2, 0)->info.tag = "gather";
+        add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllGather_RING_LL(x)", 3, 9, 1500, 4000);
+        add_record(&scene, AORTA_TRACE_KERNEL, "stranger", -1, 7, 3600, 9000);
+        struct aorta_profile kernels = view_of(&scene), *ranges = &scene.ranges.profile;
+        join_by(&scene, labels, INT64_MIN, &kernels);
+        assert_int_equal(ranges->range_count, 3);
+        expect_range(ranges, 0, "first", 1000, 3000);
+        expect_range(ranges, 1, "second", 2900, 3500);
+        expect_range(ranges, 2, "gather", 1500, 4000);
+        assert_int_equal(ranges->start_ns, 1000);
+        assert_int_equal(ranges->end_ns, 4000);
+        assert_int_equal(kernels.end_ns, 9000);
+        for (size_t i = 0; i < kernels.range_count; i++) {
+            const struct aorta_range *kernel = &kernels.ranges[i];
+            if (kernel->owner < 0) assert_string_equal(kernel->info.tag, "stranger");
+            if (kernel->owner >= 0) assert_string_equal(ranges->ranges[kernel->owner].info.tag, kernel->info.within);
+        }
+        aorta_profile_free(&kernels);
+        scene_free(&scene);
+    }
+}
+
+/* The innermost range that a launch was made in has its kernel; a launch by another thread meanwhile, too, has no
+ * other. Numbers begin anew after the largest. */
+static void launches_in_nested_ranges(void **state) {
+    (void)state;
+    static const uint32_t origins[] = {10, UINT32_MAX - 6}; /* 0 is no number */
+    for (size_t i = 0; i < 2; i++) {
+        struct scene scene;
+        scene_begin(&scene, 0);
+        struct aorta_range_launches launched[] = {{1, 9}, {2, 4}, {5, 7}};
+        static const uint32_t numbers[] = {1, 2, 3, 4, 5, 6, 8, 9, 10};
+        static const int expected[] = {-1, 0, 1, 1, 0, 2, 0, 0, -1};
+        for (int range = 0; range < 3; range++) {
+            sample_compute(&scene.ranges, 1, 2, 0);
+            launched[range].after += origins[i], launched[range].until += origins[i];
+        }
+        const struct aorta_launches launches = {.first_label = 1, .ranges = launched};
+        for (int k = 0; k < 9; k++) {
+            add_record(&scene, AORTA_TRACE_KERNEL, "k", -1, 7, 1000 + 100 * k, 1050 + 100 * k);
+            scene.records[k].correlation = origins[i] + numbers[k];
+        }
+        scene.records[8].graph_node = 5, scene.records[8].correlation = origins[i] + 3; /* a node without a label */
+        struct aorta_profile kernels = view_of(&scene);
+        check_ok(aorta_kernels_join(&kernels, scene.records, &scene.ranges.profile, &launches, INT64_MIN));
+        for (int k = 0; k < 9; k++) assert_int_equal(kernels.ranges[k].owner, expected[k]);
+        expect_range(&scene.ranges.profile, 0, "layer", 1100, 1750);
+        aorta_profile_free(&kernels);
+        scene_free(&scene);
+    }
+}
+
+/* Random records of random ranges: the view holds each once, by start, with its owner; ranges span their kernels, and
+ * every figure can be computed. */
 static void properties(void **state) {
     (void)state;
     static const char *const names[] = {"gemm", "ncclDevKernel_AllGather_RING_LL(x)", "aorta_stamp",
@@ -355,8 +452,10 @@ static void properties(void **state) {
     for (int round = 0; round < 300; round++) {
         struct scene scene;
         scene_begin(&scene, 0);
-        int stamps = 0;
+        int stamps = 0, owned = 0;
         int64_t time_sum = 0;
+        sample_fill_random(&scene.ranges, &random, (int)sample_random(&random, 60) + 1, 1000, 5000);
+        const uint64_t range_count = scene.ranges.profile.range_count;
         int records = (int)sample_random(&random, 200);
         for (int i = 0; i < records; i++) {
             int64_t start = 1000 + (int64_t)sample_random(&random, 5000),
@@ -364,12 +463,14 @@ static void properties(void **state) {
             const char *name = names[sample_random(&random, 5)];
             enum aorta_trace_kind kind = (enum aorta_trace_kind)sample_random(&random, 3);
             bool stamp = kind == AORTA_TRACE_KERNEL && strcmp(name, "aorta_stamp") == 0;
+            const int owner = (int)sample_random(&random, range_count + 5);
             stamps += stamp;
+            owned += !stamp && owner < (int)range_count;
             if (!stamp) time_sum += end - start;
-            add_record(&scene, kind, name, -1, (uint32_t)sample_random(&random, 6), start, end);
+            add_record(&scene, kind, name, owner < (int)range_count ? owner : -1, (uint32_t)sample_random(&random, 6),
+                       start, end);
         }
-        sample_fill_random(&scene.ranges, &random, (int)sample_random(&random, 60), 1000, 5000);
-        struct aorta_profile kernels = view_of(&scene);
+        struct aorta_profile kernels = view_of(&scene), *ranges = &scene.ranges.profile;
         assert_int_equal(kernels.range_count + (size_t)stamps, scene.count);
         assert_int_equal(kernels.kernels.stamp_count, stamps);
         for (size_t i = 0; i < kernels.range_count; i++) {
@@ -377,25 +478,23 @@ static void properties(void **state) {
             if (i) assert_true(kernels.ranges[i].start_ns >= kernels.ranges[i - 1].start_ns);
         }
         assert_int_equal(time_sum, 0);
-        check_ok(aorta_kernels_attribute(&kernels, &scene.ranges.profile));
-        int64_t attributed = 0;
-        for (size_t i = 0; i < kernels.range_count; i++) {
-            const struct aorta_range *kernel = &kernels.ranges[i];
-            if (!kernel->info.within) continue;
-            attributed++;
-            int64_t middle = kernel->start_ns + (kernel->end_ns - kernel->start_ns) / 2;
-            bool contained = false;
-            for (size_t j = 0; j < scene.ranges.profile.range_count; j++) {
-                const struct aorta_range *range = &scene.ranges.profile.ranges[j];
-                contained |=
-                    range->info.tag == kernel->info.within && range->start_ns <= middle && middle <= range->end_ns;
+        join_by(&scene, round % 2, INT64_MIN, &kernels);
+        assert_int_equal(kernels.kernels.attributed, owned);
+        for (size_t i = 0; i < ranges->range_count; i++) {
+            int64_t start_ns = INT64_MAX, end_ns = INT64_MIN;
+            for (size_t k = 0; k < kernels.range_count; k++) {
+                if (kernels.ranges[k].owner != (int)i) continue;
+                if (kernels.ranges[k].start_ns < start_ns) start_ns = kernels.ranges[k].start_ns;
+                if (kernels.ranges[k].end_ns > end_ns) end_ns = kernels.ranges[k].end_ns;
             }
-            assert_true(contained);
+            assert_int_equal(ranges->ranges[i].start_ns, start_ns);
+            assert_int_equal(ranges->ranges[i].end_ns, end_ns);
         }
-        assert_int_equal(attributed, kernels.kernels.attributed);
         struct aorta_overlap overlap;
         check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &overlap));
         assert_int_equal(overlap.busy_ns + overlap.idle_ns, overlap.span_ns);
+        aorta_overlap_free(&overlap);
+        check_ok(aorta_overlap_compute(ranges, INT64_MIN, &overlap));
         aorta_overlap_free(&overlap);
         aorta_profile_free(&kernels);
         scene_free(&scene);
@@ -405,13 +504,15 @@ static void properties(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_decide),
-        cmocka_unit_test(witnesses_tell_the_clock),
+        cmocka_unit_test(timestamps_show_the_clock),
         cmocka_unit_test(empty),
         cmocka_unit_test(belongs),
         cmocka_unit_test(strangers),
         cmocka_unit_test(graph),
         cmocka_unit_test(collectives_made_of_copies),
         cmocka_unit_test(copies_beside_compute),
+        cmocka_unit_test(ranges_last_as_long_as_their_kernels),
+        cmocka_unit_test(launches_in_nested_ranges),
         cmocka_unit_test(properties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

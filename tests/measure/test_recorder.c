@@ -177,58 +177,11 @@ static void replays(void **state) {
     close_fixture(&f);
 }
 
-/* A range with room begins when the stamp beside it was written; what it did to other streams' order is nothing. */
-static void begins_when_there_is_room(void **state) {
-    (void)state;
-    struct fixture f = open_fixture(16);
-    struct aorta_stream *beside;
-    struct aorta_event *fork;
-    struct aorta_profile profile;
-    check_ok(aorta_stream_create(f.device, "beside", AORTA_PRIORITY_HIGH, &beside));
-    check_ok(aorta_event_create_untimed(f.device, &fork));
-    const struct aorta_footprint large = {.threads = 640};
-    const struct aorta_room at_once = {.footprint = large, .stream = beside, .event = fork},
-                            before = {.footprint = large, .stream = f.comm},
-                            alone = {.footprint = large, .stream = f.comm, .alone = true},
-                            unknown = {.stream = beside, .event = fork};
-    const struct aorta_room *rooms[] = {&at_once, &at_once, &before, &unknown, NULL, &at_once, &alone};
-    enum { COUNT = sizeof rooms / sizeof *rooms, BUSY = 1, LATE = 5, ALONE = 6 };
-    aorta_recorder_step(f.recorder, 0, 0);
-    for (int i = 0; i < COUNT; i++) {
-        int range, waits = i == BUSY ? 1 : i == LATE ? 20 : 0; /* naps in which the stamp finds no room */
-        for (int wait = 0; wait < waits; wait++) check_ok(aorta_host_call(beside, nap, NULL));
-        check_ok(aorta_range_begin_room(f.recorder, f.comm, &gather, rooms[i], &range));
-        for (int part = 0; part < 5; part++) check_ok(aorta_host_call(f.comm, nap, NULL));
-        check_ok(aorta_range_end(f.recorder, f.comm, range));
-        check_ok(aorta_stream_synchronize(f.comm));
-    }
-    check_ok(aorta_stream_synchronize(beside));
-    check_ok(aorta_recorder_collect(f.recorder, 0, &profile));
-    assert_int_equal(profile.range_count, COUNT);
-    for (int i = 0; i < COUNT; i++) {
-        const struct aorta_range *range = &profile.ranges[i];
-        assert_int_equal(range->room, i < 3 || i == ALONE);
-        assert_int_equal(range->room && range->reached_ns == INT64_MIN, i == ALONE);
-        if (range->room) assert_true(range->reached_ns <= range->start_ns && range->start_ns <= range->end_ns);
-        int64_t waited_ns = range->room && i != ALONE ? range->start_ns - range->reached_ns : 0;
-        assert_true(i == BUSY ? waited_ns > NAP_NS / 2 : waited_ns < 5 * NAP_NS / 2);
-        if (i != BUSY) assert_true(range->end_ns - range->start_ns >= 5 * NAP_NS / 2);
-    }
-    aorta_profile_free(&profile);
-    /* Switched off nothing is queued. */
-    int range;
-    aorta_recorder_enable(f.recorder, false);
-    check_ok(aorta_range_begin_room(f.recorder, f.comm, &gather, &at_once, &range));
-    assert_int_equal(range, -1);
-    aorta_event_destroy(fork);
-    aorta_stream_destroy(beside);
-    close_fixture(&f);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_ranges),  cmocka_unit_test(begins_when_there_is_room),
-        cmocka_unit_test(slots_are_apart), cmocka_unit_test(limits_and_switch),
+        cmocka_unit_test(records_ranges),
+        cmocka_unit_test(slots_are_apart),
+        cmocka_unit_test(limits_and_switch),
         cmocka_unit_test(replays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

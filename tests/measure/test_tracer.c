@@ -16,10 +16,17 @@ enum { KERNEL = 10, MEMCPY = 1, MEMSET = 2, PEER = 22 };
 
 static const struct fake_cupti *fake;
 
+static void call_driver(void *user) {
+    (void)user;
+    fake->call(9); /* cuDeviceGetAttribute in cupti_driver_cbid.h */
+}
+
+static const struct aorta_tracer_call driver_call = {.call = call_driver};
+
 static struct aorta_tracer *open_tracer(void) {
     struct aorta_tracer *tracer = NULL;
     fake->reset();
-    check_ok(aorta_tracer_open_backend(&aorta_tracer_cupti, &tracer));
+    check_ok(aorta_tracer_open_backend(&aorta_tracer_cupti, &driver_call, &tracer));
     return tracer;
 }
 
@@ -202,17 +209,17 @@ static void bounded(void **state) {
     check_ok(aorta_tracer_records(tracer, 0, INT64_MAX, &records, &count));
     assert_true(count > 0 && count < MANY);
     assert_int_equal(records[count - 1].start_ns, 1000 + 10 * (int64_t)(MANY - 1)); /* the newest is there */
-    assert_int_equal((int64_t)count + aorta_tracer_get_facts(tracer).dropped, MANY);
+    const int64_t lost = aorta_tracer_get_facts(tracer).dropped;
+    assert_int_equal((int64_t)count + lost, MANY);
     free(records);
+    const struct aorta_launches launches = {.after = 0, .until = 10};
     struct aorta_profile profile;
-    add_kernel("after", 1, 2, 1);
-    check_ok(aorta_tracer_flush(tracer, true));
-    check_ok(aorta_tracer_take(tracer, 0, 10, &profile));
-    assert_int_equal(profile.kernels.dropped, MANY - (int64_t)count);
-    aorta_profile_free(&profile);
-    check_ok(aorta_tracer_take(tracer, 0, 10, &profile)); /* told once */
-    assert_int_equal(profile.kernels.dropped, 0);
-    aorta_profile_free(&profile);
+    for (int again = 0; again < 2; again++) {
+        check_ok(aorta_tracer_take(tracer, &launches, &profile, &records, &count));
+        assert_int_equal(profile.kernels.dropped, again ? 0 : lost); /* reported once */
+        aorta_profile_free(&profile);
+        free(records);
+    }
     aorta_tracer_close(tracer);
     assert_int_equal(fake->lent(), 0);
 }
@@ -249,7 +256,8 @@ static void stop_and_start(void **state) {
 static void one_per_process(void **state) {
     (void)state;
     struct aorta_tracer *tracer = open_tracer(), *second = NULL;
-    check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &second), AORTA_USAGE, "a kernel tracer already");
+    check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &driver_call, &second), AORTA_USAGE,
+                "a kernel tracer already");
     assert_null(second);
     add_kernel("still traced", 10, 20, 1);
     check_ok(aorta_tracer_flush(tracer, true));
@@ -271,6 +279,7 @@ static void refusals(void **state) {
         {"cuptiActivityEnable", 35, AORTA_UNSUPPORTED, "NVreg_RestrictProfilingToAdminUsers=0"},
         {"cuptiActivityEnable", 35, AORTA_UNSUPPORTED, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (35)"},
         {"cuptiSubscribe", 39, AORTA_UNSUPPORTED, "another profiler has CUPTI in this process"},
+        {"cuptiEnableCallback", 35, AORTA_UNSUPPORTED, "cuptiEnableCallback ("},
         {"cuptiActivityRegisterCallbacks", 43, AORTA_UNSUPPORTED, "MIG"},
         {"cuptiActivityRegisterTimestampCallback", 15, AORTA_UNSUPPORTED, "could not initialise"},
         {"cuptiGetVersion", 999, AORTA_DEVICE, "cuptiGetVersion ("},
@@ -279,7 +288,7 @@ static void refusals(void **state) {
         struct aorta_tracer *tracer = NULL;
         fake->reset();
         fake->refuse(rows[i].function, rows[i].result);
-        check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &tracer), rows[i].code, rows[i].part);
+        check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &driver_call, &tracer), rows[i].code, rows[i].part);
         assert_null(tracer);
         assert_int_equal(fake->enabled(), 0);
         assert_int_equal(fake->subscribers(), 0);
@@ -287,7 +296,8 @@ static void refusals(void **state) {
     struct aorta_tracer *tracer = NULL;
     fake->reset();
     fake->set_version(18);
-    check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &tracer), AORTA_UNSUPPORTED, "too old (interface 18)");
+    check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &driver_call, &tracer), AORTA_UNSUPPORTED,
+                "too old (interface 18)");
     tracer = open_tracer();
     add_kernel("k", 10, 20, 1);
     fake->refuse("cuptiActivityFlushAll", 999);
@@ -311,20 +321,117 @@ static void not_on_a_cpu(void **state) {
     aorta_tracer_close(NULL);
 }
 
-/* Asking for the library neither claims nor subscribes. */
-static void probe(void **state) {
+/* ---- what work belongs to ---- */
+
+static void add_launch(const char *name, uint32_t correlation, uint64_t node) {
+    struct fake_activity activity = {.kind = KERNEL,
+                                     .name = name,
+                                     .start = 1000 + 10 * (uint64_t)correlation,
+                                     .end = 1005 + 10 * (uint64_t)correlation,
+                                     .correlation = correlation,
+                                     .graph_node = node};
+    fake->record(&activity);
+}
+
+static void expect_taken(struct aorta_tracer *tracer, uint32_t after, uint32_t until, const char *names) {
+    const struct aorta_launches launches = {.after = after, .until = until};
+    struct aorta_profile profile;
+    struct aorta_trace_record *records;
+    size_t count;
+    char taken[64] = "";
+    check_ok(aorta_tracer_take(tracer, &launches, &profile, &records, &count));
+    for (size_t i = 0; i < count; i++) strncat(taken, records[i].name, 8);
+    assert_string_equal(taken, names);
+    assert_int_equal(profile.range_count, count);
+    aorta_profile_free(&profile);
+    free(records);
+}
+
+/* An iteration's records are those of its launches, whenever they ran; also where the numbers begin anew. */
+static void iterations_by_their_launches(void **state) {
     (void)state;
+    static const uint32_t starts[] = {100, UINT32_MAX - 5};
+    for (size_t i = 0; i < 2; i++) {
+        struct aorta_tracer *tracer = open_tracer();
+        uint32_t marks[4];
+        fake->set_number(starts[i]);
+        add_launch("x", fake->call(0), 0); /* before the first iteration: nobody's */
+        for (int step = 0; step < 3; step++) {
+            static const char *const names[] = {"a", "b", "c"};
+            marks[step] = aorta_tracer_launches(tracer);
+            add_launch(names[step], fake->call(0), 0);
+            add_launch("+", fake->call(0), 0);
+        }
+        marks[3] = aorta_tracer_launches(tracer);
+        check_ok(aorta_tracer_flush(tracer, true));
+        if (i == 0) expect_taken(tracer, marks[0], marks[1], "a+");
+        if (i == 0) expect_taken(tracer, marks[0], marks[1], ""); /* each goes out once */
+        if (i == 0) expect_taken(tracer, marks[1], marks[2], "b+");
+        expect_taken(tracer, marks[2], marks[3], "c+");
+        assert_int_equal(aorta_tracer_get_facts(tracer).dropped, 0);
+        aorta_tracer_close(tracer);
+    }
+}
+
+static void *launch_elsewhere(void *unused) {
+    (void)unused;
+    fake->call(9);
+    fake->node(77, 0);
+    return NULL;
+}
+
+static uint64_t label_of(struct aorta_tracer *tracer, uint64_t node) {
+    const uint32_t after = aorta_tracer_launches(tracer);
+    add_launch("node", fake->call(0), node);
+    const struct aorta_launches launches = {.after = after, .until = aorta_tracer_launches(tracer)};
+    struct aorta_profile profile;
+    struct aorta_trace_record *records;
+    size_t count;
+    check_ok(aorta_tracer_flush(tracer, true));
+    check_ok(aorta_tracer_take(tracer, &launches, &profile, &records, &count));
+    assert_int_equal(count, 1);
+    const uint64_t label = records[0].label;
+    aorta_profile_free(&profile);
+    free(records);
+    return label;
+}
+
+/* Nodes have the label that was set when they were captured, and so have those made of them, and of these; not the
+ * nodes that another thread captures meanwhile. */
+static void nodes_are_labelled(void **state) {
+    (void)state;
+    pthread_t thread;
     struct aorta_tracer *tracer = open_tracer();
-    struct aorta_tracer_library library;
-    check_ok(aorta_tracer_probe(AORTA_DEVICE_CUDA, &library));
-    assert_string_equal(library.version, "CUPTI 13.0.1");
-    assert_non_null(strstr(library.path, "libcupti.so"));
-    assert_int_equal(fake->subscribers(), 1); /* the tracer's own */
-    fake->set_version(22);
-    check_ok(aorta_tracer_probe(AORTA_DEVICE_CUDA, &library));
-    assert_string_equal(library.version, "CUPTI 12 (interface 22)");
-    check_fails(aorta_tracer_probe(AORTA_DEVICE_CPU, &library), AORTA_CONFIG, "CPU");
+    fake->node(1, 0);
+    aorta_tracer_label(tracer, 40);
+    fake->node(3, 0);
+    fake->node(2, 0);
+    assert_int_equal(pthread_create(&thread, NULL, launch_elsewhere, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    aorta_tracer_label(tracer, 41);
+    fake->node(4, 0);
+    aorta_tracer_label(tracer, 0);
+    fake->node(5, 0);
+    for (uint64_t node = 1; node <= 5; node++) fake->node(100 + node, node);
+    fake->node(203, 103);
+    static const uint64_t expected[][2] = {{1, 0},    {2, 40},   {3, 40},   {4, 41},  {5, 0},  {101, 0},
+                                           {102, 40}, {103, 40}, {104, 41}, {105, 0}, {77, 0}, {203, 40}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        assert_int_equal(label_of(tracer, expected[i][0]), expected[i][1]);
+    fake->node(6, 0);
+    fake->node(106, 4); /* known after others were asked for */
+    assert_int_equal(label_of(tracer, 106), 41);
     aorta_tracer_close(tracer);
+}
+
+/* Without numbers nothing could be joined: it is refused, and nothing stays switched on. */
+static void launches_without_numbers(void **state) {
+    (void)state;
+    struct aorta_tracer *tracer = NULL;
+    fake->reset();
+    check_fails(aorta_tracer_open_backend(&aorta_tracer_cupti, &(struct aorta_tracer_call){.call = free}, &tracer),
+                AORTA_UNSUPPORTED, "numbers no launches (0, then 0)");
+    assert_int_equal(fake->subscribers(), 0);
 }
 
 static void *launch(void *unused) {
@@ -391,7 +498,9 @@ int main(void) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(not_on_a_cpu),
         cmocka_unit_test(side_by_side),
-        cmocka_unit_test(probe),
+        cmocka_unit_test(iterations_by_their_launches),
+        cmocka_unit_test(nodes_are_labelled),
+        cmocka_unit_test(launches_without_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

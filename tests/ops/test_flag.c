@@ -54,21 +54,6 @@ static void copies_are_seen(void **state) {
     aorta_stream_destroy(other);
 }
 
-/* Although launches on that stream wait for what comes next on it: somebody waits on the device for this one. */
-static void a_flag_goes_up_at_once(void **state) {
-    struct rig *rig = *state;
-    struct aorta_stream *other;
-    check_ok(aorta_stream_create(rig->device, "deferred", AORTA_PRIORITY_HIGH, &other));
-    check_ok(aorta_timestamps_defer(other));
-    int32_t *flag = make_flag(rig);
-    for (int round = 0; round < 3; round++) {
-        check_ok(aorta_flag_raise(other, flag));
-        check_ok(aorta_flag_await(rig->stream, flag, 5));
-        check_ok(aorta_stream_synchronize(rig->stream));
-    }
-    aorta_stream_destroy(other);
-}
-
 /* On the CPU device only: elsewhere the device would be lost to the tests that follow. */
 static void waiting_has_an_end(void **state) {
     struct rig *rig = *state;
@@ -87,8 +72,10 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        rig_test(raising_and_taking_down), rig_test(copies_are_seen), rig_test(a_flag_goes_up_at_once),
-        rig_test(waiting_has_an_end),      rig_test(wrong_arguments),
+        rig_test(raising_and_taking_down),
+        rig_test(copies_are_seen),
+        rig_test(waiting_has_an_end),
+        rig_test(wrong_arguments),
     };
     return rig_run_tests("flags", tests);
 }

@@ -1,8 +1,8 @@
 /* Runs that were traced: both views in a line, in the run and in the report. */
 #include "check.h"
-#include "measure/kernels.h"
 #include "report/report.h"
 #include "report/run.h"
+#include "samples/profile.h"
 #include "workspace.h"
 
 #include <jansson.h>
@@ -17,9 +17,8 @@ static int64_t origin_of(int step) {
     return 5000000000000 + step * (int64_t)20000000;
 }
 
-/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3 and began as
- * `range_start` says. */
-static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced, const char *range_start) {
+/* 10 ms of compute in which the device worked for 6, an all-gather of 4 ms beside it that ran for 3. */
+static void write_step(struct aorta_metrics_writer *writer, int rank, int step, bool traced) {
     int64_t t = origin_of(step);
     struct aorta_range ranges[] = {
         {.info = {.tag = "encoder.layers.1.linear1",
@@ -41,12 +40,10 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
          .start_ns = t + 2000000,
          .end_ns = t + 6000000,
          .enqueue_ns = t + 3000000,
-         .stream = 1,
-         .room = strcmp(range_start, "stream") != 0,
-         .witnessed = strcmp(range_start, "kernel") == 0,
-         .reached_ns = rank ? INT64_MIN : t + 1000000},
+         .stream = 1},
     };
-    const struct aorta_trace_record records[] = {
+    static const int owners[] = {1, 0, 0};
+    struct aorta_trace_record records[] = {
         {.name = "ncclDevKernel_AllGather_RING_LL(x)", .stream = 9, .start_ns = t + 2500000, .end_ns = t + 5500000},
         {.name = "sm90_gemm", .stream = 8, .start_ns = t + 4000000, .end_ns = t + 9000000},
         {.name = "bias_gelu", .stream = 8, .start_ns = t + 1000000, .end_ns = t + 2000123},
@@ -62,9 +59,8 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
     struct aorta_profile kernels;
     struct aorta_overlap overlap, kernel_overlap;
     check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
-    check_ok(aorta_kernels_profile(records, 3, NULL, &kernels));
+    sample_join(records, 3, owners, &profile, &kernels);
     kernels.kernels.dropped = step == 2 ? 3 : 0;
-    check_ok(aorta_kernels_attribute(&kernels, &profile));
     check_ok(aorta_overlap_compute(&kernels, INT64_MIN, &kernel_overlap));
     struct aorta_step_metrics metrics = {.rank = rank,
                                          .world_size = 2,
@@ -85,11 +81,11 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
 }
 
 /* Steps from `traced_from` on are traced. */
-static void write_run(const struct workspace *workspace, int traced_from, const char *range_start) {
+static void write_run(const struct workspace *workspace, int traced_from) {
     for (int rank = 0; rank < 2; rank++) {
         struct aorta_metrics_writer *writer = NULL;
         check_ok(aorta_metrics_open(workspace->path, rank, &writer));
-        for (int step = 0; step < 4; step++) write_step(writer, rank, step, step >= traced_from, range_start);
+        for (int step = 0; step < 4; step++) write_step(writer, rank, step, step >= traced_from);
         check_ok(aorta_metrics_close(writer));
     }
 }
@@ -98,7 +94,7 @@ static void write_run(const struct workspace *workspace, int traced_from, const 
 static void round_trip(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
-    write_run(&workspace, 0, "stream");
+    write_run(&workspace, 0);
     struct aorta_log log = silent();
     struct aorta_run run;
     check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
@@ -160,50 +156,40 @@ static double number(const json_t *object, const char *key, const char *inner) {
     return json_number_value(value);
 }
 
-/* A traced run is judged by its kernels, and says how far the ranges were off and why. */
+/* A traced run is judged by its kernels, and says what was lost of them. */
 static void judged_by_kernels(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     struct aorta_text text = {0};
-    write_run(&workspace, 0, "stream");
+    write_run(&workspace, 0);
     json_t *root = report(&workspace, &text);
     const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
     assert_string_equal(json_string_value(json_object_get(run, "source")), "kernel");
     assert_true(fabs(number(run, "compute_ms", "mean") - 6.000123) < 1e-9);
     assert_true(fabs(number(run, "overlap_ms", "mean") - 1.5) < 1e-9);
-    const json_t *agreement = json_object_get(run, "agreement");
-    assert_true(number(agreement, "iterations", NULL) == 6);
-    const json_t *compute = json_object_get(agreement, "compute");
-    assert_true(fabs(number(compute, "range_ms", NULL) - 10) < 1e-9);
-    assert_true(fabs(number(compute, "kernel_ms", NULL) - 6.000123) < 1e-9);
-    assert_true(fabs(number(compute, "difference", NULL) - 3.999877 / 6.000123) < 1e-9);
-    assert_true(fabs(number(compute, "gap_ms", NULL) - 3.999877) < 1e-9);
-    assert_true(number(compute, "outside_ms", NULL) == 0);
-    assert_true(fabs(number(json_object_get(agreement, "overlap"), "range_ms", NULL) - 4) < 1e-9);
-    /* idle between 0 and 1, 2.000123 and 2.5, 9 and 10 ms; until 3 ms the host had not come to the next range */
-    assert_true(fabs(number(agreement, "host_gap_ms", NULL) - 1.499877) < 1e-9);
-    assert_true(fabs(number(agreement, "latency_gap_ms", NULL) - 1) < 1e-9);
-    assert_true(number(agreement, "dropped", NULL) == 6);
-    assert_non_null(strstr(text.data, "  kernels: compute 6.00 ms (ranges +66.7%), communication 3.00 ms"));
+    const json_t *records = json_object_get(run, "records");
+    assert_true(number(records, "iterations", NULL) == 6);
+    assert_true(number(records, "kernels", NULL) == 18);
+    assert_true(number(records, "attributed", NULL) == 18);
+    assert_true(number(records, "dropped", NULL) == 6);
+    assert_non_null(strstr(text.data, "6 kernel records were lost: the figures of kernels are too low"));
     assert_non_null(strstr(text.data, "50.0% of 3.00 ms communication hidden"));
     json_decref(root);
     aorta_text_free(&text);
     workspace_remove(&workspace);
 }
 
-/* Where some iterations were traced, ranges judge all of them, and the traced ones are compared. */
+/* Where some iterations were traced, ranges judge all of them. */
 static void partly_traced(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     struct aorta_text text = {0};
-    write_run(&workspace, 3, "stream");
+    write_run(&workspace, 3);
     json_t *root = report(&workspace, &text);
     const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
     assert_string_equal(json_string_value(json_object_get(run, "source")), "range");
     assert_true(fabs(number(run, "compute_ms", "mean") - 10) < 1e-9);
-    assert_true(number(run, "agreement", "iterations") == 2);
-    assert_true(fabs(number(json_object_get(json_object_get(run, "agreement"), "compute"), "kernel_ms", NULL) -
-                     6.000123) < 1e-9);
+    assert_true(number(run, "records", "iterations") == 2);
     json_decref(root);
     aorta_text_free(&text);
     workspace_remove(&workspace);
@@ -211,33 +197,11 @@ static void partly_traced(void **state) {
     workspace_run(&workspace, 0, 1, 5, 10000000); /* an untraced run says nothing of it */
     text = (struct aorta_text){0};
     root = report(&workspace, &text);
-    assert_null(json_object_get(json_object_get(json_object_get(root, "labels"), "run"), "agreement"));
-    assert_null(strstr(text.data, "kernels:"));
+    assert_null(json_object_get(json_object_get(json_object_get(root, "labels"), "run"), "records"));
+    assert_null(strstr(text.data, "were lost"));
     json_decref(root);
     aorta_text_free(&text);
     workspace_remove(&workspace);
-}
-
-/* Where ranges of collectives begin comes through the files. */
-static void range_starts(void **state) {
-    (void)state;
-    static const char *const starts[] = {"stream", "room", "kernel"};
-    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-        struct workspace workspace = workspace_make();
-        struct aorta_text text = {0};
-        write_run(&workspace, 0, starts[i]);
-        char *line = workspace_read(&workspace, "rank_01_metrics.jsonl");
-        assert_int_equal(strstr(line, "\"witnessed\": true") != NULL, i == 2);
-        assert_null(strstr(line, "\"witnessed\": false"));
-        free(line);
-        json_t *root = report(&workspace, &text);
-        const json_t *run = json_object_get(json_object_get(root, "labels"), "run");
-        const json_t *start = json_object_get(json_object_get(run, "agreement"), "range_start");
-        assert_string_equal(json_string_value(start), starts[i]);
-        json_decref(root);
-        aorta_text_free(&text);
-        workspace_remove(&workspace);
-    }
 }
 
 static void malformed(void **state) {
@@ -270,8 +234,10 @@ static void malformed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),   cmocka_unit_test(judged_by_kernels), cmocka_unit_test(partly_traced),
-        cmocka_unit_test(range_starts), cmocka_unit_test(malformed),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(judged_by_kernels),
+        cmocka_unit_test(partly_traced),
+        cmocka_unit_test(malformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "samples/profile.h"
 #include "check.h"
+#include "measure/kernels.h"
 
 #include <stdlib.h>
 
@@ -78,6 +79,20 @@ void sample_done(struct sample *sample, int64_t previous_end_ns) {
 void sample_free(struct sample *sample) {
     aorta_profile_free(&sample->profile);
     aorta_overlap_free(&sample->overlap);
+}
+
+void sample_join(struct aorta_trace_record *records, size_t count, const int *owners,
+                 const struct aorta_profile *ranges, struct aorta_profile *kernels) {
+    struct aorta_profile copy;
+    struct aorta_launches launches = {.first_label = 1};
+    launches.ranges = calloc(ranges->range_count + 1, sizeof *launches.ranges);
+    assert_non_null(launches.ranges);
+    for (size_t i = 0; i < count; i++) records[i].label = (uint64_t)(owners[i] + 1);
+    check_ok(aorta_profile_copy(ranges, &copy));
+    check_ok(aorta_kernels_profile(records, count, kernels));
+    check_ok(aorta_kernels_join(kernels, records, &copy, &launches, INT64_MIN));
+    aorta_profile_free(&copy);
+    free(launches.ranges);
 }
 
 uint64_t sample_random(uint64_t *state, uint64_t below) {

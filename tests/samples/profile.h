@@ -2,6 +2,7 @@
 #ifndef AORTA_TESTS_PROFILE_SAMPLE_H
 #define AORTA_TESTS_PROFILE_SAMPLE_H
 
+#include "measure/tracer.h"
 #include "verdict/verdict.h"
 
 enum { SAMPLE_RANGES = 4096 };
@@ -20,6 +21,11 @@ struct aorta_range *sample_collective(struct sample *sample, enum aorta_collecti
 void sample_host(struct sample *sample, enum aorta_host_kind kind, int64_t start_ns, int64_t end_ns);
 void sample_done(struct sample *sample, int64_t previous_end_ns); /* also computes the overlap */
 void sample_free(struct sample *sample);
+
+/* The kernel view of these records, joined with the ranges, which stay as they are: records[i] is of owners[i] (-1: of
+ * none), whose node it has the label of. */
+void sample_join(struct aorta_trace_record *records, size_t count, const int *owners,
+                 const struct aorta_profile *ranges, struct aorta_profile *kernels);
 
 /* Random numbers that are the same on every machine (xorshift64, Marsaglia 2003). */
 uint64_t sample_random(uint64_t *state, uint64_t below);

@@ -7,14 +7,13 @@
 
 struct row {
     const char *name;
-    const char *kind; /* "compute", "stamp", "witness", "clock", "gate", "collective" (which one is not said), or the
+    const char *kind; /* "compute", "stamp", "clock", "gate", "collective" (which one is not said), or the
                          collective */
 };
 
 static const char *word_for(struct aorta_kernel_kind kind) {
     static const char *const words[] = {[AORTA_KERNEL_COMPUTE] = "compute",
                                         [AORTA_KERNEL_STAMP] = "stamp",
-                                        [AORTA_KERNEL_WITNESS] = "witness",
                                         [AORTA_KERNEL_CLOCK] = "clock",
                                         [AORTA_KERNEL_GATE] = "gate"};
     if (kind.class != AORTA_KERNEL_COLLECTIVE) return words[kind.class];
@@ -55,7 +54,6 @@ static void known_names(void **state) {
         {"aorta_stamp", "stamp"},
         {"aorta_stamp(stamp_args)", "stamp"},
         {"aorta_stamp_room_96", "stamp"},
-        {"aorta_witness(stamp_args)", "witness"},
         {"aorta_clock_ping", "clock"},
         {"hwq_mark(aorta_hwq_mark)", "stamp"},
         {"hwq_hold", "gate"},
@@ -79,7 +77,6 @@ static void some_only_measure(void **state) {
         const char *name;
         bool measures;
     } rows[] = {{"aorta_stamp(stamp_args)", true},
-                {"aorta_witness", true},
                 {"aorta_clock_set", true},
                 {"hwq_hold(aorta_hwq_hold)", true},
                 {"hwq_mark", true},

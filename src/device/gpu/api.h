@@ -29,7 +29,6 @@ enum {
 };
 
 /* Attributes of a function, the same for both vendors. */
-enum { GPU_FUNCTION_SHARED_BYTES = 1, GPU_FUNCTION_REGISTERS = 4 };
 
 struct gpu_api {
     int (*init)(unsigned flags);
@@ -73,8 +72,6 @@ struct gpu_api {
     int (*module_load)(void **module, const void *image);
     int (*module_unload)(void *module);
     int (*module_function)(void **function, void *module, const char *name);
-    int (*function_attribute)(int *value, int attribute, void *function);
-    int (*occupancy)(int *blocks, void *function, int threads, size_t shared_bytes);
 
     int (*capture_begin)(void *stream, int mode);
     int (*capture_end)(void *stream, void **graph);
@@ -91,15 +88,6 @@ struct gpu_api {
     int (*cuda_function_set)(void *function, int attribute, int value);
     int (*cuda_function_parameter)(void *function, size_t index, size_t *offset, size_t *bytes);
     int (*cuda_function_load)(void *function);
-    int (*cuda_launch_shaped)(const void *shape, void *function, void **parameters, void **extra);
-    int (*cuda_graph_node_type)(void *node, int *type);
-    int (*cuda_graph_kernel)(void *node, void *parameters);
-    int (*cuda_graph_kernel_set)(void *node, const void *parameters);
-    int (*cuda_graph_kernel_attribute)(void *node, int attribute, void *value);
-    int (*cuda_capture_info)(void *stream, int *status, unsigned long *id, void **graph, void *const **nodes,
-                             const void **edges, size_t *count);
-    int (*cuda_capture_update)(void *stream, void **nodes, const void *edges, size_t count, unsigned flags);
-    int (*cuda_kernel_function)(void **function, void *kernel);
     int (*cuda_resource_get)(int device, void *resource, int type);
     int (*cuda_resource_split)(void *result, unsigned *groups, const void *input, void *remaining, unsigned flags,
                                unsigned count);

@@ -3,7 +3,7 @@
  * Beside the vendor's own record each captured stream has a branch here, with a vector clock (reach.h), so that
  * mistakes are found before the vendor's library sees them and are told by name. The mode is "relaxed": allocating or
  * loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,6 @@ struct gpu_graph {
     void *last;          /* with host calls: recorded behind each run */
     char name[64];       /* of the stream that it was captured on */
     struct gpu_notes notes;
-    struct gpu_told *told; /* what its kernels tell; NULL: nothing */
 };
 
 /* ---- branches ---- */
@@ -47,19 +46,14 @@ static void close_capture(struct gpu_capture *capture) {
         if (branch->stream) {
             branch->stream->branch = NULL;
             branch->stream->stamp_count = 0;
-            branch->stream->stamps_aside = false;
-            branch->stream->next_begins = NULL;
         }
         if (branch->doomed) api->stream_destroy(branch->doomed);
-        aorta_gpu_aside_close(api, &branch->aside);
         free(branch->base.reach.counts);
         free(branch);
     }
     free(capture->branches);
-    free(capture->asides);
     capture->branches = NULL;
-    capture->asides = NULL;
-    capture->branch_count = capture->note_count = capture->note_room = 0;
+    capture->branch_count = 0;
     capture->state.active = false;
 }
 
@@ -68,7 +62,6 @@ void aorta_gpu_capture_release(struct gpu_capture *capture) {
     aorta_status_free(capture->state.broken);
     aorta_gpu_run_free(capture->run);
     aorta_gpu_notes_free(&capture->notes);
-    aorta_gpu_told_free(gpu_device(capture->state.device), capture->told);
     free(capture);
 }
 
@@ -91,8 +84,6 @@ void aorta_gpu_capture_leave(struct gpu_stream *stream) {
     }
     stream->branch = NULL;
     stream->stamp_count = 0;
-    stream->stamps_aside = false;
-    stream->next_begins = NULL;
     branch->stream = NULL;
     branch->doomed = stream->handle;
     stream->handle = NULL;
@@ -119,8 +110,6 @@ aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_even
 
 static aorta_status join_capture(struct gpu_stream *stream, struct gpu_event *event) {
     AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    if (!stream->branch)
-        AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_next(stream, stream->next_begins)));
     AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_stamps(stream))); /* asked for before the wait */
     struct gpu_branch *branch = stream->branch ? stream->branch : make_branch(event->capture, stream);
     if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach)) return aorta_capture_no_memory();
@@ -146,7 +135,6 @@ aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
         return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
     }
     AORTA_TRY(aorta_gpu_make_current(base->device));
-    AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_next(stream, stream->next_begins)));
     AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_stamps(stream)));
     struct gpu_capture *capture = calloc(1, sizeof *capture);
     if (!capture) return aorta_capture_no_memory();
@@ -198,22 +186,8 @@ static aorta_status make_graph(struct gpu_capture *capture, void *graph, struct 
     capture->run = NULL;
     made->notes = capture->notes;
     capture->notes = (struct gpu_notes){0};
-    made->told = capture->told;
-    capture->told = NULL;
     *result = &made->base;
     return NULL;
-}
-
-/* Stamps still asked for that nothing waits for, and the branches that have such. */
-static aorta_status end_asides(struct gpu_capture *capture, struct gpu_stream *origin) {
-    for (size_t i = 0; i < capture->branch_count; i++) {
-        struct gpu_branch *branch = capture->branches[i];
-        struct gpu_stream *stream = branch->stream;
-        if (stream) AORTA_TRY(aorta_gpu_stream_write_next(stream, stream->next_begins));
-        if (stream && stream->stamps_aside) AORTA_TRY(aorta_gpu_stream_write_stamps(stream));
-    }
-    AORTA_TRY(aorta_gpu_asides_add(capture, origin));
-    return aorta_gpu_told_write(capture->told, origin);
 }
 
 /* *handle: the vendor's graph. */
@@ -227,7 +201,6 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
         status = aorta_annotate(status, "the capture on stream %s was broken", stream->base.name);
     }
     if (!status) status = check_joined(capture);
-    if (!status) status = end_asides(capture, stream);
     int result = api_of(stream)->capture_end(stream->handle, handle);
     if (!status && result) {
         status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);
@@ -236,8 +209,7 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
     return status;
 }
 
-/* Makes a graph, or with `footprint` only looks at what was captured. */
-static aorta_status finish(struct aorta_stream *base, struct aorta_graph **graph, struct aorta_footprint *footprint) {
+aorta_status aorta_gpu_capture_end(struct aorta_stream *base, struct aorta_graph **graph) {
     struct gpu_stream *stream = gpu_stream(base);
     struct gpu_branch *branch = stream->branch;
     if (!branch) return aorta_capture_not_begun(base->name);
@@ -248,23 +220,10 @@ static aorta_status finish(struct aorta_stream *base, struct aorta_graph **graph
     }
     void *handle;
     aorta_status status = end_capture(capture, stream, &handle);
-    if (!status && footprint) {
-        status = aorta_gpu_graph_footprint(gpu_device(base->device), handle, footprint);
-        api_of(stream)->graph_destroy(handle);
-    } else if (!status && graph) {
-        status = make_graph(capture, handle, graph);
-    }
+    if (!status) status = make_graph(capture, handle, graph);
     close_capture(capture);
     aorta_gpu_capture_release(capture);
     return status;
-}
-
-aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph) {
-    return finish(stream, graph, NULL);
-}
-
-aorta_status aorta_gpu_capture_footprint(struct aorta_stream *stream, struct aorta_footprint *footprint) {
-    return finish(stream, NULL, footprint);
 }
 
 /* ---- replay ---- */
@@ -315,6 +274,5 @@ void aorta_gpu_graph_destroy(struct aorta_graph *base) {
     if (graph->last) api->event_destroy(graph->last);
     aorta_gpu_run_free(graph->run);
     aorta_gpu_notes_free(&graph->notes);
-    aorta_gpu_told_free(gpu_device(base->device), graph->told);
     free(graph);
 }

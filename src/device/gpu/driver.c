@@ -1,5 +1,5 @@
 /* Opening a GPU, its memory, and its table. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include "base/clock.h"
 
@@ -212,6 +212,12 @@ aorta_status aorta_gpu_make_current(struct aorta_device *base) {
                            aorta_device_kind_name(base->info.kind), base->info.index);
 }
 
+void aorta_gpu_call_driver(struct aorta_device *base) {
+    const struct gpu_device *device = gpu_device(base);
+    int value;
+    device->driver.api.device_attribute(&value, device->driver.vendor->attribute.warp_size, device->handle);
+}
+
 bool aorta_device_is_gpu(const struct aorta_device *device) {
     return device->info.kind != AORTA_DEVICE_CPU;
 }
@@ -304,12 +310,7 @@ static uint64_t gpu_memory_free(struct aorta_device *base) {
     .launch = aorta_gpu_stream_launch, .prepared_bytes = sizeof(struct gpu_prepared),                                  \
     .prepare = aorta_gpu_prepared_make, .launch_prepared = aorta_gpu_prepared_launch,                                  \
     .prepared_end = aorta_gpu_prepared_end, .host_call = aorta_gpu_host_call, .copy = aorta_gpu_copy,                  \
-    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp,                                              \
-    .timestamp_aside = aorta_gpu_timestamp_aside, .timestamp_next = aorta_gpu_timestamp_next,                          \
-    .timestamps_defer = aorta_gpu_timestamps_defer, .timestamps_deliver = aorta_gpu_timestamps_deliver,                \
-    .frontier = aorta_gpu_frontier, .timestamp_room = aorta_gpu_timestamp_room,                                        \
-    .tells_footprints = aorta_gpu_tells_footprints, .capture_footprint = aorta_gpu_capture_footprint,                  \
-    .witnesses = aorta_gpu_witnesses, .witness = aorta_gpu_witness_kernel, .event_create = aorta_gpu_event_create,     \
+    .fill_bytes = aorta_gpu_fill_bytes, .timestamp = aorta_gpu_timestamp, .event_create = aorta_gpu_event_create,      \
     .event_destroy = aorta_gpu_event_destroy, .event_record = aorta_gpu_event_record,                                  \
     .stream_wait = aorta_gpu_stream_wait, .event_synchronize = aorta_gpu_event_synchronize,                            \
     .event_done = aorta_gpu_event_done, .event_time = aorta_gpu_event_time, .capture_begin = aorta_gpu_capture_begin,  \

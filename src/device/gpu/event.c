@@ -3,7 +3,7 @@
  * Order comes from the vendor's events, made without timing, which are cheaper. The time of a record is written by the
  * same kernel as timestamps are (stream.c), so that both are one clock to the ns; events that only order
  * (aorta_event_create_untimed), and records in captures, go without. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,9 @@ aorta_status aorta_gpu_marks_open(struct gpu_device *device) {
 
 static void clear_mark(struct gpu_mark *mark) {
     aorta_status_free(mark->failure);
-    aorta_gpu_verdict_release(mark->verdict);
+    aorta_gpu_outcome_release(mark->outcome);
     mark->failure = NULL;
-    mark->verdict = NULL;
+    mark->outcome = NULL;
     mark->position = 0;
     mark->stream = NULL;
     mark->captured = false;
@@ -189,8 +189,8 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     }
     struct gpu_mark *mark = event->mark;
     mark->failure = failure;
-    if (stream->verdict) {
-        mark->verdict = aorta_gpu_verdict_retain(stream->verdict);
+    if (stream->outcome) {
+        mark->outcome = aorta_gpu_outcome_retain(stream->outcome);
         mark->position = stream->host_calls;
     }
     mark->stream = stream;
@@ -200,14 +200,9 @@ static aorta_status record_queued(struct gpu_event *event, struct gpu_stream *st
     return NULL;
 }
 
-/* Stamps that nothing waits for stay asked for: the event is no command, they may still share a kernel with the next.
- */
 static aorta_status record_captured(struct gpu_event *event, struct gpu_stream *stream) {
     bool skip;
-    if (stream->stamps_aside)
-        AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    else
-        AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
+    AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     AORTA_TRY(record_on(event, stream));
     return aorta_gpu_capture_record(stream->branch, event);
 }
@@ -237,17 +232,17 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
         if (result) return aorta_gpu_error(device_of(stream), result, "stream %s: wait", stream->base.name);
     }
     if (mark->failure && !stream->failure) stream->failure = aorta_status_copy(mark->failure);
-    if (!mark->verdict || mark->verdict == stream->verdict || stream->failure) return NULL;
-    AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->verdict->notes, &mark->verdict->lock));
+    if (!mark->outcome || mark->outcome == stream->outcome || stream->failure) return NULL;
+    AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->outcome->notes, &mark->outcome->lock));
     if (!mark->position) return NULL;
-    /* Calls ended, or mark reached: the verdict is final. Else a call behind the wait will ask, which holds the stream
+    /* Calls ended, or mark reached: the outcome is final. Else a call behind the wait will ask, which holds the stream
      * up for some 20 us and makes those that wait for it ask, too. */
-    if (atomic_load(&mark->verdict->done) >= mark->position ||
+    if (atomic_load(&mark->outcome->done) >= mark->position ||
         api_of(stream)->event_query(mark->handle) != GPU_NOT_READY) {
-        stream->failure = aorta_gpu_verdict_at(mark->verdict, mark->position);
+        stream->failure = aorta_gpu_outcome_at(mark->outcome, mark->position);
         return NULL;
     }
-    return aorta_gpu_verdict_carry(stream, mark->verdict, mark->position);
+    return aorta_gpu_outcome_carry(stream, mark->outcome, mark->position);
 }
 
 aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream_base, struct aorta_event *base) {
@@ -285,7 +280,7 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     pthread_mutex_lock(&event->lock);
     status = aorta_status_copy(event->mark->failure);
-    if (!status) status = aorta_gpu_verdict_at(event->mark->verdict, event->mark->position);
+    if (!status) status = aorta_gpu_outcome_at(event->mark->outcome, event->mark->position);
     pthread_mutex_unlock(&event->lock);
     if (!status) aorta_gpu_clock_tend(device);
     return status;
@@ -316,7 +311,7 @@ static aorta_status time_of(struct gpu_event *event, int64_t *time_ns) {
     }
     if (result) return aorta_gpu_error(device, result, "stream %s failed", event->recorded_on);
     if (mark->failure) return aorta_status_copy(mark->failure);
-    AORTA_TRY(aorta_gpu_verdict_at(mark->verdict, mark->position));
+    AORTA_TRY(aorta_gpu_outcome_at(mark->outcome, mark->position));
     *time_ns = *(volatile const int64_t *)mark->slot;
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* Kernels: from an entry to a loaded function, and onto a stream. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 
@@ -119,13 +119,6 @@ static size_t parameter_bytes(const struct gpu_api *api, void *handle) {
     return result ? SIZE_MAX : bytes;
 }
 
-/* Drivers that cannot tell what parameters there are do not let them be set in captures either. */
-static bool tells_times(const struct gpu_api *api, void *handle) {
-    size_t offset, bytes;
-    return api->cuda_function_parameter && !api->cuda_function_parameter(handle, 1, &offset, &bytes) &&
-           bytes == sizeof(struct gpu_times);
-}
-
 static aorta_status load_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
                                   struct gpu_function **found) {
     const struct gpu_api *api = &device->driver.api;
@@ -142,9 +135,6 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
     }
     function->entry = entry;
     function->parameter_bytes = parameter_bytes(api, function->handle);
-    function->tells_times = tells_times(api, function->handle);
-    if (api->function_attribute(&function->registers, GPU_FUNCTION_REGISTERS, function->handle))
-        function->registers = 0;
     insert(table, function);
     *found = function;
     return NULL;
@@ -161,15 +151,6 @@ aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gp
     if (!*function) status = load_function(device, entry, function);
     pthread_mutex_unlock(&functions->lock);
     return aorta_annotate(status, "kernel %s", entry->name);
-}
-
-const struct gpu_function *aorta_gpu_function_of(struct gpu_device *device, const void *handle) {
-    const struct gpu_function_table *table = atomic_load_explicit(&device->functions.table, memory_order_acquire);
-    for (size_t i = 0; table && i < table->size; i++) {
-        const struct gpu_function *function = atomic_load_explicit(&table->places[i], memory_order_acquire);
-        if (function && function->handle == handle) return function;
-    }
-    return NULL;
 }
 
 aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_gpu_entry *entry) {
@@ -201,9 +182,9 @@ aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, siz
 }
 
 aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
-                                  const struct aorta_gpu_grid *grid, void *args, struct gpu_times times) {
+                                  const struct aorta_gpu_grid *grid, void *args) {
     uint32_t b[3], t[3];
-    void *parameters[] = {args, &times};
+    void *parameters[] = {args};
     for (int i = 0; i < 3; i++) {
         b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
         t[i] = grid->threads[i] ? grid->threads[i] : 1;
@@ -216,35 +197,23 @@ aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struc
                            function->entry->name, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes);
 }
 
-aorta_status aorta_gpu_launch_wide(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
-                                   uint32_t threads, void *args) {
-    struct gpu_function *function;
-    AORTA_TRY(aorta_gpu_function(device, entry, &function));
-    return aorta_gpu_launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}, .threads = {threads}},
-                                args, (struct gpu_times){0});
-}
-
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
                                   void *args) {
-    return aorta_gpu_launch_wide(device, stream, entry, 1, args);
+    struct gpu_function *function;
+    AORTA_TRY(aorta_gpu_function(device, entry, &function));
+    return aorta_gpu_launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}}, args);
 }
 
 static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                  const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_function *function;
-    struct gpu_times times = {0};
-    int64_t *begins = stream->next_begins;
     bool skip;
-    stream->next_begins = NULL;
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
     AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
-    if (begins && !aorta_gpu_told_begin(stream, function, begins, &times))
-        AORTA_TRY(aorta_gpu_stream_write_next(stream, begins));
     stream->last = entry->name;
-    if (aorta_gpu_hold(stream, function, grid, args, bytes, times)) return NULL;
-    return aorta_gpu_launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args, times);
+    return aorta_gpu_launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,

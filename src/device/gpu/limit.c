@@ -2,7 +2,7 @@
  *
  * CUDA: a green context holds a partition of them, and streams made in it run nowhere else; memory, modules and events
  * are those of the primary context ("Green Contexts", CUDA driver API). HIP: a stream has a mask of compute units. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 

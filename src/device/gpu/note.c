@@ -3,7 +3,7 @@
  * A host call behind each such kernel would tell a failure in the stream's order, but holds the stream up for as long
  * as the vendor's thread needs to wake: 0.3 ms a call in a graph on an H100. So nothing is queued, and the note is read
  * whenever the host learns that work has ended. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,10 +92,10 @@ aorta_status aorta_gpu_note(struct aorta_stream *base, aorta_status (*check)(voi
     if (stream->branch) {
         added = add(&stream->branch->capture->notes, base->name, check, user);
     } else {
-        struct gpu_verdict *verdict = aorta_gpu_stream_verdict(stream);
-        if (verdict) pthread_mutex_lock(&verdict->lock);
-        added = verdict && add(&verdict->notes, base->name, check, user);
-        if (verdict) pthread_mutex_unlock(&verdict->lock);
+        struct gpu_outcome *outcome = aorta_gpu_stream_outcome(stream);
+        if (outcome) pthread_mutex_lock(&outcome->lock);
+        added = outcome && add(&outcome->notes, base->name, check, user);
+        if (outcome) pthread_mutex_unlock(&outcome->lock);
     }
     return added ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a note of a kernel on stream %s", base->name);
 }
@@ -105,13 +105,13 @@ aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *
     if (lock) pthread_mutex_lock(lock);
     bool copied = aorta_gpu_notes_copy(&copy, from);
     if (lock) pthread_mutex_unlock(lock);
-    struct gpu_verdict *verdict = copy.count ? aorta_gpu_stream_verdict(stream) : NULL;
-    if (verdict) {
-        pthread_mutex_lock(&verdict->lock);
-        copied = aorta_gpu_notes_copy(&verdict->notes, &copy) && copied;
-        pthread_mutex_unlock(&verdict->lock);
+    struct gpu_outcome *outcome = copy.count ? aorta_gpu_stream_outcome(stream) : NULL;
+    if (outcome) {
+        pthread_mutex_lock(&outcome->lock);
+        copied = aorta_gpu_notes_copy(&outcome->notes, &copy) && copied;
+        pthread_mutex_unlock(&outcome->lock);
     }
-    copied = copied && (verdict || !copy.count);
+    copied = copied && (outcome || !copy.count);
     aorta_gpu_notes_free(&copy);
     return copied ? NULL
                   : AORTA_ERROR(AORTA_MEMORY, "no host memory for notes of kernels on stream %s", stream->base.name);

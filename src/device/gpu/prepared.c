@@ -1,5 +1,5 @@
 /* Launches worked out beforehand: the kernel's own launch function runs once, and what it would queue is kept. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,7 @@ static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, 
     for (size_t i = 0; i < prepared->count; i++) {
         const struct gpu_shot *shot = &prepared->shots[i];
         const struct aorta_gpu_grid *grid = &shot->grid;
-        struct gpu_times unasked = {0};
-        void *parameters[] = {shot->args, &unasked};
+        void *parameters[] = {shot->args};
         int result =
             api->launch(shot->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
                         grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);
@@ -61,11 +60,11 @@ static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, 
     return NULL;
 }
 
-/* Nothing has to be done before a launch on this stream: no capture to tell, no timestamp to write, no launch held
- * back, no failure. */
+/* Nothing has to be done before a launch on this stream: no capture that counts it, no timestamp to write, no failure.
+ */
 static bool is_plain(const struct gpu_stream *stream) {
-    return !stream->branch && !stream->stamp_count && !stream->held && !stream->failure &&
-           !(stream->verdict && atomic_load_explicit(&stream->verdict->failed, memory_order_acquire));
+    return !stream->branch && !stream->stamp_count && !stream->failure &&
+           !(stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire));
 }
 
 aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count) {

@@ -1,5 +1,5 @@
 /* A stream and what can be queued on it. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,37 +19,22 @@ aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status fail
 }
 
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream) {
-    if (!stream->failure) stream->failure = aorta_gpu_verdict_at(stream->verdict, stream->host_calls);
+    if (!stream->failure) stream->failure = aorta_gpu_outcome_at(stream->outcome, stream->host_calls);
     return aorta_status_copy(stream->failure);
 }
 
 static bool has_failed(struct gpu_stream *stream) {
     if (stream->failure) return true;
-    return stream->verdict && atomic_load_explicit(&stream->verdict->failed, memory_order_acquire);
+    return stream->outcome && atomic_load_explicit(&stream->outcome->failed, memory_order_acquire);
 }
 
 /* ---- before anything is queued ---- */
 
-aorta_status aorta_gpu_stream_write_next(struct gpu_stream *stream, int64_t *slot) {
-    struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page, .slots = {slot}};
-    stream->next_begins = NULL;
-    if (!slot) return NULL;
-    if (stream->branch) return aorta_gpu_aside_stamp(stream, &args);
-    AORTA_TRY(aorta_gpu_release_held(stream));
-    aorta_gpu_told_stamp(stream, &args);
-    return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
-}
-
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream) {
-    AORTA_TRY(aorta_gpu_release_held(stream));
     if (!stream->stamp_count) return NULL;
     struct gpu_stamp_args args = {.clock = device_of(stream)->clock.page};
     for (uint32_t i = 0; i < stream->stamp_count; i++) args.slots[i] = stream->stamps[i];
-    const bool aside = stream->stamps_aside;
     stream->stamp_count = 0;
-    stream->stamps_aside = false;
-    if (aside && stream->branch) return aorta_gpu_aside_stamp(stream, &args);
-    if (aside) aorta_gpu_told_stamp(stream, &args);
     return aorta_gpu_launch_own(device_of(stream), stream->handle, &aorta_gpu_stamp, &args);
 }
 
@@ -59,11 +44,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip) {
     int result = api_of(stream)->context_set(device_of(stream)->context);
     if (result) return aorta_gpu_error(device_of(stream), result, "stream %s", stream->base.name);
     if (stream->branch) stream->branch->base.reach.counts[stream->branch->base.index]++;
-    if (!stream->stamp_count && !stream->next_begins && !stream->held) return NULL;
-    AORTA_TRY(aorta_annotate(aorta_gpu_release_held(stream), "stream %s", stream->base.name));
-    aorta_status status = aorta_gpu_stream_write_next(stream, stream->next_begins);
-    if (!status) status = aorta_gpu_stream_write_stamps(stream);
-    return aorta_annotate(status, "stream %s: timestamp", stream->base.name);
+    return aorta_annotate(aorta_gpu_stream_write_stamps(stream), "stream %s: timestamp", stream->base.name);
 }
 
 /* Begins a call that queues one command: true when it is to be queued, else *status is the call's result. */
@@ -115,10 +96,8 @@ void aorta_gpu_stream_destroy(struct aorta_stream *base) {
         if (!aorta_gpu_given_up(device_of(stream))) api->stream_synchronize(stream->handle);
         api->stream_destroy(stream->handle);
     }
-    aorta_gpu_verdict_release(stream->verdict);
+    aorta_gpu_outcome_release(stream->outcome);
     aorta_status_free(stream->failure);
-    for (int i = 0; i < 2; i++) aorta_gpu_told_free(device_of(stream), stream->told[i]);
-    free(stream->held);
     free(stream);
 }
 
@@ -128,7 +107,7 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     if (skip) status = aorta_gpu_make_current(stream->base.device);
     /* In any case: whoever waits may free what is in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
-    if (!result && stream->verdict) atomic_store(&stream->verdict->done, stream->host_calls);
+    if (!result && stream->outcome) atomic_store(&stream->outcome->done, stream->host_calls);
     if (!result) return status;
     return aorta_status_join(status,
                              aorta_gpu_error(device_of(stream), result, "stream %s failed, last kernel launched %s",
@@ -200,53 +179,16 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
  * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
  * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies
  * between must not count as part of the range that has ended. */
-static aorta_status ask_for_stamp(struct gpu_stream *stream, int64_t *slot, bool aside) {
+aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
+    struct gpu_stream *stream = gpu_stream(base);
+    aorta_status status;
     if (!stream->branch && has_failed(stream)) return NULL;
-    if (stream->stamp_count == GPU_STAMPS || (stream->stamp_count && stream->stamps_aside != aside)) {
-        aorta_status status;
-        if (!begin(stream, &status)) return status;
-    }
-    stream->stamps_aside = aside;
+    if (stream->stamp_count == GPU_STAMPS && !begin(stream, &status)) return status;
     stream->stamps[stream->stamp_count++] = slot;
-    if (!stream->branch) {
-        aorta_status status;
-        begin(stream, &status);
-        return status;
+    if (stream->branch) {
+        stream->branch->base.reach.counts[stream->branch->base.index]++;
+        return NULL;
     }
-    if (!aside) stream->branch->base.reach.counts[stream->branch->base.index]++;
-    return NULL;
-}
-
-aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot) {
-    return ask_for_stamp(gpu_stream(stream), slot, false);
-}
-
-/* Nothing came whose beginning was asked for. */
-static aorta_status forget_next(struct gpu_stream *stream) {
-    if (!stream->next_begins) return NULL;
-    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    return aorta_gpu_stream_keep(stream, aorta_gpu_stream_write_next(stream, stream->next_begins));
-}
-
-/* The kernel knows by now what it is asked for, and the host may come late with the next command. */
-static aorta_status launch_told(struct gpu_stream *stream) {
-    if (stream->branch || has_failed(stream)) return NULL;
-    AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    return aorta_gpu_stream_keep(stream, aorta_gpu_launch_held(stream));
-}
-
-/* Never with a plain one in a kernel: those of a stream's branch stay in their order. */
-aorta_status aorta_gpu_timestamp_aside(struct aorta_stream *base, int64_t *slot) {
-    struct gpu_stream *stream = gpu_stream(base);
-    AORTA_TRY(forget_next(stream));
-    if (!stream->stamp_count && aorta_gpu_told_end(stream, slot)) return launch_told(stream);
-    return ask_for_stamp(stream, slot, true);
-}
-
-aorta_status aorta_gpu_timestamp_next(struct aorta_stream *base, int64_t *slot) {
-    struct gpu_stream *stream = gpu_stream(base);
-    if (!stream->branch && !stream->held) return ask_for_stamp(stream, slot, true);
-    AORTA_TRY(forget_next(stream));
-    stream->next_begins = slot;
-    return NULL;
+    begin(stream, &status);
+    return status;
 }

@@ -25,17 +25,9 @@ typedef unsigned long long aorta_uint64;
 #define DEVICE __device__ __forceinline__
 #define MEMBER DEVICE /* the same inside a struct */
 /* KERNEL(threads, name, struct) { … } is an entry that takes the struct by value as `a` and is never launched with more
- * threads in a block. It can tell when it has begun and when it has ended, however its threads come to their end
- * (times.h). */
+ * threads in a block. */
 #define KERNEL(threads, name, type) KERNEL_BOUND(__launch_bounds__(threads), name, type)
-#define KERNEL_BOUND(bounds, name, type)                                                                               \
-    DEVICE void name##_body(const type &a);                                                                            \
-    extern "C" __global__ void bounds name(type a, kernel_times times) {                                               \
-        tell_begin(times);                                                                                             \
-        name##_body(a);                                                                                                \
-        tell_end(times);                                                                                               \
-    }                                                                                                                  \
-    DEVICE void name##_body(const type &a)
+#define KERNEL_BOUND(bounds, name, type) extern "C" __global__ void bounds name(type a)
 
 /* Shared memory whose size the launch says. */
 struct alignas(16) aorta_shared16 {
@@ -161,9 +153,5 @@ DEVICE int within(int64_t first, int64_t end, int size) {
 DEVICE int thread_index() {
     return (int)(threadIdx.y * blockDim.x + threadIdx.x);
 }
-
-#ifndef AORTA_EMULATOR
-#include "ops/kernels/times.h"
-#endif
 
 #endif

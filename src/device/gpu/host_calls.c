@@ -1,100 +1,100 @@
 /* Host calls on a GPU's streams, and what becomes of their failures.
  *
- * The vendor's library calls a function on a thread of its own; a failure is kept in the stream's verdict, with the
+ * The vendor's library calls a function on a thread of its own; a failure is kept in the stream's outcome, with the
  * number of the call, so that an event recorded before the call does not carry it and one recorded behind does. Such a
  * function must not call the vendor's library, so all of it is plain host work. */
-#include "device/gpu/driver.h"
+#include "device/gpu/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct gpu_verdict *aorta_gpu_stream_verdict(struct gpu_stream *stream) {
-    if (stream->verdict) return stream->verdict;
-    struct gpu_verdict *verdict = calloc(1, sizeof *verdict);
-    if (!verdict) return NULL;
-    verdict->references = 1;
-    pthread_mutex_init(&verdict->lock, NULL);
-    return stream->verdict = verdict;
+struct gpu_outcome *aorta_gpu_stream_outcome(struct gpu_stream *stream) {
+    if (stream->outcome) return stream->outcome;
+    struct gpu_outcome *outcome = calloc(1, sizeof *outcome);
+    if (!outcome) return NULL;
+    outcome->references = 1;
+    pthread_mutex_init(&outcome->lock, NULL);
+    return stream->outcome = outcome;
 }
 
-struct gpu_verdict *aorta_gpu_verdict_retain(struct gpu_verdict *verdict) {
-    if (verdict) atomic_fetch_add(&verdict->references, 1);
-    return verdict;
+struct gpu_outcome *aorta_gpu_outcome_retain(struct gpu_outcome *outcome) {
+    if (outcome) atomic_fetch_add(&outcome->references, 1);
+    return outcome;
 }
 
-void aorta_gpu_verdict_release(struct gpu_verdict *verdict) {
-    if (!verdict || atomic_fetch_sub(&verdict->references, 1) > 1) return;
-    aorta_status_free(verdict->failure);
-    aorta_gpu_notes_free(&verdict->notes);
-    pthread_mutex_destroy(&verdict->lock);
-    free(verdict);
+void aorta_gpu_outcome_release(struct gpu_outcome *outcome) {
+    if (!outcome || atomic_fetch_sub(&outcome->references, 1) > 1) return;
+    aorta_status_free(outcome->failure);
+    aorta_gpu_notes_free(&outcome->notes);
+    pthread_mutex_destroy(&outcome->lock);
+    free(outcome);
 }
 
 /* Keeps the first failure and frees a later one; locked. */
-static void keep_failure(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
+static void keep_failure(struct gpu_outcome *outcome, uint64_t position, aorta_status failure) {
     if (!failure) return;
-    if (!verdict->failure) verdict->position = position;
-    verdict->failure = aorta_status_join(verdict->failure, failure);
-    atomic_store(&verdict->failed, true);
+    if (!outcome->failure) outcome->position = position;
+    outcome->failure = aorta_status_join(outcome->failure, failure);
+    atomic_store(&outcome->failed, true);
 }
 
-static void verdict_fail(struct gpu_verdict *verdict, uint64_t position, aorta_status failure) {
+static void outcome_fail(struct gpu_outcome *outcome, uint64_t position, aorta_status failure) {
     if (!failure) return;
-    pthread_mutex_lock(&verdict->lock);
-    keep_failure(verdict, position, failure);
-    pthread_mutex_unlock(&verdict->lock);
+    pthread_mutex_lock(&outcome->lock);
+    keep_failure(outcome, position, failure);
+    pthread_mutex_unlock(&outcome->lock);
 }
 
-aorta_status aorta_gpu_verdict_at(struct gpu_verdict *verdict, uint64_t position) {
-    if (!verdict) return NULL;
-    pthread_mutex_lock(&verdict->lock);
-    if (!verdict->failure) keep_failure(verdict, 0, aorta_gpu_notes_read(&verdict->notes));
+aorta_status aorta_gpu_outcome_at(struct gpu_outcome *outcome, uint64_t position) {
+    if (!outcome) return NULL;
+    pthread_mutex_lock(&outcome->lock);
+    if (!outcome->failure) keep_failure(outcome, 0, aorta_gpu_notes_read(&outcome->notes));
     aorta_status failure =
-        verdict->failure && verdict->position <= position ? aorta_status_copy(verdict->failure) : NULL;
-    pthread_mutex_unlock(&verdict->lock);
+        outcome->failure && outcome->position <= position ? aorta_status_copy(outcome->failure) : NULL;
+    pthread_mutex_unlock(&outcome->lock);
     return failure;
 }
 
 /* ---- calls outside graphs ---- */
 
 struct queued_call {
-    struct gpu_verdict *verdict; /* held */
+    struct gpu_outcome *outcome; /* held */
     uint64_t position;           /* among the calls of the stream */
     char stream[64];
     aorta_status (*function)(void *user);
     void *user;
-    struct gpu_verdict *from; /* carry: whose failure; held */
+    struct gpu_outcome *from; /* carry: whose failure; held */
     uint64_t from_position;
     struct gpu_run *run; /* begins a run of a graph */
 };
 
 static void free_call(struct queued_call *call) {
-    aorta_gpu_verdict_release(call->verdict);
-    aorta_gpu_verdict_release(call->from);
+    aorta_gpu_outcome_release(call->outcome);
+    aorta_gpu_outcome_release(call->from);
     free(call);
 }
 
 /* On the vendor's thread. */
 static void run_call(void *user) {
     struct queued_call *call = user;
-    if (call->from) verdict_fail(call->verdict, call->position, aorta_gpu_verdict_at(call->from, call->from_position));
+    if (call->from) outcome_fail(call->outcome, call->position, aorta_gpu_outcome_at(call->from, call->from_position));
     if (call->run) {
-        aorta_gpu_verdict_release(call->run->verdict);
-        call->run->verdict = aorta_gpu_verdict_retain(call->verdict);
+        aorta_gpu_outcome_release(call->run->outcome);
+        call->run->outcome = aorta_gpu_outcome_retain(call->outcome);
         call->run->position = call->position;
     }
-    if (call->function && !atomic_load(&call->verdict->failed)) {
-        verdict_fail(call->verdict, call->position,
+    if (call->function && !atomic_load(&call->outcome->failed)) {
+        outcome_fail(call->outcome, call->position,
                      aorta_annotate(call->function(call->user), "stream %s: host call", call->stream));
     }
-    if (!call->run) atomic_store(&call->verdict->done, call->position); /* of a run the calls are still to come */
+    if (!call->run) atomic_store(&call->outcome->done, call->position); /* of a run the calls are still to come */
     free_call(call);
 }
 
 static struct queued_call *make_call(struct gpu_stream *stream) {
-    struct queued_call *call = aorta_gpu_stream_verdict(stream) ? calloc(1, sizeof *call) : NULL;
+    struct queued_call *call = aorta_gpu_stream_outcome(stream) ? calloc(1, sizeof *call) : NULL;
     if (!call) return NULL;
-    call->verdict = aorta_gpu_verdict_retain(stream->verdict);
+    call->outcome = aorta_gpu_outcome_retain(stream->outcome);
     memcpy(call->stream, stream->base.name, sizeof call->stream);
     return call;
 }
@@ -109,10 +109,10 @@ static aorta_status queue_call(struct gpu_stream *stream, struct queued_call *ca
     return aorta_gpu_error(device_of(stream), result, "stream %s: host call", stream->base.name);
 }
 
-aorta_status aorta_gpu_verdict_carry(struct gpu_stream *stream, struct gpu_verdict *from, uint64_t position) {
+aorta_status aorta_gpu_outcome_carry(struct gpu_stream *stream, struct gpu_outcome *from, uint64_t position) {
     struct queued_call *call = make_call(stream);
     if (call) {
-        call->from = aorta_gpu_verdict_retain(from);
+        call->from = aorta_gpu_outcome_retain(from);
         call->from_position = position;
     }
     return queue_call(stream, call);
@@ -136,9 +136,9 @@ struct gpu_graph_call {
 
 static void run_graph_call(void *user) {
     struct gpu_graph_call *call = user;
-    struct gpu_verdict *verdict = call->run->verdict;
-    if (atomic_load(&verdict->failed)) return;
-    verdict_fail(verdict, call->run->position,
+    struct gpu_outcome *outcome = call->run->outcome;
+    if (atomic_load(&outcome->failed)) return;
+    outcome_fail(outcome, call->run->position,
                  aorta_annotate(call->function(call->user), "stream %s: host call", call->stream));
 }
 
@@ -162,7 +162,7 @@ void aorta_gpu_run_free(struct gpu_run *run) {
         run->calls = call->next;
         free(call);
     }
-    aorta_gpu_verdict_release(run->verdict);
+    aorta_gpu_outcome_release(run->outcome);
     free(run);
 }
 

@@ -1,0 +1,72 @@
+/* Functions of loaded kernels, and their launches. */
+#ifndef AORTA_DEVICE_GPU_LAUNCH_H
+#define AORTA_DEVICE_GPU_LAUNCH_H
+
+#include "device/backend.h"
+#include "device/gpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gpu_device;
+struct gpu_stream;
+
+/* ---- launch.c ---- */
+
+struct gpu_function {
+    const struct aorta_gpu_entry *entry;
+    void *handle;
+    size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: the driver cannot tell */
+    _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
+};
+
+struct gpu_functions {
+    pthread_mutex_t lock;
+    _Atomic(struct gpu_function_table *) table; /* read without the lock */
+    struct gpu_module *modules;                 /* loaded sources */
+    struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
+};
+
+/* The function is allowed this much dynamic shared memory. */
+aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
+aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
+/* The launch itself, on the vendor's stream. */
+aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
+                                  const struct aorta_gpu_grid *grid, void *args);
+void aorta_gpu_functions_begin(struct gpu_functions *functions);
+void aorta_gpu_functions_end(struct gpu_device *device);
+/* Finds the function, compiling and loading it when need be. */
+aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gpu_entry *entry,
+                                struct gpu_function **function);
+/* Launches a kernel of the driver itself, of one thread. */
+aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
+                                  void *args);
+
+/* ---- compile_ahead.c: with the lock of the functions held ---- */
+
+/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
+bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
+                             size_t *bytes, aorta_status *status);
+void aorta_gpu_expected_end(struct gpu_functions *functions);
+
+/* ---- prepared.c ---- */
+
+struct gpu_shot { /* one launch with everything that the vendor's call takes */
+    struct gpu_function *function;
+    struct aorta_gpu_grid grid; /* no zeros */
+    void *args;                 /* owned */
+};
+
+struct gpu_prepared {
+    struct aorta_prepared base;
+    struct gpu_shot *shots;
+    size_t count;
+};
+/* What aorta_gpu_launch does on a stream that prepares. */
+aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
+                                    const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
+aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);
+aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size_t count);
+void aorta_gpu_prepared_end(struct aorta_prepared *prepared);
+
+#endif

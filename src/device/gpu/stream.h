@@ -1,0 +1,134 @@
+/* Streams, events, captures and graphs: what is kept of each, and the functions that fill the table of backend.h. */
+#ifndef AORTA_DEVICE_GPU_STREAM_H
+#define AORTA_DEVICE_GPU_STREAM_H
+
+#include "device/capture.h"
+#include "device/gpu/driver.h"
+#include "device/gpu/host_calls.h"
+
+struct gpu_stream;
+struct gpu_capture;
+
+struct gpu_stream {
+    struct aorta_stream base;
+    void *handle;
+    aorta_status failure;           /* sticky; owned */
+    struct gpu_outcome *outcome;    /* NULL: no host call or note yet */
+    uint64_t host_calls;            /* ever queued */
+    struct gpu_branch *branch;      /* while captured */
+    int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
+    uint32_t stamp_count;           /* of them */
+    const char *last;               /* last kernel launched, for messages; static */
+    struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
+};
+
+struct gpu_branch { /* what one stream does in a capture */
+    struct capture_branch base;
+    struct gpu_capture *capture;
+    struct gpu_stream *stream; /* NULL: destroyed meanwhile */
+    void *doomed;              /* its handle then, to be destroyed at the end of the capture */
+};
+
+struct gpu_capture {
+    struct capture_state state;
+    struct gpu_branch **branches;
+    size_t branch_count;
+    struct gpu_run *run; /* NULL: no host call inside */
+    struct gpu_notes notes;
+};
+
+/* One place in a stream: an event of the vendor's, and where the device writes the time. While an earlier record may
+ * still be on its way, an event recorded on another stream takes a new one. */
+struct gpu_mark {
+    void *handle;
+    int64_t *slot;                   /* pinned */
+    const struct gpu_stream *stream; /* recorded on; only compared */
+    bool captured;                   /* recorded in a capture: nothing is on its way */
+    aorta_status failure;            /* the stream's when it was queued; owned */
+    struct gpu_outcome *outcome;     /* the stream's; NULL: it had none */
+    uint64_t position;               /* host calls before it */
+    struct gpu_mark *next;
+};
+
+struct gpu_event {
+    struct aorta_event base;
+    pthread_mutex_t lock;
+    struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
+    struct gpu_capture *capture; /* the last record was made in it; holds a reference */
+    struct reach reach;          /* capture: what that record has behind it */
+    char recorded_on[64];
+};
+
+static inline struct gpu_stream *gpu_stream(struct aorta_stream *stream) {
+    return (struct gpu_stream *)stream;
+}
+static inline struct gpu_event *gpu_event(struct aorta_event *event) {
+    return (struct gpu_event *)event;
+}
+static inline struct gpu_device *device_of(const struct gpu_stream *stream) {
+    return gpu_device(stream->base.device);
+}
+static inline const struct gpu_api *api_of(const struct gpu_stream *stream) {
+    return &device_of(stream)->driver.api;
+}
+
+/* ---- stream.c ---- */
+
+/* Before anything is queued: the context is made current and timestamps asked for are on their way. *skip: the stream
+ * has failed, nothing more runs on it. */
+aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
+/* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
+ */
+aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
+/* The same outside a capture, and returned as well. */
+aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status failure);
+/* Queues the timestamps asked for. */
+aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
+aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
+
+/* ---- limit.c ---- */
+
+void aorta_gpu_partitions_close(struct gpu_device *device);
+
+/* ---- event.c ---- */
+
+aorta_status aorta_gpu_marks_open(struct gpu_device *device);
+void aorta_gpu_marks_close(struct gpu_device *device);
+
+/* ---- capture.c: told only of captured streams or events; the event is locked ---- */
+
+aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event);
+aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event);
+void aorta_gpu_capture_leave(struct gpu_stream *stream); /* a captured stream is being destroyed */
+void aorta_gpu_capture_release(struct gpu_capture *capture);
+
+/* ---- members of the table ---- */
+
+aorta_status aorta_gpu_stream_create(struct aorta_device *device, const char *name, enum aorta_priority priority,
+                                     struct aorta_stream **stream);
+aorta_status aorta_gpu_stream_limit(struct aorta_stream *stream, double share, int part);
+void aorta_gpu_stream_destroy(struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *stream);
+bool aorta_gpu_stream_idle(struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_launch(struct aorta_stream *stream, const struct aorta_kernel *kernel, const void *args,
+                                     size_t bytes);
+aorta_status aorta_gpu_host_call(struct aorta_stream *stream, aorta_status (*function)(void *user), void *user);
+aorta_status aorta_gpu_copy(struct aorta_stream *stream, void *to, const void *from, size_t bytes);
+aorta_status aorta_gpu_fill_bytes(struct aorta_stream *stream, void *to, int value, size_t bytes);
+aorta_status aorta_gpu_timestamp(struct aorta_stream *stream, int64_t *slot);
+
+aorta_status aorta_gpu_event_create(struct aorta_device *device, struct aorta_event **event);
+void aorta_gpu_event_destroy(struct aorta_event *event);
+aorta_status aorta_gpu_event_record(struct aorta_event *event, struct aorta_stream *stream);
+aorta_status aorta_gpu_stream_wait(struct aorta_stream *stream, struct aorta_event *event);
+aorta_status aorta_gpu_event_synchronize(struct aorta_event *event);
+bool aorta_gpu_event_done(struct aorta_event *event);
+aorta_status aorta_gpu_event_time(struct aorta_event *event, int64_t *time_ns);
+
+aorta_status aorta_gpu_capture_begin(struct aorta_stream *stream);
+aorta_status aorta_gpu_capture_end(struct aorta_stream *stream, struct aorta_graph **graph);
+bool aorta_gpu_stream_capturing(const struct aorta_stream *stream);
+aorta_status aorta_gpu_graph_launch(struct aorta_graph *graph, struct aorta_stream *stream);
+void aorta_gpu_graph_destroy(struct aorta_graph *graph);
+
+#endif
