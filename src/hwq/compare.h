@@ -1,15 +1,15 @@
 /* Compares the results of two runs (`aorta hwq compare`): what became slower or faster, with confidence intervals.
  *
  * Compared are the raw iteration times of the same workload on the same number of streams. The change is that of the
- * median; its interval comes from a block bootstrap (base/bootstrap.h). The whole interval beyond the threshold: a
+ * median; its interval comes from a block bootstrap (base/statistics.h). The whole interval beyond the threshold: a
  * regression or improvement; the whole interval within: unchanged; the interval crosses the threshold: uncertain, more
  * iterations are needed. */
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 
 #include "base/arena.h"
-#include "base/bootstrap.h"
 #include "base/json.h"
+#include "base/statistics.h"
 
 #include <stdbool.h>
 

@@ -95,6 +95,11 @@ static void put_json_value(struct aorta_json *json, const struct aorta_trace_com
     if (!base) {
         aorta_json_key_fixed(json, "change_ms", value->change_ms, 9);
         aorta_json_key_double(json, "percent", value->percent);
+        aorta_json_key(json, "ci_ms");
+        aorta_json_array(json);
+        aorta_json_fixed(json, value->low_ms, 9);
+        aorta_json_fixed(json, value->high_ms, 9);
+        aorta_json_array_end(json);
         aorta_json_key_double(json, "p", value->p);
         if (isnan(value->p)) aorta_json_key_string(json, "p_reason", c->unsure);
     }

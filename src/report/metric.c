@@ -1,4 +1,4 @@
-/* The figures of an iteration as one table, and the test of two runs. */
+/* The figures of an iteration as one table, and their samples. */
 #include "report/summary.h"
 
 #include <math.h>
@@ -103,16 +103,26 @@ aorta_status aorta_metric_samples(const struct aorta_labelled *labelled, const s
     return NULL;
 }
 
-/* ---- two runs ---- */
+/* ---- two figures ---- */
 
-const double aorta_significance = 0.05;
+aorta_status aorta_metric_compare(const struct aorta_labelled *reference, const struct aorta_metric *reference_metric,
+                                  const struct aorta_labelled *candidate, const struct aorta_metric *candidate_metric,
+                                  struct aorta_comparison *comparison) {
+    double *a = NULL, *b = NULL;
+    size_t a_count = 0, b_count = 0;
+    aorta_status status = aorta_metric_samples(reference, reference_metric, &a, &a_count);
+    if (!status) status = aorta_metric_samples(candidate, candidate_metric, &b, &b_count);
+    if (!status) *comparison = aorta_compare(a, a_count, b, b_count);
+    free(a);
+    free(b);
+    return status;
+}
 
-struct aorta_comparison aorta_compare(const double *reference, size_t reference_count, const double *candidate,
-                                      size_t candidate_count) {
-    struct aorta_comparison result = {aorta_summarise(reference, reference_count),
-                                      aorta_summarise(candidate, candidate_count), NAN, NAN};
-    result.delta = result.candidate.mean - result.reference.mean;
-    if (result.reference.std > 0 || result.candidate.std > 0)
-        result.p_value = aorta_welch_p(reference, reference_count, candidate, candidate_count);
-    return result;
+void aorta_metric_chance(const struct aorta_comparison *comparison, struct aorta_text *out) {
+    if (isnan(comparison->p_value))
+        aorta_text_puts(out, "too few samples to separate it from noise");
+    else
+        aorta_text_printf(out, "%s (p = %.2g)",
+                          comparison->p_value < aorta_significance ? "significant" : "within the noise",
+                          comparison->p_value);
 }

@@ -1,9 +1,7 @@
-/* What recording ranges cost, in a run that left them away in some steps: those are what the others are held against.
- */
+/* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
 #include "report/recording.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static double get_recorded(const struct aorta_run_step *step) {
     return step->recorded ? step->step_ms : NAN;
@@ -13,19 +11,14 @@ static double get_unrecorded(const struct aorta_run_step *step) {
     return step->recorded ? NAN : step->step_ms;
 }
 
-/* `reference`: measured steps without ranges, `candidate`: those with; one sample per iteration, the mean over ranks.
- * *known: there are both. */
-static aorta_status compare(const struct aorta_labelled *labelled, struct aorta_comparison *cost, bool *known) {
+/* `reference`: measured steps without ranges, `candidate`: those with. */
+static aorta_status compare(const struct aorta_labelled *labelled, struct aorta_comparison *cost) {
     static const struct aorta_metric recorded = {.get = get_recorded}, unrecorded = {.get = get_unrecorded};
-    double *without = NULL, *with = NULL;
-    size_t without_count = 0, with_count = 0;
-    aorta_status status = aorta_metric_samples(labelled, &unrecorded, &without, &without_count);
-    if (!status) status = aorta_metric_samples(labelled, &recorded, &with, &with_count);
-    *known = without_count > 0 && with_count > 0;
-    if (!status) *cost = aorta_compare(without, without_count, with, with_count);
-    free(without);
-    free(with);
-    return status;
+    return aorta_metric_compare(labelled, &unrecorded, labelled, &recorded, cost);
+}
+
+static bool known(const struct aorta_comparison *cost) {
+    return cost->reference.count > 0 && cost->candidate.count > 0;
 }
 
 static double share(const struct aorta_comparison *cost) {
@@ -34,9 +27,8 @@ static double share(const struct aorta_comparison *cost) {
 
 aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
     struct aorta_comparison cost;
-    bool known;
-    AORTA_TRY(compare(labelled, &cost, &known));
-    if (!known) return NULL;
+    AORTA_TRY(compare(labelled, &cost));
+    if (!known(&cost)) return NULL;
     aorta_json_key(json, "recording_cost");
     aorta_json_object(json);
     aorta_json_key_int(json, "recorded_steps", (int64_t)cost.candidate.count);
@@ -51,17 +43,11 @@ aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct 
 
 aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
     struct aorta_comparison cost;
-    bool known;
-    AORTA_TRY(compare(labelled, &cost, &known));
-    if (!known) return NULL;
+    AORTA_TRY(compare(labelled, &cost));
+    if (!known(&cost)) return NULL;
     aorta_text_printf(out, "recording: steps took %.3f ms with ranges (p50 of %zu), %.3f ms without (%zu): %+.1f%%, ",
                       cost.candidate.p50, cost.candidate.count, cost.reference.p50, cost.reference.count,
                       100 * share(&cost));
-    if (isnan(cost.p_value))
-        aorta_text_puts(out, "too few to tell from noise");
-    else
-        aorta_text_printf(out, "%s (p = %.2g)",
-                          cost.p_value < aorta_significance ? "significant" : "not to be told from noise",
-                          cost.p_value);
+    aorta_metric_chance(&cost, out);
     return NULL;
 }

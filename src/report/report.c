@@ -85,24 +85,14 @@ static aorta_status print_run(const struct aorta_labelled *labelled, bool severa
 
 static aorta_status print_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
                                      struct aorta_text *text) {
-    double *a = NULL, *b = NULL;
-    size_t a_count = 0, b_count = 0;
-    aorta_status status = aorta_metric_samples(reference, &aorta_metrics[0], &a, &a_count);
-    if (!status) status = aorta_metric_samples(candidate, &aorta_metrics[0], &b, &b_count);
-    if (!status) {
-        struct aorta_comparison compared = aorta_compare(a, a_count, b, b_count);
-        aorta_text_printf(text, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%", candidate->run.label,
-                          reference->run.label, compared.candidate.mean, compared.reference.mean,
-                          100 * compared.delta / compared.reference.mean);
-        if (isnan(compared.p_value))
-            aorta_text_puts(text, ", too few samples to tell from noise)\n");
-        else
-            aorta_text_printf(text, ", %s: p = %.2g)\n",
-                              compared.p_value < 0.05 ? "significant" : "not to be told from noise", compared.p_value);
-    }
-    free(a);
-    free(b);
-    return status;
+    struct aorta_comparison compared;
+    AORTA_TRY(aorta_metric_compare(reference, &aorta_metrics[0], candidate, &aorta_metrics[0], &compared));
+    aorta_text_printf(text, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%, ", candidate->run.label,
+                      reference->run.label, compared.candidate.mean, compared.reference.mean,
+                      100 * compared.delta / compared.reference.mean);
+    aorta_metric_chance(&compared, text);
+    aorta_text_puts(text, ")\n");
+    return NULL;
 }
 
 /* ---- the report ---- */

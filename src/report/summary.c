@@ -363,18 +363,6 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
 
 /* ---- comparison ---- */
 
-static aorta_status compare_metric(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
-                                   const struct aorta_metric *metric, struct aorta_comparison *comparison) {
-    double *a = NULL, *b = NULL;
-    size_t a_count = 0, b_count = 0;
-    aorta_status status = aorta_metric_samples(reference, metric, &a, &a_count);
-    if (!status) status = aorta_metric_samples(candidate, metric, &b, &b_count);
-    if (!status) *comparison = aorta_compare(a, a_count, b, b_count);
-    free(a);
-    free(b);
-    return status;
-}
-
 static void write_comparison(struct aorta_json *json, const struct aorta_metric *metric,
                              const struct aorta_comparison *comparison) {
     aorta_json_key(json, metric->key);
@@ -383,6 +371,11 @@ static void write_comparison(struct aorta_json *json, const struct aorta_metric 
     aorta_json_key_double(json, "candidate", comparison->candidate.mean);
     aorta_json_key_double(json, "delta", comparison->delta);
     aorta_json_key_double(json, "delta_percent", 100 * comparison->delta / comparison->reference.mean);
+    aorta_json_key(json, "ci");
+    aorta_json_array(json);
+    aorta_json_double(json, comparison->low);
+    aorta_json_double(json, comparison->high);
+    aorta_json_array_end(json);
     aorta_json_key_double(json, "p_value", comparison->p_value);
     aorta_json_key(json, "significant");
     if (isnan(comparison->p_value))
@@ -390,8 +383,7 @@ static void write_comparison(struct aorta_json *json, const struct aorta_metric 
     else
         aorta_json_bool(json, comparison->p_value < aorta_significance);
     aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
-    if (isnan(comparison->p_value))
-        aorta_json_key_string(json, "reason", "fewer than two samples on a side, or none differ");
+    if (isnan(comparison->p_value)) aorta_json_key_string(json, "reason", "fewer than two samples on a side");
     aorta_json_object_end(json);
 }
 
@@ -401,13 +393,13 @@ static aorta_status write_comparisons(struct aorta_json *json, const struct aort
     aorta_json_object(json);
     aorta_json_key_string(json, "reference", reference->run.label);
     aorta_json_key_string(json, "candidate", candidate->run.label);
-    aorta_json_key_string(json, "test", "Welch's t-test, two-sided, one sample per iteration");
+    aorta_json_key_string(json, "test", "means over blocks of iterations, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
     aorta_json_key(json, "metrics");
     aorta_json_object(json);
     for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
         struct aorta_comparison comparison;
-        AORTA_TRY(compare_metric(reference, candidate, metric, &comparison));
+        AORTA_TRY(aorta_metric_compare(reference, metric, candidate, metric, &comparison));
         write_comparison(json, metric, &comparison);
     }
     aorta_json_object_end(json);

@@ -54,18 +54,18 @@ struct aorta_metric {
 };
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 
-/* Two sets of samples and whether their means differ (Welch's t-test, two-sided). (metric.c) */
-struct aorta_comparison {
-    struct aorta_summary reference, candidate;
-    double delta, p_value; /* NaN: too few samples, or no spread */
-};
-extern const double aorta_significance; /* of a p value below it */
-struct aorta_comparison aorta_compare(const double *reference, size_t reference_count, const double *candidate,
-                                      size_t candidate_count);
-
 /* One sample per iteration, the mean over its ranks; the caller frees *samples. (metric.c) */
 AORTA_MUST_USE aorta_status aorta_metric_samples(const struct aorta_labelled *labelled,
                                                  const struct aorta_metric *metric, double **samples, size_t *count);
+
+/* The difference of two figures, perhaps of the same run, over such samples. (metric.c) */
+AORTA_MUST_USE aorta_status aorta_metric_compare(const struct aorta_labelled *reference,
+                                                 const struct aorta_metric *reference_metric,
+                                                 const struct aorta_labelled *candidate,
+                                                 const struct aorta_metric *candidate_metric,
+                                                 struct aorta_comparison *comparison);
+/* "significant (p = 0.012)", "within the noise (p = 0.4)", or why nothing is known. (metric.c) */
+void aorta_metric_chance(const struct aorta_comparison *comparison, struct aorta_text *out);
 
 /* `reference` and `candidate`: indices in `runs`, or negative. */
 AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference,

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double significant = 0.05;
-
 static const char *const section_names[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
     [AORTA_SECTION_KERNEL] = "kernels",
@@ -39,6 +37,14 @@ static void measure(const struct aorta_trace_comparison *c, const struct compare
     value->mean_us = row->counted && series->count > 0 ? sum_ns * ranks / series->count / 1e3 : NAN;
 }
 
+static void compare_with_base(const double *base, size_t base_count, const double *samples, size_t count,
+                              struct aorta_trace_compared *value) {
+    const struct aorta_comparison compared = aorta_compare(base, base_count, samples, count);
+    value->p = compared.p_value;
+    value->low_ms = compared.low / 1e6;
+    value->high_ms = compared.high / 1e6;
+}
+
 static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
                                 struct aorta_trace_compare_row *row) {
     *row = (struct aorta_trace_compare_row){.section = from->section, .name = from->name};
@@ -53,7 +59,8 @@ static aorta_status compare_row(struct aorta_trace_comparison *c, const struct c
         measure(c, from, i, samples, value);
         value->change_ms = value->ms - row->values[0].ms;
         value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
-        value->p = i == 0 ? NAN : aorta_welch_p(base, c->steps[0], samples, c->steps[i]);
+        value->p = value->low_ms = value->high_ms = NAN;
+        if (i > 0) compare_with_base(base, c->steps[0], samples, c->steps[i], value);
         if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
         free(samples);
     }
@@ -114,5 +121,5 @@ void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
 bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t input, double threshold) {
     if (c->row_count == 0) return false;
     const struct aorta_trace_compared *step = &c->rows[0].values[input];
-    return step->percent > threshold * 100 && !(step->p >= significant);
+    return step->percent > threshold * 100 && !(step->p >= aorta_significance);
 }

@@ -297,6 +297,12 @@ static void text_and_json(void **state) {
     json_t *test = json_array_get(json_object_get(first, "tests"), 0);
     check_near(json_real_value(json_object_get(test, "change_ms")), 0.060);
     assert_true(json_is_number(json_object_get(test, "p")));
+    const json_t *interval = json_object_get(test, "ci_ms");
+    assert_int_equal(json_array_size(interval), 2);
+    assert_true(json_number_value(json_array_get(interval, 0)) <= 0.0601 &&
+                json_number_value(json_array_get(interval, 0)) > 0.05);
+    assert_true(json_number_value(json_array_get(interval, 1)) >= 0.0599 &&
+                json_number_value(json_array_get(interval, 1)) < 0.07);
     json_decref(document);
     aorta_text_free(&text);
     aorta_text_free(&json);
