@@ -3,8 +3,8 @@
  *
  * Both launch 100 chains of 4 kernels on 256 elements on each of 1, 8, 32 and 64 streams, again and again without
  * waiting, eager and as a graph; host clock over all of it and the last wait. Rounds alternate, after one that does not
- * count; a ratio is made of each round, and medians are told, with the range of the ratios. The aim is a median ratio
- * of 0.95; exit code 3 where one is below. Needs an NVIDIA GPU; says so without one. */
+ * count; each round has a ratio; printed are medians and the range of the ratios. The aim is a median ratio
+ * of 0.95; exit code 3 where one is below. Needs an NVIDIA GPU. */
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
@@ -203,10 +203,10 @@ static aorta_status compare(struct aorta_hwq *hwq, struct plain *plain, int stre
     for (int graph = 0; graph < 2; graph++) {
         double ours[ROUNDS], theirs[ROUNDS], ratios[ROUNDS];
         for (int round = -1; round < ROUNDS; round++) {
-            const int kept = round < 0 ? 0 : round;
-            AORTA_TRY(our_rate(hwq, state, graph, &ours[kept]));
-            theirs[kept] = plain_rate(plain, streams, graph);
-            ratios[kept] = ours[kept] / theirs[kept];
+            const int slot = round < 0 ? 0 : round;
+            AORTA_TRY(our_rate(hwq, state, graph, &ours[slot]));
+            theirs[slot] = plain_rate(plain, streams, graph);
+            ratios[slot] = ours[slot] / theirs[slot];
         }
         const struct aorta_summary ratio = aorta_summarise(ratios, ROUNDS);
         const bool met = ratio.p50 >= aim;

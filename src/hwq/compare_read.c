@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 12, MOST_VALUE = 160 };
+enum { MOST_DEPTH = 12 };
 
 struct reader {
     struct aorta_hwq_measurements *measurements;
@@ -81,7 +81,7 @@ static void add_setting(struct settings *settings, const char *key, const json_t
         with_room(settings->arena, settings->items, settings->count, &settings->capacity, sizeof *settings->items);
     if (items) settings->items = items;
     const char *key_copy = aorta_arena_strdup(settings->arena, key);
-    const char *value_copy = text ? aorta_arena_printf(settings->arena, "%.*s", MOST_VALUE, text) : NULL;
+    const char *value_copy = text ? aorta_arena_strdup(settings->arena, text) : NULL;
     free(text);
     if (!items || !key_copy || !value_copy)
         settings->failed = true;

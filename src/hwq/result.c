@@ -49,17 +49,19 @@ aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char
 }
 
 aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...) {
-    char sentence[512];
-    va_list args;
+    va_list args, again;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    char *sentence = aorta_arena_alloc(&result->arena, (size_t)length + 1);
+    if (sentence) vsnprintf(sentence, (size_t)length + 1, format, again);
+    va_end(again);
     va_end(args);
+    if (!sentence) return no_memory();
     void *items = result->findings;
-    const char *copy = aorta_arena_strdup(&result->arena, sentence);
-    if (!copy) return no_memory();
-    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof copy));
+    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof sentence));
     result->findings = items;
-    result->findings[result->finding_count++] = copy;
+    result->findings[result->finding_count++] = sentence;
     return NULL;
 }
 

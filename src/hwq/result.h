@@ -119,7 +119,7 @@ void aorta_hwq_result_free(struct aorta_hwq_result *result);
 /* `name`, `unit` and `reason` are copied. A value of NaN needs a reason. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit,
                                                     double value, const char *reason);
-/* Adds a sentence of 500 characters at most on what the figures mean, for terminal and file. */
+/* Adds a sentence on the meaning of the figures, for terminal and file. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...)
     AORTA_PRINTF(2, 3);
 /* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. The same number on

@@ -24,7 +24,6 @@ enum aorta_sdma_direction {
     AORTA_SDMA_P2P,
     AORTA_SDMA_DIRECTION_COUNT
 };
-const char *aorta_sdma_direction_name(enum aorta_sdma_direction direction); /* "d2h" */
 
 struct aorta_sdma_options {
     struct aorta_device *device;

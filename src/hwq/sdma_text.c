@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *aorta_sdma_direction_name(enum aorta_sdma_direction direction) {
+static const char *direction_name(enum aorta_sdma_direction direction) {
     static const char *const names[AORTA_SDMA_DIRECTION_COUNT] = {"d2h", "h2d", "d2d", "p2p"};
     return names[direction];
 }
@@ -132,7 +132,7 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
         aorta_json_int(json, aorta_device_get_info(options->peer)->index);
     else
         aorta_json_null(json);
-    aorta_json_key_string(json, "direction", aorta_sdma_direction_name(options->direction));
+    aorta_json_key_string(json, "direction", direction_name(options->direction));
     aorta_json_key_string(json, "dtype", aorta_dtype_name(options->dtype));
     aorta_json_key_int(json, "matrix_size", options->matrix_size);
     aorta_json_key_int(json, "copy_bytes", (int64_t)options->copy_bytes);

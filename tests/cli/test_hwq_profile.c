@@ -66,7 +66,7 @@ static void expect(const char *words, int exit_code, const char *part) {
                  output);
 }
 
-/* Iterations behind gates: two kernels on stream 1, 2 us apart, then one on stream 2, 5 us later; and stamps of the
+/* Iterations after gates: two kernels on stream 1, 2 us apart, then one on stream 2, 5 us later; and stamps of the
  * driver between, which count for nothing. */
 static void plant(void) {
     struct lines {
@@ -123,10 +123,10 @@ static void a_directory_is_used_once(void **state) {
     (void)state;
     char words[256], message[256];
     plant();
-    snprintf(words, sizeof words, "--device hip --output %s/kept moe", folder);
+    snprintf(words, sizeof words, "--device hip --output %s/recording moe", folder);
     expect(words, 0, "Hardware queues used: 2\n");
     snprintf(message, sizeof message,
-             "--output %s/kept: holds the recording of another run (host/1_kernel_trace.csv); remove it", folder);
+             "--output %s/recording: holds the recording of another run (host/1_kernel_trace.csv); remove it", folder);
     expect(words, 2, message);
 }
 

@@ -43,7 +43,7 @@ static void join_lines(char *text) {
     *to = '\0';
 }
 
-/* What a run has already is not what it is told to try. */
+/* Advice does not name what the run has already. */
 static void test_advice_is_for_what_is_left(void **state) {
     (void)state;
     static const struct {
@@ -65,9 +65,9 @@ static void test_advice_is_for_what_is_left(void **state) {
         e2e_finish(&run);
         join_lines(run.output);
         e2e_expect_output(&run, 0, rows[i].advice);
-        const char *told = strstr(run.output, " try ");
-        assert_non_null(told);
-        if (strstr(told, rows[i].not )) fail_msg("%s: %s", rows[i].words, told);
+        const char *advice = strstr(run.output, " try ");
+        assert_non_null(advice);
+        if (strstr(advice, rows[i].not )) fail_msg("%s: %s", rows[i].words, advice);
         e2e_free(&run);
     }
 }
@@ -95,7 +95,7 @@ static void check_bandwidth(const json_t *root, const char *kind, bool carried) 
     if (!(carried ? json_number_value(value) > 0 : json_is_null(value))) fail_msg("%s: carried %d", name, carried);
 }
 
-/* fsdp_tp tells what each kind of its collectives carries; who shares nothing with others of a kind has no figure. */
+/* fsdp_tp has the bandwidth of each kind of collective; a kind without other ranks has no figure. */
 static void test_collectives_alone(void **state) {
     (void)state;
     char words[512], path[256];

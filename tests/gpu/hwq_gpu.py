@@ -346,7 +346,7 @@ def workloads(visit):
         visit.wrong("list", status)
         return
     visit.say("p50 as a graph, and the better of both over the original's, on 8 streams; gaps in us with their samples "
-              "(w: the workload's own, p: the probe's); host: gaps in which the device waited for the host, kept apart")
+              "(w: the workload's own, p: the probe's); host: gaps in which the device waited for the host")
     visit.say(f"{'workload':<21}str    p50 ms    graph orig launch/s    inter n          intra n        host switch limit   busy at once")
     for one in visit.load("list"):
         workload = one["name"]
@@ -400,16 +400,16 @@ def read_line():
 
 
 def pack(visit, path):
-    room = PACKED
+    left = PACKED
     with tarfile.open(path, "w:gz") as archive:
         for folder, _, names in os.walk(visit.folder):
             for name in sorted(names):
                 file = os.path.join(folder, name)
                 size = os.path.getsize(file)
-                if size > min(LARGEST, room):
+                if size > min(LARGEST, left):
                     visit.lines.append(f"not packed: {os.path.relpath(file, visit.folder)} of {size} bytes")
                     continue
-                room -= size
+                left -= size
                 archive.add(file, "hwq_gpu/" + os.path.relpath(file, visit.folder))
 
 

@@ -10,14 +10,14 @@
 
 static struct aorta_clocks watch_for(enum aorta_device_kind kind, unsigned us) {
     struct aorta_device *device;
-    struct aorta_hwq_clock_sampler *watch;
+    struct aorta_hwq_clock_sampler *sampler;
     struct aorta_clocks clocks;
     check_ok(aorta_device_open(kind, 0, &device));
-    check_ok(aorta_hwq_clock_sampler_open(device, &watch));
-    check_ok(aorta_hwq_clock_sampler_begin(watch));
+    check_ok(aorta_hwq_clock_sampler_open(device, &sampler));
+    check_ok(aorta_hwq_clock_sampler_begin(sampler));
     usleep(us);
-    check_ok(aorta_hwq_clock_sampler_end(watch, &clocks));
-    aorta_hwq_clock_sampler_close(watch);
+    check_ok(aorta_hwq_clock_sampler_end(sampler, &clocks));
+    aorta_hwq_clock_sampler_close(sampler);
     aorta_device_close(device);
     return clocks;
 }
@@ -56,11 +56,11 @@ static void nothing_to_read(void **state) {
 static void closing_ends_it(void **state) {
     (void)state;
     struct aorta_device *device;
-    struct aorta_hwq_clock_sampler *watch;
+    struct aorta_hwq_clock_sampler *sampler;
     check_ok(aorta_device_open(AORTA_DEVICE_CUDA, 0, &device));
-    check_ok(aorta_hwq_clock_sampler_open(device, &watch));
-    check_ok(aorta_hwq_clock_sampler_begin(watch));
-    aorta_hwq_clock_sampler_close(watch);
+    check_ok(aorta_hwq_clock_sampler_open(device, &sampler));
+    check_ok(aorta_hwq_clock_sampler_begin(sampler));
+    aorta_hwq_clock_sampler_close(sampler);
     aorta_hwq_clock_sampler_close(NULL);
     aorta_device_close(device);
 }

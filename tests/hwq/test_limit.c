@@ -107,7 +107,7 @@ static void test_the_host(void **state) {
     check_limit(
         &plant, false, AORTA_HWQ_LIMIT_LAUNCHES,
         "queueing takes 99% of an iteration (2.50 us a launch), the device runs something in 24% of it at most");
-    check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* behind a gate */
+    check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* with a gate */
     close_plant(&plant);
 
     /* Launches of marks belong to what they mark: where the host is late it seems to last. */
@@ -116,7 +116,7 @@ static void test_the_host(void **state) {
         open_plant(&plant, 0.100, 0.070, 2);
         add(&plant, &slow_one, 1);
         if (marked) check_limit(&plant, false, AORTA_HWQ_LIMIT_UNKNOWN, "(0.13 ms of work in an iteration of 0.1 ms)");
-        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "100% of"); /* behind a gate */
+        check_limit(&plant, marked, AORTA_HWQ_LIMIT_KERNELS, "100% of"); /* with a gate */
         close_plant(&plant);
         const struct aorta_span long_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 120 * US};
         open_plant(&plant, 0.100, 0.099, 2);
@@ -148,7 +148,7 @@ static void test_drift(void **state) {
     check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 1);
     assert_non_null(strstr(result.findings[0], "slower: the last quarter takes 11.5 ms, the first 10 ms (+15%)"));
-    result.iteration_count = 19; /* too few to tell */
+    result.iteration_count = 19; /* too few to decide */
     check_ok(aorta_hwq_find_drift(&result));
     for (int i = 0; i < 10; i++) times[i] = 20.0;
     result.iteration_count = 20;

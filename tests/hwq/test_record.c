@@ -1,5 +1,5 @@
 /* A workload's iterations as a trace file: read back as `aorta trace` does it. On GPUs with the fake driver and the
- * stand-in for libcupti, which is told what it saw: the workload's iterations, and the stamps of the streams, which the
+ * stand-in for libcupti, which the test plants: the workload's iterations, and the stamps of the streams, which the
  * linker sends here (--wrap). */
 #include "base/clock.h"
 #include "check.h"

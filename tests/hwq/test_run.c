@@ -41,8 +41,8 @@ static void test_gaps_of_the_host_are_kept_apart(void **state) {
     static const struct aorta_span items[] = {
         {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = -5},
         {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .launch_ns = 10},  /* just when the first ended */
-        {.stream = 1, .name = "k", .start_ns = 35, .end_ns = 40, .launch_ns = 21},  /* 1 behind the end */
-        {.stream = 1, .name = "k", .start_ns = 60, .end_ns = 70, .launch_ns = 50}}; /* 10 behind it */
+        {.stream = 1, .name = "k", .start_ns = 35, .end_ns = 40, .launch_ns = 21},  /* 1 after the end */
+        {.stream = 1, .name = "k", .start_ns = 60, .end_ns = 70, .launch_ns = 50}}; /* 10 after it */
     struct aorta_hwq_spans spans = {0};
     struct aorta_hwq_gaps gaps = {0}, replayed = {0};
     (void)state;
@@ -248,7 +248,7 @@ static void run_well(struct rig *rig, int64_t streams) {
     aorta_hwq_result_free(&result);
 }
 
-/* Eager, as a graph, behind a gate and both; all ways to wait; on the fewest and on many streams. */
+/* Eager, as a graph, with a gate and both; all ways to wait; on the fewest and on many streams. */
 static void run_every_way(const char *name, const struct setting *settings) {
     struct rig rig;
     open_rig(&rig, name, settings);
@@ -323,7 +323,7 @@ static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_r
     aorta_text_free(&text);
 }
 
-/* A verification that cannot fail would show nothing: here an input is changed behind the workload's back. */
+/* A verification that cannot fail would show nothing: here an input is changed. */
 static aorta_status spoil(struct aorta_hwq *hwq, void *state) {
     float *const *values = state; /* the first member of the workload's state */
     return aorta_fill_bytes(hwq->streams[0], values[0], 0, sizeof(float));

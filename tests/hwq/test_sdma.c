@@ -17,7 +17,7 @@ aorta_status __wrap_aorta_fill_bytes(struct aorta_stream *stream, void *to, int 
 
 enum { COPY_BYTES = 1 << 16 };
 
-/* The target is cleared once for each way of running that is held against the pattern. Between the time that is named
+/* The target is cleared once for each kind of run that is compared with the pattern. Between the time that is named
  * and the next, from 1, copies to it lose a byte: all, as a run is repeated on a machine that is too busy. */
 static struct {
     int times, lossy; /* lossy 0: none is lost */
@@ -75,7 +75,7 @@ static void runs_in_all_directions(void **state) {
             assert_int_equal(result.times[mode].count, 5);
             assert_true(result.times[mode].min > 0);
         }
-        /* The end of all comes behind the ends of both. */
+        /* The end of all comes after the ends of both. */
         for (int i = 0; i < 5; i++) {
             assert_true(result.gemm_together_ms[i] <= result.samples_ms[AORTA_SDMA_TOGETHER][i]);
             assert_true(result.copy_together_ms[i] <= result.samples_ms[AORTA_SDMA_TOGETHER][i]);

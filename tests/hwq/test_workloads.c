@@ -241,7 +241,7 @@ static void impossible_options(void **state) {
     }
 }
 
-/* A verification that cannot fail would prove nothing: one wrong element in a thousand is found where it is sampled,
+/* A verification that cannot fail would show nothing: one wrong element in a thousand is found where it is sampled,
  * and so is what was not made. */
 static void wrong_results(void **state) {
     (void)state;
