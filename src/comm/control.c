@@ -11,7 +11,7 @@ struct transport {
     aorta_status (*open)(const struct aorta_comm_options *options, uint64_t instance, struct aorta_control *control);
     aorta_status (*split)(struct aorta_control *parent, const int *ranks, int count, struct aorta_control *control);
     aorta_status (*share)(struct aorta_control *control, void *data, size_t bytes);
-    int (*lost)(struct aorta_control *control);
+    int (*lost)(struct aorta_control *control); /* NULL: not known */
     void (*close)(struct aorta_control *control);
 };
 
@@ -22,7 +22,7 @@ struct shared_rendezvous {
 };
 
 struct aorta_control {
-    const struct transport *transport;
+    const struct transport *transport; /* NULL: there is one rank */
     int rank, size;
     double timeout_s;
     struct aorta_comm mpi;            /* over MPI: a group on host memory */
@@ -32,11 +32,6 @@ struct aorta_control {
 };
 
 /* ---- over the rendezvous ---- */
-
-/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
-static uint64_t hash(uint64_t start, uint64_t value) {
-    return (start ^ value) * 0x100000001b3u;
-}
 
 static aorta_status meet(const struct aorta_comm_options *options, uint64_t instance, struct aorta_control *control) {
     struct aorta_rendezvous_options place;
@@ -54,9 +49,8 @@ static aorta_status split_by_keys(struct aorta_control *parent, const int *ranks
                                   struct aorta_control *control) {
     char key[AORTA_RENDEZVOUS_KEY];
     struct aorta_rendezvous *rendezvous = parent->shared->rendezvous;
-    uint64_t own = hash(0xcbf29ce484222325u, (uint64_t)count), other;
+    uint64_t own = aorta_ranks_hash(ranks, count), other;
     unsigned number = parent->splits++;
-    for (int i = 0; i < count; i++) own = hash(own, (uint64_t)ranks[i]);
     snprintf(key, sizeof key, "%016llx split %u rank %d", (unsigned long long)parent->group, number, parent->rank);
     AORTA_TRY(aorta_rendezvous_set(rendezvous, key, &own, sizeof own));
     for (int i = 0; i < count; i++) {
@@ -69,7 +63,7 @@ static aorta_status split_by_keys(struct aorta_control *parent, const int *ranks
         return AORTA_ERROR(AORTA_USAGE, "group of %d of %d ranks: rank %d passed another list of ranks than rank %d",
                            count, parent->size, ranks[i], parent->rank);
     }
-    control->group = hash(hash(parent->group, number + 1), own);
+    control->group = aorta_hash(aorta_hash(parent->group, number + 1), own);
     control->shared->users += count > 0;
     return NULL;
 }
@@ -115,47 +109,17 @@ static aorta_status share_mpi(struct aorta_control *control, void *data, size_t 
     return mpi_run(control->mpi.state, &call);
 }
 
-/* mpirun itself ends the job when a rank dies. */
-static int lost_mpi(struct aorta_control *control) {
-    (void)control;
-    return -1;
-}
-
 static void close_mpi(struct aorta_control *control) {
     aorta_comm_mpi.close(&control->mpi);
 }
 
-static const struct transport over_mpi = {open_mpi, split_mpi, share_mpi, lost_mpi, close_mpi};
-
-/* ---- alone ---- */
-
-static aorta_status open_alone(const struct aorta_comm_options *options, uint64_t instance,
-                               struct aorta_control *control) {
-    (void)options, (void)instance, (void)control;
-    return NULL;
-}
-
-static aorta_status split_alone(struct aorta_control *parent, const int *ranks, int count,
-                                struct aorta_control *control) {
-    (void)parent, (void)ranks, (void)count, (void)control;
-    return NULL;
-}
-
-static aorta_status share_alone(struct aorta_control *control, void *data, size_t bytes) {
-    (void)control, (void)data, (void)bytes;
-    return NULL;
-}
-
-static void close_alone(struct aorta_control *control) {
-    (void)control;
-}
-
-static const struct transport alone = {open_alone, split_alone, share_alone, lost_mpi, close_alone};
+/* mpirun itself ends the job when a rank dies. */
+static const struct transport over_mpi = {open_mpi, split_mpi, share_mpi, NULL, close_mpi};
 
 /* ---- all ---- */
 
 static const struct transport *choose(const struct aorta_ranks *ranks) {
-    if (ranks->world_size == 1) return &alone;
+    if (ranks->world_size == 1) return NULL;
     if (ranks->mpi && !(ranks->master_address[0] && ranks->master_port)) return &over_mpi;
     return &over_rendezvous;
 }
@@ -169,7 +133,7 @@ aorta_status aorta_control_open(const struct aorta_comm_options *options, uint64
     made->rank = options->ranks.rank;
     made->size = options->ranks.world_size;
     made->timeout_s = options->timeout_s;
-    aorta_status status = made->transport->open(options, instance, made);
+    aorta_status status = made->transport ? made->transport->open(options, instance, made) : NULL;
     if (status)
         free(made);
     else
@@ -188,7 +152,7 @@ aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks,
     for (int i = 0; i < count; i++) {
         if (ranks[i] == parent->rank) made->rank = i;
     }
-    aorta_status status = parent->transport->split(parent, ranks, count, made);
+    aorta_status status = made->transport ? made->transport->split(parent, ranks, count, made) : NULL;
     if (status || count == 0)
         free(made);
     else
@@ -197,15 +161,15 @@ aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks,
 }
 
 aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes) {
-    return control->transport->share(control, data, bytes);
+    return control->transport ? control->transport->share(control, data, bytes) : NULL;
 }
 
 int aorta_control_lost(struct aorta_control *control) {
-    return control->transport->lost(control);
+    return control->transport && control->transport->lost ? control->transport->lost(control) : -1;
 }
 
 void aorta_control_close(struct aorta_control *control) {
     if (!control) return;
-    control->transport->close(control);
+    if (control->transport) control->transport->close(control);
     free(control);
 }

@@ -196,13 +196,6 @@ static void mpi_close(struct aorta_comm *comm) {
     free(group);
 }
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
-static uint64_t hash_list(const int *ranks, int count) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < count; i++) hash = (hash ^ (uint64_t)ranks[i]) * 0x100000001b3u;
-    return hash;
-}
-
 /* Every rank shows its list to all. Otherwise one rank's mistake would leave the others waiting for ever. */
 static aorta_status agree(struct mpi_group *parent, const int *ranks, int count, uint64_t own, uint64_t *all) {
     MPI_Request *request = mpi_request_add(&parent->receives);
@@ -234,7 +227,7 @@ static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, 
     struct mpi_group *parent = parent_comm->state;
     uint64_t *all = calloc((size_t)parent->size, sizeof *all);
     if (!all) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the lists of %d ranks", parent->size);
-    aorta_status status = agree(parent, ranks, count, hash_list(ranks, count), all);
+    aorta_status status = agree(parent, ranks, count, aorta_ranks_hash(ranks, count), all);
     enum aorta_code code = aorta_status_code(status);
     if (code == AORTA_TIMEOUT || code == AORTA_COMM)
         parent->failed = true; // NOLINT(clang-analyzer-unix.Malloc): MPI may still write into `all`

@@ -11,73 +11,50 @@ static const int types[AORTA_DTYPE_COUNT] = {
 };
 static const int reductions[] = {[AORTA_SUM] = NCCL_SUM, [AORTA_MAX] = NCCL_MAX};
 
+/* Queues one piece of the call. */
 typedef int run_function(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                         void *stream);
-typedef int piece_function(const struct nccl_api *api, const struct nccl_group *group,
-                           const struct aorta_comm_call *call, const struct aorta_comm_piece *piece, void *stream);
+                         const struct aorta_comm_piece *piece, void *stream);
 
 static bool fine(int result) {
     return result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS;
 }
 
-/* Several pieces make a group, which NCCL runs as one kernel. */
-static int run_pieces(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                      piece_function *run, void *stream) {
-    if (call->piece_count == 1) return run(api, group, call, call->pieces, stream);
-    int result = api->group_start();
-    if (result != NCCL_SUCCESS) return result;
-    for (int i = 0; i < call->piece_count && fine(result); i++)
-        if (call->pieces[i].count) result = run(api, group, call, &call->pieces[i], stream);
-    int ended = api->group_end();
-    return fine(result) ? ended : result;
-}
-
-static int scatter_piece(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                         const struct aorta_comm_piece *piece, void *stream) {
+static int reduce_scatter(const struct nccl_api *api, const struct nccl_group *group,
+                          const struct aorta_comm_call *call, const struct aorta_comm_piece *piece, void *stream) {
     return api->reduce_scatter(piece->send, piece->receive, piece->count, types[call->dtype],
                                reductions[call->reduction], group->comm, stream);
 }
 
-static int gather_piece(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                        const struct aorta_comm_piece *piece, void *stream) {
+static int all_gather(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      const struct aorta_comm_piece *piece, void *stream) {
     return api->all_gather(piece->send, piece->receive, piece->count, types[call->dtype], group->comm, stream);
 }
 
-static int reduce_scatter(const struct nccl_api *api, const struct nccl_group *group,
-                          const struct aorta_comm_call *call, void *stream) {
-    return run_pieces(api, group, call, scatter_piece, stream);
-}
-
-static int all_gather(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                      void *stream) {
-    return run_pieces(api, group, call, gather_piece, stream);
-}
-
 static int all_reduce(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                      void *stream) {
-    return api->all_reduce(call->pieces->send, call->pieces->receive, call->count, types[call->dtype],
-                           reductions[call->reduction], group->comm, stream);
+                      const struct aorta_comm_piece *piece, void *stream) {
+    return api->all_reduce(piece->send, piece->receive, piece->count, types[call->dtype], reductions[call->reduction],
+                           group->comm, stream);
 }
 
 static int broadcast(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                     void *stream) {
-    return api->broadcast(call->pieces->send, call->pieces->receive, call->count, types[call->dtype], call->root,
-                          group->comm, stream);
+                     const struct aorta_comm_piece *piece, void *stream) {
+    return api->broadcast(piece->send, piece->receive, piece->count, types[call->dtype], call->root, group->comm,
+                          stream);
 }
 
 /* One send and one receive for each rank, which NCCL runs as one kernel. */
 static int all_to_all(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                      void *stream) {
-    const size_t block = call->count * aorta_dtype_size(call->dtype);
-    const char *send = call->pieces->send;
-    char *receive = call->pieces->receive;
+                      const struct aorta_comm_piece *piece, void *stream) {
+    const size_t block = piece->count * aorta_dtype_size(call->dtype);
+    const int type = types[call->dtype];
     int result = api->group_start();
     if (result != NCCL_SUCCESS) return result;
     for (int peer = 0; peer < group->size && fine(result); peer++) {
-        result = api->send(send + (size_t)peer * block, call->count, types[call->dtype], peer, group->comm, stream);
+        result =
+            api->send((const char *)piece->send + (size_t)peer * block, piece->count, type, peer, group->comm, stream);
         if (!fine(result)) break;
         result =
-            api->receive(receive + (size_t)peer * block, call->count, types[call->dtype], peer, group->comm, stream);
+            api->receive((char *)piece->receive + (size_t)peer * block, piece->count, type, peer, group->comm, stream);
     }
     int ended = api->group_end();
     return fine(result) ? ended : result;
@@ -85,9 +62,21 @@ static int all_to_all(const struct nccl_api *api, const struct nccl_group *group
 
 /* An all-reduce of one element whose result is not used. */
 static int barrier(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
-                   void *stream) {
-    (void)call;
+                   const struct aorta_comm_piece *piece, void *stream) {
+    (void)call, (void)piece;
     return api->all_reduce(group->token, group->token, 1, NCCL_INT32, NCCL_SUM, group->comm, stream);
+}
+
+/* Several pieces make a group, which NCCL runs as one kernel. */
+static int run_pieces(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
+                      run_function *run, void *stream) {
+    if (call->piece_count == 1) return run(api, group, call, call->pieces, stream);
+    int result = api->group_start();
+    if (result != NCCL_SUCCESS) return result;
+    for (int i = 0; i < call->piece_count && fine(result); i++)
+        if (call->pieces[i].count) result = run(api, group, call, &call->pieces[i], stream);
+    int ended = api->group_end();
+    return fine(result) ? ended : result;
 }
 
 static const struct {
@@ -126,7 +115,7 @@ static aorta_status run_kernel(struct aorta_stream *stream, const void *argument
     if (call->count == 0 && call->kind != AORTA_BARRIER) return NULL;
     if (atomic_load(&group->domain->failed)) return nccl_failure(group->domain);
     void *handle = aorta_gpu_stream_handle(stream);
-    int result = functions[call->kind].run(group->domain->api, group, call, handle);
+    int result = run_pieces(group->domain->api, group, call, functions[call->kind].run, handle);
     aorta_status status = nccl_wait(group, result, functions[call->kind].name);
     if (!status) return NULL;
     char text[AORTA_BEACON_TEXT];

@@ -5,6 +5,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum aorta_launcher {
     AORTA_LAUNCH_NONE,
@@ -28,5 +29,9 @@ struct aorta_ranks {
  * None of them: one rank. AORTA_USAGE names a variable that is missing or not a number, and its value. */
 AORTA_MUST_USE aorta_status aorta_ranks_detect(struct aorta_ranks *ranks);
 const char *aorta_launcher_name(enum aorta_launcher launcher);
+
+/* FNV-1a (Fowler, Noll, Vo), 64 bits: one more value; a list of ranks, by which ranks find out whether theirs agree. */
+uint64_t aorta_hash(uint64_t hash, uint64_t value);
+uint64_t aorta_ranks_hash(const int *ranks, int count);
 
 #endif

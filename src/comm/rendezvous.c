@@ -39,10 +39,10 @@ static const char *get(const char *name) {
     return value ? value : "";
 }
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits, over the text and its NUL. */
+/* Over the text and its NUL. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
     do {
-        hash = (hash ^ (uint64_t)(unsigned char)*text) * 0x100000001b3u;
+        hash = aorta_hash(hash, (unsigned char)*text);
     } while (*text++);
     return hash;
 }
