@@ -1,5 +1,5 @@
 /* Writes a trace in the layout of PyTorch's profiler (Kineto's output_json.cpp, schemaVersion 1), which TensorBoard's
- * plugin, Perfetto, chrome://tracing and `aorta trace` read. What each event holds: docs/traces-written.md.
+ * plugin, Perfetto, chrome://tracing and `aorta trace` read. What each event holds: docs/trace-formats.md.
  *
  * A file is written as steps come, under a temporary name, and renamed when it is whole. Memory does not grow with the
  * number of steps. Times go into the file exact to the nanosecond. One thread at a time. */

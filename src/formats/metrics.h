@@ -1,4 +1,4 @@
-/* Writes rank_RR_metrics.jsonl: one line per iteration, in the layout of docs/measurement.md. */
+/* Writes rank_RR_metrics.jsonl: one line per iteration, in the layout of docs/metrics-format.md. */
 #ifndef AORTA_FORMATS_METRICS_H
 #define AORTA_FORMATS_METRICS_H
 

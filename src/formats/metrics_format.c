@@ -1,4 +1,4 @@
-/* One iteration as one JSON line (layout: docs/measurement.md). */
+/* One iteration as one JSON line (layout: docs/metrics-format.md). */
 #include "base/json.h"
 #include "formats/metrics.h"
 #include "measure/clocks.h"

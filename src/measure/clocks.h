@@ -1,4 +1,4 @@
-/* What a device's clock was while it worked, how far below its maximum, and why. Definitions: docs/measurement.md. */
+/* What a device's clock was while it worked, how far below its maximum, and why. Definitions: docs/metrics.md. */
 #ifndef AORTA_MEASURE_CLOCKS_H
 #define AORTA_MEASURE_CLOCKS_H
 

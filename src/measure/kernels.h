@@ -1,5 +1,5 @@
 /* The kernel view of an iteration: a profile whose ranges are the kernels and copies that ran. aorta_overlap_compute
- * works on it unchanged. Rules: docs/measurement.md. */
+ * works on it unchanged. Rules: docs/metrics.md. */
 #ifndef AORTA_MEASURE_KERNELS_H
 #define AORTA_MEASURE_KERNELS_H
 

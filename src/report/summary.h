@@ -1,4 +1,4 @@
-/* summary.json: figures, verdict and comparison of labelled runs (layout: docs/measurement.md). */
+/* summary.json: figures, verdict and comparison of labelled runs (layout: docs/metrics-format.md). */
 #ifndef AORTA_REPORT_SUMMARY_H
 #define AORTA_REPORT_SUMMARY_H
 

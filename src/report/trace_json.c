@@ -1,4 +1,4 @@
-/* The analysis as JSON; docs/trace.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
+/* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 #include "base/json.h"
 #include "report/trace_report.h"
 

@@ -1,6 +1,6 @@
 /* What recorded ranks did with their time, to the nanosecond of the source, and what limits them.
  *
- * Definitions: docs/trace.md; those of overlap are docs/measurement.md's, and so is the engine. A rank is
+ * Definitions: docs/trace.md; those of overlap are docs/metrics.md's, and so is the engine. A rank is
  * one device of one trace. Times are int64 ns on the trace's own clock. */
 #ifndef AORTA_TIMELINE_ANALYSIS_H
 #define AORTA_TIMELINE_ANALYSIS_H
@@ -9,7 +9,7 @@
 #include "timeline/align.h"
 #include "timeline/overlap.h"
 
-/* One rank's timeline, or a step of it. U and ∩ as in docs/measurement.md. */
+/* One rank's timeline, or a step of it. U and ∩ as in docs/metrics.md. */
 struct aorta_trace_figures {
     int64_t start_ns, end_ns; /* first start, last end */
     int64_t span_ns, busy_ns, compute_ns, comm_ns, memcpy_ns, idle_ns;

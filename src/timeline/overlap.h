@@ -1,4 +1,4 @@
-/* What one iteration's ranges say about overlap: the definitions of docs/measurement.md, exact to the nanosecond.
+/* What one iteration's ranges say about overlap: the definitions of docs/metrics.md, exact to the nanosecond.
  * All times are int64 ns on unions of intervals of one rank. */
 #ifndef AORTA_TIMELINE_OVERLAP_H
 #define AORTA_TIMELINE_OVERLAP_H

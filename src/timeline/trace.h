@@ -5,7 +5,7 @@
  * not hold is -1, or INT64_MIN where -1 could be one.
  *
  * Readers fill a trace through a builder (builder.h); after that it is read only, and any thread may read it.
- * Formats: docs/traces.md. */
+ * Formats: docs/trace-formats.md. */
 #ifndef AORTA_TIMELINE_TRACE_H
 #define AORTA_TIMELINE_TRACE_H
 

@@ -218,7 +218,7 @@ static const struct aorta_option table_rows[] = {
      .help = "batches that each worker makes ahead"},
 
     {"profiling.enabled", AORTA_OPTION_BOOL, AT(profiling.enabled), "false",
-     .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/traces-written.md); on GPUs the "
+     .help = "writes trace files that TensorBoard, Perfetto and aorta trace read (docs/trace-formats.md); on GPUs the "
              "kernel tracer runs in the warm-up and active steps"},
     {"profiling.wait", AORTA_OPTION_INT, AT(profiling.wait), "1", .limits = &steps_or_none,
      .help = "steps left out at the start of a cycle, as torch.profiler.schedule does"},

@@ -168,7 +168,7 @@ static bool is_watched(const struct trainer *t, int64_t step) {
 }
 
 /* Whether every step's times are to come from records. Launched one by one, a record costs the host more than two
- * timestamps around some fifteen kernels do (docs/measurements.md); and what record_every leaves out would pay as well.
+ * timestamps around some fifteen kernels do (docs/results.md); and what record_every leaves out would pay as well.
  */
 static bool wants_records(const struct trainer *t) {
     const enum aorta_kernel_timing wish = t->run->kernel_timing;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* CUPTI's calls around a launch and the record of it: 2.8 ms of a step of 813 kernels on an H100's host
- * (docs/measurements.md, bench/trace_run_cost.py). A replayed graph is one launch. */
+ * (docs/results.md, bench/trace_run_cost.py). A replayed graph is one launch. */
 enum { LAUNCH_NS = 3500 };
 
 static const double least_share = 0.05; /* of a step: that much waiting is worth a word */

@@ -1,5 +1,5 @@
 /* Why the step takes as long as it does: each rank's step time, cut into causes without remainder or overlap, and the
- * causes put into words. Rules: docs/measurement.md. */
+ * causes put into words. Rules: docs/metrics.md. */
 #ifndef AORTA_VERDICT_VERDICT_H
 #define AORTA_VERDICT_VERDICT_H
 
