@@ -66,6 +66,12 @@ struct aorta_brief aorta_brief(double value) {
     return brief;
 }
 
+struct aorta_counted aorta_counted(long long count, const char *noun) {
+    struct aorta_counted counted;
+    snprintf(counted.text, sizeof counted.text, "%lld %s%s", count, noun, count == 1 ? "" : "s");
+    return counted;
+}
+
 void aorta_text_clear(struct aorta_text *text) {
     text->length = 0;
     text->failed = 0;

@@ -28,6 +28,12 @@ struct aorta_brief {
 };
 struct aorta_brief aorta_brief(double value);
 
+/* "1 stream", "2 streams": a number with its noun. By value, like aorta_brief. */
+struct aorta_counted {
+    char text[64];
+};
+struct aorta_counted aorta_counted(long long count, const char *noun);
+
 /* Levenshtein distance, for "did you mean". */
 size_t aorta_edit_distance(const char *a, const char *b);
 

@@ -77,7 +77,8 @@ static aorta_status draw(const struct aorta_map *map, const struct aorta_device_
     const char **labels = aorta_arena_alloc(&arena, (size_t)map->count * sizeof *labels);
     int *cells = aorta_arena_alloc(&arena, (size_t)map->count * (size_t)map->count * sizeof *cells);
     char *title =
-        aorta_arena_printf(&arena, "%s: %d queues under %d streams", device->name, map->group_count, map->count);
+        aorta_arena_printf(&arena, "%s: %s under %s", device->name, aorta_counted(map->group_count, "queue").text,
+                           aorta_counted(map->count, "stream").text);
     aorta_status status = NULL;
     if (labels && cells && title) {
         for (int row = 0; row < map->count; row++) {

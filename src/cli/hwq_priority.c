@@ -123,7 +123,8 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
     }
     if (!values->quiet && session->ranks.rank == 0 && session->table) AORTA_TRY(aorta_cli_print(session->table->data));
     if (!values->quiet && session->ranks.rank == 0)
-        printf("%zu of %zu workloads %s well\n", tally.ran - tally.failed, tally.ran, past);
+        printf("%zu of %s %s well\n", tally.ran - tally.failed, aorta_counted((long long)tally.ran, "workload").text,
+               past);
     if (!tally.failed) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally.failed, tally.ran, tally.names);
 }

@@ -104,8 +104,8 @@ static void write_text(const struct aorta_trace *trace, int32_t device, const st
     aorta_text_printf(text, "device %d, %s\n", device, aorta_trace_format_name(trace->format));
     aorta_queues_text(queues, channels ? "channel" : "queue", text);
     if (left_out)
-        aorta_text_printf(text, "Left out: %zu kernel%s of the harness itself (timestamps, clock, gates).\n", left_out,
-                          left_out == 1 ? "" : "s");
+        aorta_text_printf(text, "Left out: %s of the harness itself (timestamps, clock, gates).\n",
+                          aorta_counted((long long)left_out, "kernel").text);
 }
 
 static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,

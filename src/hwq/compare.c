@@ -109,8 +109,8 @@ static const struct aorta_hwq_measurement *find(const struct aorta_hwq_measureme
 static void list(const struct aorta_hwq_measurements *measurements, struct aorta_text *text) {
     enum { SHOWN = 6 };
     for (size_t i = 0; i < measurements->count && i < SHOWN; i++)
-        aorta_text_printf(text, "%s%s on %lld streams", i ? ", " : "", measurements->items[i].workload,
-                          (long long)measurements->items[i].streams);
+        aorta_text_printf(text, "%s%s on %s", i ? ", " : "", measurements->items[i].workload,
+                          aorta_counted(measurements->items[i].streams, "stream").text);
     if (measurements->count > SHOWN) aorta_text_printf(text, " and %zu more", measurements->count - SHOWN);
 }
 
@@ -175,12 +175,12 @@ static aorta_status warn_of_short_runs(struct aorta_hwq_comparison *comparison, 
         if (sides[i]->runs == 1) shortest = fmin(shortest, sum);
     }
     if (shortest >= enough_ms) return NULL;
-    return warn(
-        comparison, capacity,
-        aorta_arena_printf(&comparison->arena,
-                           "%s on %lld streams: a side is one run of %.2g s; a longer disturbance of the machine "
-                           "looks like a change: repeat the runs, or raise --iterations",
-                           pair->baseline->workload, (long long)pair->baseline->streams, shortest * 1e-3));
+    return warn(comparison, capacity,
+                aorta_arena_printf(&comparison->arena,
+                                   "%s on %s: a side is one run of %.2g s; a longer disturbance of the machine "
+                                   "looks like a change: repeat the runs, or raise --iterations",
+                                   pair->baseline->workload, aorta_counted(pair->baseline->streams, "stream").text,
+                                   shortest * 1e-3));
 }
 
 /* With different clocks the comparison is also one of the clocks. */
@@ -191,9 +191,10 @@ static aorta_status warn_of_clocks(struct aorta_hwq_comparison *comparison, size
     if (!(fabs(test / baseline - 1.0) > alike)) return NULL; /* nor where a clock is not known */
     return warn(comparison, capacity,
                 aorta_arena_printf(&comparison->arena,
-                                   "%s on %lld streams: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
+                                   "%s on %s: the device's clock was %.0f MHz in the baseline, %.0f MHz in "
                                    "the test: the time of kernels depends on it",
-                                   pair->baseline->workload, (long long)pair->baseline->streams, baseline, test));
+                                   pair->baseline->workload, aorta_counted(pair->baseline->streams, "stream").text,
+                                   baseline, test));
 }
 
 static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size_t capacity,
@@ -202,8 +203,8 @@ static aorta_status warn_of_single(struct aorta_hwq_comparison *comparison, size
     for (size_t i = 0; i < one->count; i++) {
         if (find(other, &one->items[i])) continue;
         AORTA_TRY(warn(comparison, capacity,
-                       aorta_arena_printf(&comparison->arena, "%s on %lld streams is only in the %s",
-                                          one->items[i].workload, (long long)one->items[i].streams, where)));
+                       aorta_arena_printf(&comparison->arena, "%s on %s is only in the %s", one->items[i].workload,
+                                          aorta_counted(one->items[i].streams, "stream").text, where)));
     }
     for (size_t i = 0; i < one->note_count; i++) AORTA_TRY(warn(comparison, capacity, one->notes[i]));
     return NULL;

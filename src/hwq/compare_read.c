@@ -233,8 +233,8 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     if (!name) return wrong(reader, "a result", "it has no workload_name");
     if (!json_is_integer(streams) || json_integer_value(streams) < 1)
         return wrong(reader, name, "stream_count is missing or not a number of streams");
-    char what[160];
-    snprintf(what, sizeof what, "%.100s on %lld streams", name, (long long)json_integer_value(streams));
+    char what[192];
+    snprintf(what, sizeof what, "%.100s on %s", name, aorta_counted(json_integer_value(streams), "stream").text);
     reader->found++;
     if (!json_is_array(times) || !json_array_size(times))
         return add_note(reader, what, "left out: it has no raw iterations (iteration_times_ms)");

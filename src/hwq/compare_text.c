@@ -42,11 +42,10 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
     for (size_t i = 0; i < comparison->warning_count; i++)
         aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
     const size_t *changes = comparison->changes;
-    aorta_text_printf(text, "%zu compared: %zu regression%s, %zu improvement%s, %zu unchanged, %zu uncertain ",
-                      comparison->pair_count, changes[AORTA_HWQ_REGRESSION],
-                      changes[AORTA_HWQ_REGRESSION] == 1 ? "" : "s", changes[AORTA_HWQ_IMPROVEMENT],
-                      changes[AORTA_HWQ_IMPROVEMENT] == 1 ? "" : "s", changes[AORTA_HWQ_UNCHANGED],
-                      changes[AORTA_HWQ_UNCERTAIN]);
+    aorta_text_printf(text, "%zu compared: %s, %s, %zu unchanged, %zu uncertain ", comparison->pair_count,
+                      aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
+                      aorta_counted((long long)changes[AORTA_HWQ_IMPROVEMENT], "improvement").text,
+                      changes[AORTA_HWQ_UNCHANGED], changes[AORTA_HWQ_UNCERTAIN]);
     aorta_text_printf(text, "(threshold %g%%, %g%% intervals of %d block resamples, runs may differ by %g%%)\n",
                       100 * comparison->options.threshold, 100 * comparison->options.bootstrap.confidence,
                       comparison->options.bootstrap.resamples, 100 * comparison->options.between_runs);

@@ -103,7 +103,8 @@ static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_
                         struct aorta_text *out) {
     aorta_text_printf(out, "the kernels: something runs for %.0f%% of an iteration", 100 * limit->busy_share);
     if (result->stream_count > 1)
-        aorta_text_printf(out, ", on %.1f of %d streams at a time", limit->at_once, result->stream_count);
+        aorta_text_printf(out, ", on %.1f of %s at a time", limit->at_once,
+                          aorta_counted(result->stream_count, "stream").text);
     if (limit->host_share >= 0.01) aorta_text_printf(out, "; for %.0f%% only the host works", 100 * limit->host_share);
     if (limit->waiting_share < 0.005)
         aorta_text_puts(out, "; launches and hand-overs cost nothing beside it");

@@ -227,8 +227,9 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
 
 void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_text *text) {
-    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found under %d streams\n", device->name,
-                      aorta_device_kind_name(device->kind), device->index, map->group_count, map->count);
+    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found under %s\n", device->name,
+                      aorta_device_kind_name(device->kind), device->index, map->group_count,
+                      aorta_counted(map->count, "stream").text);
     say_variables(text);
     for_each_part(map, say_part, text);
     if (map->comm_backend)
@@ -240,8 +241,8 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
     draw(map, text);
     aorta_text_puts(text, "\n");
     say_notes(map, device, text);
-    aorta_text_printf(text, "%d rounds with kernels of %.1f ms; %d pairs were probed alone.\n", map->rounds,
-                      (double)map->hold_ns * 1e-6, map->pairs_alone);
+    aorta_text_printf(text, "%s with kernels of %.1f ms; pairs probed alone: %d.\n",
+                      aorta_counted(map->rounds, "round").text, (double)map->hold_ns * 1e-6, map->pairs_alone);
     if (copies) say_copies(copies, text);
 }
 

@@ -20,8 +20,9 @@ static void say_queue(struct aorta_text *text, const struct aorta_queues *queues
 }
 
 void aorta_queues_text(const struct aorta_queues *queues, const char *name, struct aorta_text *text) {
-    aorta_text_printf(text, "%zu kernels and %zu copies and fills of %zu streams over %.3f ms, %.1f%% of it busy\n",
-                      queues->kernels, queues->transfers, queues->stream_count, (double)queues->span_ns * 1e-6,
+    aorta_text_printf(text, "%s and %zu copies and fills of %s over %.3f ms, %.1f%% of it busy\n",
+                      aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers,
+                      aorta_counted((long long)queues->stream_count, "stream").text, (double)queues->span_ns * 1e-6,
                       queues->span_ns > 0 ? 100 * (double)queues->busy_ns / (double)queues->span_ns : 0.0);
     if (queues->count) {
         aorta_text_printf(text, "Hardware queues used: %zu\n\n", queues->count);
@@ -30,7 +31,7 @@ void aorta_queues_text(const struct aorta_queues *queues, const char *name, stru
         for (size_t i = 0; i < queues->count; i++) say_queue(text, queues, &queues->items[i], name);
     }
     if (queues->unqueued)
-        aorta_text_printf(text, "The recording does not say which %s %zu of the kernels came through.\n", name,
+        aorta_text_printf(text, "The recording does not say which %s ran %zu of the kernels.\n", name,
                           queues->unqueued);
     aorta_text_printf(text, "\n  %-44s%9s %9s\n", "gaps, us", "median", "p95");
     say_gap(text, "to the next kernel of the same stream", &queues->intra);
@@ -43,16 +44,16 @@ void aorta_queues_text(const struct aorta_queues *queues, const char *name, stru
     if (queues->stay.ns.count && queues->go.ns.count)
         aorta_text_printf(
             text,
-            "Before a kernel of another stream a queue pauses %+.2f us against one of the same (waiting for "
-            "the host's launch included).\n",
+            "A queue's gap before a kernel of another stream is %+.2f us longer than before one of the same (late "
+            "launches included).\n",
             (queues->go.ns.p50 - queues->stay.ns.p50) * 1e-3);
     if (!isnan(queues->parallel))
         aorta_text_printf(text, "While any kernel ran, %.2f ran at once on average.\n", queues->parallel);
     if (queues->streams_on_several)
-        aorta_text_printf(text, "%zu of %zu streams used more than one %s.\n", queues->streams_on_several,
-                          queues->stream_count, name);
+        aorta_text_printf(text, "%zu of %s used more than one %s.\n", queues->streams_on_several,
+                          aorta_counted((long long)queues->stream_count, "stream").text, name);
     if (queues->count && queues->stream_count > queues->count)
-        aorta_text_puts(text, "There are fewer queues than streams: some share one. aorta hwq map shows which.\n");
+        aorta_text_puts(text, "Fewer queues than streams: some streams share a queue. aorta hwq map shows which.\n");
 }
 
 /* ---- JSON ---- */

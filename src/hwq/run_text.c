@@ -24,8 +24,9 @@ static void say_sentence(const char *label, const char *sentence, struct aorta_t
 static void say_switches(const struct aorta_hwq_switches *found, double intra_ms, const char *which,
                          struct aorta_text *out) {
     if (!found->samples) return;
-    aorta_text_printf(out, "  switch      %+.3f us %s: the gap is %.3f us, on one stream %.3f us (%zu samples)\n",
-                      1e3 * found->overhead_ms, which, 1e3 * found->gap_ms, 1e3 * intra_ms, found->samples);
+    aorta_text_printf(out, "  switch      %+.3f us %s: the gap is %.3f us, on one stream %.3f us (%s)\n",
+                      1e3 * found->overhead_ms, which, 1e3 * found->gap_ms, 1e3 * intra_ms,
+                      aorta_counted((long long)found->samples, "sample").text);
 }
 
 /* Names the extreme pairs where one median for all pairs would mislead. */
@@ -61,11 +62,11 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
                           found->reason ? found->reason : "no kernel was stamped");
         return;
     }
-    aorta_text_printf(out,
-                      "  gaps        on one stream %.3f us (%zu samples%s), between streams %.3f us (%zu samples%s)\n",
-                      1e3 * found->intra_gap_ms, found->intra_samples,
+    aorta_text_printf(out, "  gaps        on one stream %.3f us (%s%s), between streams %.3f us (%s%s)\n",
+                      1e3 * found->intra_gap_ms, aorta_counted((long long)found->intra_samples, "sample").text,
                       found->intra_source && found->intra_source[0] == 'p' ? ", probe" : "", 1e3 * found->inter_gap_ms,
-                      found->inter_samples, found->inter_source && found->inter_source[0] == 'p' ? ", probe" : "");
+                      aorta_counted((long long)found->inter_samples, "sample").text,
+                      found->inter_source && found->inter_source[0] == 'p' ? ", probe" : "");
     say_host_gaps(run, &found->host, out);
     if (found->reason) aorta_text_printf(out, "  not known   %s\n", found->reason);
     if (isnan(found->overhead_ms)) return;
@@ -159,11 +160,12 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
                         struct aorta_text *out) {
     const struct aorta_hwq_workload *w = run->workload;
     const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
-    aorta_text_printf(out, "%s on %d stream%s of %s%s%s: %s\n", w->name, result->stream_count,
-                      result->stream_count == 1 ? "" : "s", aorta_device_get_info(run->device)->name,
-                      run->graph ? ", as a graph" : "", run->gate ? ", with a gate" : "", w->summary);
-    aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%zu iterations, device timestamps)\n",
-                      result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99, result->iteration_count);
+    aorta_text_printf(out, "%s on %s of %s%s%s: %s\n", w->name, aorta_counted(result->stream_count, "stream").text,
+                      aorta_device_get_info(run->device)->name, run->graph ? ", as a graph" : "",
+                      run->gate ? ", with a gate" : "", w->summary);
+    aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%s, device timestamps)\n",
+                      result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99,
+                      aorta_counted((long long)result->iteration_count, "iteration").text);
     if (isnan(result->throughput))
         aorta_text_puts(out, "  throughput  not known");
     else

@@ -68,11 +68,11 @@ static void say_verdict(const struct aorta_sdma *result, struct aorta_text *text
 
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
     const struct aorta_sdma_options *options = &result->options;
-    aorta_text_printf(text, "%s product of %lld x %lld beside copies of %.4g MiB, %s, on %s (%d iterations)\n\n",
+    aorta_text_printf(text, "%s product of %lld x %lld beside copies of %.4g MiB, %s, on %s (%s)\n\n",
                       aorta_dtype_name(options->dtype), (long long)options->matrix_size,
                       (long long)options->matrix_size, (double)options->copy_bytes / 1048576,
                       direction_words(options->direction), aorta_device_get_info(options->device)->name,
-                      options->iterations);
+                      aorta_counted(options->iterations, "iteration").text);
     aorta_text_printf(text, "  %-22s %9s  %9s  %9s   (ms)\n", "", "median", "min", "p95");
     say_row(text, "product alone", &result->times[AORTA_SDMA_GEMM]);
     aorta_text_printf(text, "   %.4g TFLOP/s\n", result->gemm_tflops);

@@ -1,6 +1,8 @@
 #include "hwq/sweep.h"
+#include "base/lines.h"
 #include "hwq/limit.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +56,17 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
 
 /* For the best count and the largest one. */
 static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
+    static const struct aorta_lines lines = {.width = 118, .indent = 2, .most = INT_MAX};
     for (size_t i = 0; i < count; i++) {
+        struct aorta_text text = {0};
         if (results[i].stream_count != peak_streams && i + 1 < count) continue;
-        aorta_text_printf(out, "What limits on %d: ", results[i].stream_count);
-        aorta_hwq_limit_text(&results[i].limit, &results[i], out);
-        aorta_text_puts(out, ".\n");
+        aorta_text_printf(&text, "What limits on %s: ", aorta_counted(results[i].stream_count, "stream").text);
+        aorta_hwq_limit_text(&results[i].limit, &results[i], &text);
+        if (text.data) aorta_text_lines(out, text.data, &lines);
+        out->failed |= text.failed;
+        aorta_text_free(&text);
     }
-    aorta_text_printf(out, "aorta hwq run %s --streams N has the gaps and figures of one count.\n",
+    aorta_text_printf(out, "aorta hwq run %s --streams N shows the gaps and figures of one count.\n",
                       results[0].workload_name);
 }
 
@@ -70,8 +76,7 @@ void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, 
     aorta_text_printf(out, "%s\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", results[0].workload_name, "streams",
                       results[0].throughput_unit, "p50 ms", "p99 ms", "efficiency", "switch us", "limit");
     for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
-    aorta_text_printf(out, "Highest throughput with %d stream%s. ", scaling->peak_streams,
-                      scaling->peak_streams == 1 ? "" : "s");
+    aorta_text_printf(out, "Highest throughput with %s. ", aorta_counted(scaling->peak_streams, "stream").text);
     if (scaling->inflection_point)
         aorta_text_printf(out, "From %d streams on, throughput per stream falls by a fifth or more.\n",
                           scaling->inflection_point);

@@ -81,6 +81,13 @@ static void test_arena(void **state) {
     assert_null(arena.blocks);
 }
 
+static void test_counted(void **state) {
+    (void)state;
+    assert_string_equal(aorta_counted(0, "stream").text, "0 streams");
+    assert_string_equal(aorta_counted(1, "stream").text, "1 stream");
+    assert_string_equal(aorta_counted(12, "block resample").text, "12 block resamples");
+}
+
 static void test_brief(void **state) {
     (void)state;
     static const struct {
@@ -96,6 +103,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_grows), cmocka_unit_test(test_failure_is_kept), cmocka_unit_test(test_edit_distance),
         cmocka_unit_test(test_nearest),    cmocka_unit_test(test_arena),           cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void queues_that_are_not_known(void **state) {
     struct aorta_text text = {0};
     aorta_queues_text(&queues, "queue", &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "does not say which queue 2 of the kernels came through"));
+    assert_non_null(strstr(text.data, "does not say which queue ran 2 of the kernels"));
     aorta_text_free(&text);
     aorta_queues_free(&queues);
     check_ok(aorta_queues_analyse(work, 0, &queues));
