@@ -125,8 +125,9 @@ static void infer_dependency(const struct spans *spans, uint32_t row, struct rea
     const struct reason *best = best_reason(reasons, span->start_ns);
     if (best && beyond(best, span->start_ns) <= NEAR_NS) return;
     int64_t after_ns = best ? best->from_ns : INT64_MIN;
-    uint32_t found =
-        aorta_last_ended(spans->assembly, spans->rank, after_ns, span->start_ns + CLOCK_NS, span->launch, row);
+    /* A graph's spans share one launch and may wait for each other. */
+    uint32_t before = span->launch == AORTA_GRAPH_NONE ? AORTA_GRAPH_NONE : span->launch + 1;
+    uint32_t found = aorta_last_ended(spans->assembly, spans->rank, after_ns, span->start_ns + CLOCK_NS, before, row);
     if (found != AORTA_GRAPH_NONE && spans->rows->spans[found].start_ns < span->start_ns)
         add_dependency(spans, row, found, true, reasons);
 }

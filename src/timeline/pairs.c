@@ -50,7 +50,7 @@ static int64_t common_start(const struct part *part) {
 }
 
 /* `parts` are all that was seen of one collective. */
-static void find_last(struct part *parts, size_t count) {
+static void find_last(struct part *parts, size_t count, uint32_t number) {
     const struct part *first = parts, *last = parts;
     for (size_t i = 1; i < count; i++) {
         if (common_start(&parts[i]) < common_start(first)) first = &parts[i];
@@ -66,6 +66,7 @@ static void find_last(struct part *parts, size_t count) {
             .late_rank = &parts[i] == last ? -1 : last->item->iteration.rank,
             .late_device = aorta_late_by_device(late_ns, busy_ns),
             .complete = (size_t)parts[i].range->info.group_size == count,
+            .number = number,
         };
     }
 }
@@ -148,7 +149,7 @@ static aorta_status align_clocks(struct part *parts, size_t count, struct aorta_
 
 /* ---- one step of all ranks ---- */
 
-static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock) {
+static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count, bool common_clock, uint32_t *number) {
     size_t limit = 0, used = 0;
     for (size_t i = 0; i < count; i++) limit += items[i]->iteration.profile->range_count;
     struct part *parts = malloc((limit + 1) * sizeof *parts);
@@ -163,7 +164,7 @@ static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count
     aorta_status status = common_clock ? NULL : align_clocks(parts, used, items, count);
     for (size_t i = 0; !status && i < used;) {
         size_t same = same_collective(parts + i, used - i);
-        find_last(parts + i, same);
+        find_last(parts + i, same, (*number)++);
         i += same;
     }
     free(parts);
@@ -177,9 +178,10 @@ aorta_status aorta_pair_collectives(struct aorta_rank_step *items, size_t count,
     qsort(by_step, count, sizeof(*by_step), step_order);
     *common_clock = clocks_are_one(by_step, count);
     aorta_status status = NULL;
+    uint32_t number = 0;
     for (size_t i = 0; !status && i < count;) {
         size_t same = same_step(by_step + i, count - i);
-        status = pair_step(by_step + i, same, *common_clock);
+        status = pair_step(by_step + i, same, *common_clock, &number);
         i += same;
     }
     free(by_step);
