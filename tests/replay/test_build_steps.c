@@ -1,0 +1,190 @@
+/* Steps that we record of ourselves: ranges with their launches, of two ranks. Times in us; S_n is the start of step n.
+ *
+ *     host   [wait for data      ][L L L][wait for the step's end          ]
+ *     compute                      K======|     K======|
+ *     gather                       C===|        waits for the compute before it (no prefetch) */
+#include "check.h"
+#include "replay/build_steps.h"
+#include "replay/replay.h"
+#include "samples/profile.h"
+
+enum { US = 1000, STEPS = 6, RANKS = 2, LAYERS = 4 };
+
+struct case_of {
+    int64_t data_us;    /* the host waits so long for data in each step */
+    int64_t late_us[2]; /* a rank's compute of a layer is so much longer */
+    bool ahead;         /* gathers run beside the compute before theirs */
+    bool graph;         /* the step has one launch */
+};
+
+struct run {
+    struct sample samples[RANKS * STEPS];
+    struct aorta_rank_step steps[RANKS * STEPS];
+    struct aorta_transfers transfers;
+    struct aorta_shapes shapes;
+};
+
+static struct aorta_range *place(struct aorta_range *range, int stream, int layer) {
+    range->stream = stream;
+    range->info.layer = layer;
+    range->info.group_size = RANKS;
+    return range;
+}
+
+/* One step of one rank from `begin` on; returns its end. Collectives end on both ranks at `end_of_gather[layer]`, which
+ * the later rank decides. */
+static int64_t add_step(struct sample *sample, const struct case_of *c, int rank, int64_t begin_us,
+                        int64_t gather_us[LAYERS], int64_t launch_us) {
+    int64_t compute_end = launch_us;
+    if (c->data_us) sample_host(sample, AORTA_HOST_DATA_WAIT, begin_us * US, (begin_us + c->data_us) * US);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        int64_t queued = (c->graph ? launch_us : launch_us + 2 * layer) * US;
+        int64_t ready = c->ahead && layer ? compute_end - 300 : compute_end; /* a layer takes 300 */
+        int64_t end = gather_us[layer] > ready + 100 ? gather_us[layer] : ready + 100;
+        gather_us[layer] = end;
+        struct aorta_range *gather = sample_collective(sample, AORTA_ALL_GATHER, ready * US, end * US, queued);
+        place(gather, 1, layer)->sequence = layer;
+        int64_t start = end > compute_end ? end : compute_end;
+        compute_end = start + 300 + c->late_us[rank];
+        place(sample_compute(sample, start * US, compute_end * US, queued + (c->graph ? 0 : US)), 0, layer);
+    }
+    sample_host(sample, AORTA_HOST_SYNC, (launch_us + 2 * LAYERS) * US, (compute_end + 5) * US);
+    return compute_end;
+}
+
+static void make(const struct case_of *c, struct run *run) {
+    int64_t begin_us[RANKS] = {0}, previous[RANKS] = {INT64_MIN, INT64_MIN};
+    *run = (struct run){0};
+    for (int step = 0; step < STEPS; step++) {
+        int64_t gather_us[LAYERS] = {0}, launch_us[RANKS];
+        struct sample scratch;
+        for (int rank = 0; rank < RANKS; rank++) launch_us[rank] = begin_us[rank] + c->data_us + 10;
+        for (int round = 0; round < 8; round++) /* until both ranks agree when gathers end */
+            for (int rank = 0; rank < RANKS; rank++) {
+                sample_begin(&scratch, step);
+                add_step(&scratch, c, rank, begin_us[rank], gather_us, launch_us[rank]);
+                sample_done(&scratch, INT64_MIN);
+                sample_free(&scratch);
+            }
+        for (int rank = 0; rank < RANKS; rank++) {
+            struct sample *sample = &run->samples[rank * STEPS + step];
+            sample_begin(sample, step);
+            begin_us[rank] = add_step(sample, c, rank, begin_us[rank], gather_us, launch_us[rank]) + 5;
+            sample_done(sample, previous[rank]);
+            previous[rank] = sample->profile.end_ns;
+        }
+    }
+    for (int i = 0; i < RANKS * STEPS; i++) {
+        const struct aorta_iteration iteration = {.rank = i / STEPS,
+                                                  .step = i % STEPS,
+                                                  .profile = &run->samples[i].profile,
+                                                  .overlap = &run->samples[i].overlap};
+        check_ok(aorta_rank_step_make(&iteration, &run->steps[i]));
+    }
+    bool common;
+    struct aorta_slowdown slowdown;
+    check_ok(aorta_pair_collectives(run->steps, RANKS * STEPS, &common));
+    assert_true(common);
+    check_ok(aorta_transfers_collect(run->steps, RANKS * STEPS, &run->transfers));
+    check_ok(aorta_shapes_measure(run->steps, RANKS * STEPS, &run->shapes, &slowdown));
+}
+
+static void end(struct run *run) {
+    for (int i = 0; i < RANKS * STEPS; i++) {
+        aorta_rank_step_free(&run->steps[i]);
+        sample_free(&run->samples[i]);
+    }
+    aorta_transfers_free(&run->transfers);
+    aorta_shapes_free(&run->shapes);
+}
+
+static double step_us(const struct run *run) {
+    double sum = 0;
+    for (int rank = 0; rank < RANKS; rank++)
+        sum +=
+            (double)(run->samples[rank * STEPS + STEPS - 1].profile.end_ns - run->samples[rank * STEPS].profile.end_ns);
+    return sum / RANKS / (STEPS - 1) / US;
+}
+
+static struct aorta_gains gains_of(const struct run *run) {
+    const struct aorta_replay_run input = {run->steps, RANKS * STEPS, &run->transfers, &run->shapes};
+    struct aorta_replay_steps built;
+    struct aorta_gains gains;
+    check_ok(aorta_replay_build_steps(&input, STEPS, &built));
+    check_ok(aorta_gains_measure(&built.graph, &gains));
+    aorta_replay_steps_free(&built);
+    assert_true(gains.replayed_ns == gains.measured_ns);
+    assert_true(gains.measured_ns == step_us(run) * US);
+    return gains;
+}
+
+/* What the removal gains, and what the same run without the cause really takes. */
+static void check_gain(const struct case_of *with, const struct case_of *without, enum aorta_removal removal) {
+    struct run run, other;
+    make(with, &run);
+    make(without, &other);
+    struct aorta_gains gains = gains_of(&run);
+    double truth_us = step_us(&run) - step_us(&other), gain_us = gains.gain_ns[removal] / US;
+    assert_true(truth_us > 0);
+    if (gain_us < 0.8 * truth_us || gain_us > 1.2 * truth_us)
+        fail_msg("%s: %.1f us instead of %.1f", aorta_removal_cause(removal), gain_us, truth_us);
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) /* a host that does not wait for the device hides everything else */
+        if (i != AORTA_WITHOUT_SYNC && gains.gain_ns[i] > gains.gain_ns[removal])
+            fail_msg("%s gains more than %s", aorta_removal_cause((enum aorta_removal)i), aorta_removal_cause(removal));
+    end(&run);
+    end(&other);
+}
+
+static void data_is_waited_for(void **state) {
+    (void)state;
+    check_gain(&(struct case_of){.data_us = 900, .ahead = true}, &(struct case_of){.ahead = true},
+               AORTA_WITHOUT_DATA_WAIT);
+}
+
+static void a_rank_computes_longer(void **state) {
+    (void)state;
+    check_gain(&(struct case_of){.late_us = {0, 200}, .ahead = true}, &(struct case_of){.ahead = true},
+               AORTA_WITHOUT_STRAGGLER);
+}
+
+static void gathers_are_not_prefetched(void **state) {
+    (void)state;
+    check_gain(&(struct case_of){0}, &(struct case_of){.ahead = true}, AORTA_WITHOUT_EXPOSURE);
+    check_gain(&(struct case_of){.graph = true}, &(struct case_of){.graph = true, .ahead = true},
+               AORTA_WITHOUT_EXPOSURE);
+}
+
+static void nothing_is_lost(void **state) {
+    (void)state;
+    struct run run;
+    make(&(struct case_of){.ahead = true}, &run);
+    struct aorta_gains gains = gains_of(&run);
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        if (gains.gain_ns[i] > 0.10 * gains.measured_ns) /* the step's first gather, behind the host's wait */
+            fail_msg("%s gains %.1f us", aorta_removal_cause((enum aorta_removal)i), gains.gain_ns[i] / US);
+    end(&run);
+}
+
+static void what_cannot_be_replayed_says_why(void **state) {
+    (void)state;
+    struct run run;
+    make(&(struct case_of){.ahead = true}, &run);
+    struct aorta_replay_steps built;
+    struct aorta_replay_run input = {run.steps, RANKS * STEPS, &run.transfers, &run.shapes};
+    check_fails(aorta_replay_build_steps(&input, 2, &built), AORTA_UNSUPPORTED, "fewer than 3 steps");
+    for (size_t i = 0; i < run.samples[3].profile.range_count; i++)
+        run.samples[3].profile.ranges[i].enqueue_ns = INT64_MIN;
+    check_fails(aorta_replay_build_steps(&input, STEPS, &built), AORTA_UNSUPPORTED, "were not recorded");
+    end(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_is_waited_for),
+        cmocka_unit_test(a_rank_computes_longer),
+        cmocka_unit_test(gathers_are_not_prefetched),
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(what_cannot_be_replayed_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
