@@ -312,27 +312,26 @@ void aorta_train_options_without_effect(const struct aorta_train_options *option
                           text->length ? ", " : "");
 }
 
+static const char page_head[] =
+    "# Configuration of `aorta train`\n\n"
+    "This page is made from the program's own table of options: `aorta help config --markdown >\n"
+    "docs/configuration.md`.\n\n"
+    "`aorta train --config FILE` reads YAML, or JSON when the name ends in `.json`. Keys that are not in the\n"
+    "file have the defaults below. `--override KEY=VALUE` changes single keys, written with dots and with the\n"
+    "value as in YAML: `--override training.batch_size=4 \"optimizer.betas=[0.9, 0.95]\"`. Later overrides win.\n\n"
+    "A file may also give a key with dots (`training.batch_size: 4`). Words are read as YAML 1.1 reads them\n"
+    "(`yes`, `on` and `true` are the same; `~` is null), but `3e-4` counts as a number. The names in the\n"
+    "column \"value\" are taken in upper or lower case. Unknown keys, wrong types, impossible values and keys\n"
+    "given twice are errors that name the key and the line; the program then ends with exit code 2 and writes\n"
+    "nothing.\n\n"
+    "Ready to use: `config/quickstart.yaml` (two CPU ranks, about 20 seconds), `config/default.yaml` (the\n"
+    "benchmark, 58.9 M parameters), `config/large.yaml` (375.9 M).\n\n"
+    "Accepted for compatibility with PyTorch's configurations, without effect (`aorta train` names those that\n"
+    "are set):\n";
+
 void aorta_train_options_page(struct aorta_text *text) {
-    aorta_text_puts(
-        text,
-        "# Configuration of `aorta train`\n\n"
-        "This page is made from the program's own table of options: `aorta help config --markdown > "
-        "docs/configuration.md`.\n\n"
-        "`aorta train --config FILE` reads YAML, or JSON when the name ends in `.json`; keys that are not in the file "
-        "have the defaults below. `--override KEY=VALUE` changes single keys, written with dots and with the value as "
-        "in YAML: `--override training.batch_size=4 \"optimizer.betas=[0.9, 0.95]\"`. Later overrides win.\n\n"
-        "A file may also give a key with dots (`training.batch_size: 4`). Words are read as YAML 1.1 reads them "
-        "(`yes`, "
-        "`on` and `true` are the same; `~` is null), but `3e-4` counts as a number; the names in the column \"value\" "
-        "are taken in upper or lower case. Unknown keys, wrong types, impossible values and keys given twice are "
-        "errors "
-        "that name the key and the line; the program then ends with exit code 2 and writes nothing.\n\n"
-        "Ready to use: `config/quickstart.yaml` (two CPU ranks, about 20 seconds), `config/default.yaml` (the "
-        "benchmark, "
-        "58.9 M parameters), `config/large.yaml` (375.9 M).\n\n"
-        "Accepted for compatibility with PyTorch's configurations, without effect (`aorta train` names those that are "
-        "set):");
-    for (int i = 0; i < COMPATIBLE; i++) aorta_text_printf(text, "%s `%s`", i ? "," : "", compatible[i]);
+    aorta_text_puts(text, page_head);
+    for (int i = 0; i < COMPATIBLE; i++) aorta_text_printf(text, "%s`%s`", i ? ", " : "", compatible[i]);
     aorta_text_puts(text, ".\n");
     aorta_options_markdown(&aorta_train_option_table, text);
 }
