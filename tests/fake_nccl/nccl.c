@@ -287,7 +287,7 @@ const char *ncclGetErrorString(int result) {
 
 EXPORT const char *ncclGetLastError(void *handle);
 const char *ncclGetLastError(void *handle) {
-    return handle ? "as the fake was told" : "";
+    return handle ? "as the fake was asked to" : "";
 }
 
 /* ---- memory ---- */

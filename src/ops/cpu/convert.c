@@ -11,8 +11,8 @@ static void from_bf16(float *restrict to, const uint16_t *restrict from, int64_t
     for (int64_t i = 0; i < count; i++) to[i] = float_of_bits((uint32_t)from[i] << 16);
 }
 
-/* Round to nearest even by adding half of the last kept place, less one if that place is even. NaNs stay NaNs: adding
- * could carry them over into infinity or zero, so they are made quiet instead. */
+/* Round to nearest even by adding half of the last place that stays, less one if that place is even. NaNs stay NaNs:
+ * adding could carry them over into infinity or zero, so they are made quiet instead. */
 static void to_bf16(uint16_t *restrict to, const float *restrict from, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits = bits_of_float(from[i]);

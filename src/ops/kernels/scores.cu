@@ -234,7 +234,7 @@ DEVICE float *left_aside(int i, int j) {
 
 static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit");
 
-/* p is needed twice: registers that held it would leave none for a second block beside this one. */
+/* p is needed twice: registers for it would leave none for a second block beside this one. */
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {
     const place at = here();
     const float *weights = a.p + offset_of(a, at);

@@ -5,7 +5,7 @@
 #include "ops/kernels/element.h"
 #include "ops/kernels/sum.h"
 
-/* ---- one thread: as src/ops/step_state.c ---- */
+/* ---- one thread: as src/ops/step.c ---- */
 
 DEVICE double schedule_lr(const aorta_schedule &schedule, int64_t step) {
     const double lr = (double)schedule.lr;

@@ -169,7 +169,7 @@ static void broken_network(void **state) {
     }
     check_ok(reduce(&scene));
     fake->set_async_error(6);
-    check_fails(aorta_stream_synchronize(scene.stream), AORTA_COMM, "remote process exited: as the fake was told");
+    check_fails(aorta_stream_synchronize(scene.stream), AORTA_COMM, "remote process exited: as the fake was asked to");
     assert_int_equal(fake->aborted(), 1);
     close_scene(&scene);
 }
