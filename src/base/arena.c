@@ -55,6 +55,16 @@ char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) {
     return text;
 }
 
+void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
+    if (count < *capacity) return items;
+    const size_t larger = *capacity ? 2 * *capacity : 16;
+    void *grown = aorta_arena_alloc(arena, larger * bytes);
+    if (!grown) return NULL;
+    if (count) memcpy(grown, items, count * bytes);
+    *capacity = larger;
+    return grown;
+}
+
 void aorta_arena_free(struct aorta_arena *arena) {
     while (arena->blocks) {
         struct aorta_arena_block *next = arena->blocks->next;

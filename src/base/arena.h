@@ -12,6 +12,9 @@ struct aorta_arena { /* zero-initialise */
 void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when exhausted */
 char *aorta_arena_strdup(struct aorta_arena *arena, const char *string);
 char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An array of the arena with space for one more element of `bytes`: `items`, or a copy twice as large; NULL when
+ * exhausted. Start with NULL and a capacity of 0. */
+void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes);
 void aorta_arena_free(struct aorta_arena *arena);
 
 #endif

@@ -23,21 +23,10 @@ static aorta_status no_memory(const char *path) {
     return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its results", path);
 }
 
-/* Grows an array of the arena for one more element of `bytes`. */
-static void *with_room(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
-    if (count < *capacity) return items;
-    size_t grown = *capacity ? 2 * *capacity : 16;
-    void *copy = aorta_arena_alloc(arena, grown * bytes);
-    if (!copy) return NULL;
-    if (count) memcpy(copy, items, count * bytes);
-    *capacity = grown;
-    return copy;
-}
-
 static aorta_status add_note(struct reader *reader, const char *what, const char *why) {
     struct aorta_hwq_measurements *measurements = reader->measurements;
-    const char **notes = with_room(&measurements->arena, measurements->notes, measurements->note_count,
-                                   &reader->note_capacity, sizeof *measurements->notes);
+    const char **notes = aorta_arena_grow(&measurements->arena, measurements->notes, measurements->note_count,
+                                          &reader->note_capacity, sizeof *measurements->notes);
     if (!notes) return no_memory(measurements->path);
     measurements->notes = notes;
     notes[measurements->note_count] = aorta_arena_printf(&measurements->arena, "%s: %s: %s", reader->file, what, why);
@@ -77,8 +66,8 @@ struct settings {
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
     char *text = json_is_string(value) ? strdup(json_string_value(value))
                                        : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-    struct aorta_hwq_setting *items =
-        with_room(settings->arena, settings->items, settings->count, &settings->capacity, sizeof *settings->items);
+    struct aorta_hwq_setting *items = aorta_arena_grow(settings->arena, settings->items, settings->count,
+                                                       &settings->capacity, sizeof *settings->items);
     if (items) settings->items = items;
     const char *key_copy = aorta_arena_strdup(settings->arena, key);
     const char *value_copy = text ? aorta_arena_strdup(settings->arena, text) : NULL;
@@ -209,8 +198,9 @@ static aorta_status add_measurement(struct reader *reader, const struct aorta_hw
     struct aorta_hwq_measurements *measurements = reader->measurements;
     struct aorta_hwq_measurement *same = find_measurement(measurements, found->workload, found->streams);
     if (same) return append(reader, same, found);
-    struct aorta_hwq_measurement *items = with_room(&measurements->arena, measurements->items, measurements->count,
-                                                    &reader->item_capacity, sizeof *measurements->items);
+    struct aorta_hwq_measurement *items =
+        aorta_arena_grow(&measurements->arena, measurements->items, measurements->count, &reader->item_capacity,
+                         sizeof *measurements->items);
     if (!items) return no_memory(measurements->path);
     measurements->items = items;
     items[measurements->count++] = *found;
@@ -364,7 +354,7 @@ static aorta_status list_directory(struct reader *reader, const char *path, char
     aorta_status status = NULL;
     for (const struct dirent *entry; !status && (entry = readdir(directory));) {
         if (!is_json(entry->d_name)) continue;
-        char **grown = with_room(&reader->measurements->arena, *paths, *count, &capacity, sizeof **paths);
+        char **grown = aorta_arena_grow(&reader->measurements->arena, *paths, *count, &capacity, sizeof **paths);
         char *file = aorta_arena_printf(&reader->measurements->arena, "%s/%s", path, entry->d_name);
         if (!grown || !file) {
             status = no_memory(path);

@@ -88,15 +88,15 @@ static void say_waiting(const struct aorta_hwq_limit *limit, const struct aorta_
                        (gaps->inter_source && gaps->inter_source[0] == 'w' ? gaps->inter_samples : 0);
     const double share = limit->waiting_share;
     aorta_text_printf(out,
-                      "waiting: for %.0f%% of an iteration (%.4g ms) nothing runs on any stream; without that it would "
-                      "be %.1f times as fast",
+                      "waiting: for %.0f%% of an iteration (%.4g ms) nothing runs on any stream; without waiting it "
+                      "would be %.1f times as fast",
                       100 * share, share * result->latency_ms.p50, 1.0 / (1.0 - share));
     if (host && host + own)
         aorta_text_printf(out, "; in %.0f%% of the gaps the device waits for the host",
                           100.0 * (double)host / (double)(host + own));
     else
-        aorta_text_puts(out,
-                        "; what comes next is queued already: events between streams, launches and copies take it");
+        aorta_text_puts(out, "; the next work is queued already: events between streams, launches and copies take the "
+                             "time");
 }
 
 static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
@@ -107,9 +107,9 @@ static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_
                           aorta_counted(result->stream_count, "stream").text);
     if (limit->host_share >= 0.01) aorta_text_printf(out, "; for %.0f%% only the host works", 100 * limit->host_share);
     if (limit->waiting_share < 0.005)
-        aorta_text_puts(out, "; launches and hand-overs cost nothing beside it");
+        aorta_text_puts(out, "; launches and switches cost nothing beside them");
     else
-        aorta_text_printf(out, "; launches and hand-overs cost at most %.1f%%", 100 * limit->waiting_share);
+        aorta_text_printf(out, "; launches and switches cost at most %.1f%%", 100 * limit->waiting_share);
 }
 
 static void say_unknown(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,
@@ -120,8 +120,8 @@ static void say_unknown(const struct aorta_hwq_limit *limit, const struct aorta_
     }
     aorta_text_printf(
         out,
-        "not known: the host queues for %.0f%% of an iteration, and with stamps around operations too slowly "
-        "to see the device's part (%.4g ms of work in an iteration of %.4g ms); --gate and --graph show it",
+        "not known: the host queues for %.0f%% of an iteration, and stamps around operations slow it down too much "
+        "to measure the device (%.4g ms of work in an iteration of %.4g ms); --gate and --graph show it",
         100 * limit->queueing_share, limit->busy_ms, result->latency_ms.p50);
 }
 
@@ -130,8 +130,8 @@ void aorta_hwq_limit_text(const struct aorta_hwq_limit *limit, const struct aort
     switch (limit->by) {
     case AORTA_HWQ_LIMIT_HOST_WORK:
         aorta_text_printf(out,
-                          "the host's own work: for %.0f%% of an iteration (%.4g ms) it computes and the device has "
-                          "nothing to do; hidden, an iteration would be %.1f times as fast",
+                          "the host's own work: for %.0f%% of an iteration (%.4g ms) it computes while the device is "
+                          "idle; with that hidden an iteration would be %.1f times as fast",
                           100 * limit->host_share, limit->host_ms, 1.0 / (1.0 - limit->host_share));
         return;
     case AORTA_HWQ_LIMIT_LAUNCHES:

@@ -19,25 +19,14 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
 
-/* Grows the array for one more item; the old one stays in the arena until it ends. */
-static aorta_status grow(struct aorta_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) return NULL;
-    const size_t wanted = *capacity ? 2 * *capacity : 32;
-    void *grown = aorta_arena_alloc(arena, wanted * size);
-    if (!grown) return no_memory();
-    if (count) memcpy(grown, *items, count * size);
-    *items = grown;
-    *capacity = wanted;
-    return NULL;
-}
-
 aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *result, const char *name, const char *unit, double value,
                                      const char *reason) {
     struct aorta_arena *arena = &result->arena;
-    void *items = result->figures;
     if (isnan(value) && !reason) return AORTA_ERROR(AORTA_INTERNAL, "figure %s has neither a value nor a reason", name);
-    AORTA_TRY(grow(arena, &items, result->figure_count, &result->figure_capacity, sizeof *result->figures));
-    result->figures = items;
+    struct aorta_hwq_figure *figures =
+        aorta_arena_grow(arena, result->figures, result->figure_count, &result->figure_capacity, sizeof *figures);
+    if (!figures) return no_memory();
+    result->figures = figures;
     struct aorta_hwq_figure figure = {.name = aorta_arena_strdup(arena, name),
                                       .unit = aorta_arena_strdup(arena, unit),
                                       .group = result->figure_group,
@@ -57,10 +46,10 @@ aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const cha
     if (sentence) vsnprintf(sentence, (size_t)length + 1, format, again);
     va_end(again);
     va_end(args);
-    if (!sentence) return no_memory();
-    void *items = result->findings;
-    AORTA_TRY(grow(&result->arena, &items, result->finding_count, &result->finding_capacity, sizeof sentence));
-    result->findings = items;
+    const char **findings = aorta_arena_grow(&result->arena, result->findings, result->finding_count,
+                                             &result->finding_capacity, sizeof *findings);
+    if (!sentence || !findings) return no_memory();
+    result->findings = findings;
     result->findings[result->finding_count++] = sentence;
     return NULL;
 }
@@ -80,10 +69,11 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
 static aorta_status add_fact(struct aorta_hwq_result *result, const char *section, const char *key,
                              const struct aorta_text *json) {
     struct aorta_arena *arena = &result->arena;
-    void *items = result->facts;
     AORTA_TRY(aorta_text_check(json));
-    AORTA_TRY(grow(arena, &items, result->fact_count, &result->fact_capacity, sizeof *result->facts));
-    result->facts = items;
+    struct aorta_hwq_metadata *facts =
+        aorta_arena_grow(arena, result->facts, result->fact_count, &result->fact_capacity, sizeof *facts);
+    if (!facts) return no_memory();
+    result->facts = facts;
     struct aorta_hwq_metadata fact = {aorta_arena_strdup(arena, section), aorta_arena_strdup(arena, key),
                                       aorta_arena_strdup(arena, json->data)};
     if (!fact.section || !fact.key || !fact.json) return no_memory();

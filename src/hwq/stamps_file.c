@@ -15,14 +15,10 @@ aorta_status aorta_hwq_stamps_file_add(struct aorta_hwq_stamps_file *file, enum 
                                        const struct aorta_hwq_spans *spans) {
     if (spans->unstamped)
         return AORTA_ERROR(AORTA_DEVICE, "--stamps: %zu kernels left no stamp: they did not run", spans->unstamped);
-    if (file->count == file->capacity) {
-        const size_t capacity = file->capacity ? 2 * file->capacity : 32;
-        struct aorta_hwq_stamped_iteration *grown = aorta_arena_alloc(&file->arena, capacity * sizeof *grown);
-        if (!grown) return no_memory(spans->count);
-        if (file->count) memcpy(grown, file->iterations, file->count * sizeof *grown);
-        file->iterations = grown;
-        file->capacity = capacity;
-    }
+    struct aorta_hwq_stamped_iteration *iterations =
+        aorta_arena_grow(&file->arena, file->iterations, file->count, &file->capacity, sizeof *iterations);
+    if (!iterations) return no_memory(spans->count);
+    file->iterations = iterations;
     struct aorta_span *items = aorta_arena_alloc(&file->arena, (spans->count + 1) * sizeof *items);
     if (!items) return no_memory(spans->count);
     if (spans->count) memcpy(items, spans->items, spans->count * sizeof *items);

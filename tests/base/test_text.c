@@ -77,6 +77,15 @@ static void test_arena(void **state) {
     assert_string_equal(aorta_arena_strdup(&arena, "copy"), "copy");
     assert_string_equal(aorta_arena_printf(&arena, "%d of %s", 3, "four"), "3 of four");
     assert_null(aorta_arena_alloc(&arena, SIZE_MAX));
+    int *numbers = NULL;
+    size_t capacity = 0;
+    for (int i = 0; i < 100; i++) {
+        numbers = aorta_arena_grow(&arena, numbers, (size_t)i, &capacity, sizeof *numbers);
+        assert_non_null(numbers);
+        numbers[i] = i;
+    }
+    assert_true(capacity >= 100);
+    for (int i = 0; i < 100; i++) assert_int_equal(numbers[i], i);
     aorta_arena_free(&arena);
     assert_null(arena.blocks);
 }

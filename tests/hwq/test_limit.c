@@ -82,7 +82,7 @@ static void test_waiting(void **state) {
     plant.result.switch_latency.inter_source = "workload";
     plant.result.switch_latency.inter_samples = 1;
     check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING,
-                "for 50% of an iteration (0.1 ms) nothing runs on any stream; without that it would be 2.0 times");
+                "for 50% of an iteration (0.1 ms) nothing runs on any stream; without waiting it would be 2.0 times");
     plant.result.switch_latency.host.inter_samples = 3;
     check_limit(&plant, false, AORTA_HWQ_LIMIT_WAITING, "in 75% of the gaps the device waits for the host");
     close_plant(&plant);
