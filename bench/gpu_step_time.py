@@ -5,8 +5,7 @@
         [--torch fsdp ddp]
 
 Medians over the steps after warm-up of rank 0; ratios are to PyTorch FSDP2 and DDP, the better of synchronised and
-pipelined steps each. Then what recording and tracing cost, what prefetch and overlap are worth, and whether the view by
-ranges agrees with that by kernels.
+pipelined steps each. Then what recording costs, and what prefetch and overlap are worth.
 """
 import argparse
 import json
@@ -22,9 +21,9 @@ WAYS = [  # name, overrides, flags
     ("fsdp, captured", ["compile.enabled=true"], []),
     ("ddp, eager", ["compile.enabled=false", "distributed.mode=ddp"], []),
     ("ddp, captured", ["compile.enabled=true", "distributed.mode=ddp"], []),
-    ("fsdp, captured, no ranges", ["compile.enabled=true"], ["--no-record"]),
-    ("fsdp, captured, kernels traced", ["compile.enabled=true"], ["--kernel-timing"]),
-    ("fsdp, eager, kernels traced", ["compile.enabled=false"], ["--kernel-timing"]),
+    ("fsdp, captured, not recorded", ["compile.enabled=true"], ["--no-record"]),
+    ("fsdp, captured, timestamps", ["compile.enabled=true"], ["--no-kernel-timing"]),
+    ("fsdp, eager, timestamps", ["compile.enabled=false"], ["--no-kernel-timing"]),
     ("fsdp, captured, no prefetch", ["compile.enabled=true", "fsdp.forward_prefetch=false",
                                      "fsdp.backward_prefetch=NONE"], []),
     ("fsdp, captured, no overlap", ["compile.enabled=true", "distributed.enable_overlap=false"], []),
@@ -54,17 +53,7 @@ def aorta_side(program, config, gpus, steps, overrides, flags):
             return None
         with open(f"{directory}/rank_00_metrics.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
-        summary = os.path.join(directory, "summary.json")
-        agreement = None
-        if os.path.exists(summary):
-            with open(summary, encoding="utf-8") as file:
-                agreement = [label.get("agreement") for label in labels_of(json.load(file))]
-        return lines[len(lines) // 3:], agreement
-
-
-def labels_of(summary):
-    labels = summary.get("labels", [])
-    return list(labels.values()) if isinstance(labels, dict) else labels
+        return lines[len(lines) // 3:]
 
 
 def figure(lines, view, key):
@@ -105,9 +94,7 @@ def measure(program, name, gpus, steps, ways, modes):
         side = aorta_side(program, config, gpus, steps, overrides, flags)
         if side is None:
             continue
-        show(way, side[0], others)
-        if side[1] and side[1][0]:
-            print(f"    agreement {json.dumps(side[1][0])[:600]}")
+        show(way, side, others)
 
 
 def main():

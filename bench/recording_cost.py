@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What recording costs: the step time of `aorta train` with its ranges recorded against `--no-record`.
+"""What recording costs: the step time of `aorta train` as it records by itself against `--no-record`.
 
-    recording_cost.py [--rounds 8] [--config bench/small.yaml] [--ranks 1] [--tracing] [--steps 60]
+    recording_cost.py [--rounds 8] [--config bench/small.yaml] [--ranks 1] [--timestamps] [--steps 60]
                       [--override KEY=VALUE ...]
 
---tracing compares with `--kernel-timing` instead. On GPUs: --config config/default.yaml --ranks 2 --steps 150 --override
-device.kind=cuda compile.enabled=true training.mixed_precision=bf16.
+On NVIDIA GPUs that is by records of kernels, with --timestamps by timestamps. On GPUs: --config config/default.yaml
+--ranks 2 --steps 150 --override device.kind=cuda compile.enabled=true training.mixed_precision=bf16.
 Runs alternate and change places every round, so that a drift of the machine meets both alike.
 """
 import argparse
@@ -24,12 +24,12 @@ def main():
     parser.add_argument("--aorta", default=AORTA)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--tracing", action="store_true", help="the kernel tracer's cost, beside ranges in both")
+    parser.add_argument("--timestamps", action="store_true", help="ranges by timestamps, also on NVIDIA GPUs")
     parser.add_argument("--override", nargs="+", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
 
-    what, aim = ("tracing", 1.03) if arguments.tracing else ("recording", 1.01)
-    options = {"on": ("--kernel-timing",), "off": ()} if arguments.tracing else {"on": (), "off": ("--no-record",)}
+    what, aim = "recording", 1.01
+    options = {"on": ("--no-kernel-timing",) if arguments.timestamps else (), "off": ("--no-record",)}
     times, ratios = {"on": [], "off": []}, []
     for number in range(arguments.rounds):
         medians = {}

@@ -51,14 +51,13 @@ static const struct aorta_cli_option options[] = {
                .offset = offsetof(struct train_values, kernel_timing),
                .fallback = "false",
                .help =
-                   "on NVIDIA GPUs: takes the times of every step from CUPTI's records of its kernels, and adds these "
-                   "to each iteration (source kernel beside range); without it captured steps do so where CUPTI is "
-                   "available, other steps are measured by timestamps around their operations"}},
+                   "takes device times from CUPTI's records of the kernels, and adds these to each iteration (source "
+                   "kernel beside range), or ends; without it that is so where CUPTI is available"}},
     {.value = {.key = "no-kernel-timing",
                .type = AORTA_OPTION_BOOL,
                .offset = offsetof(struct train_values, no_kernel_timing),
                .fallback = "false",
-               .help = "measures captured steps by timestamps, too"}},
+               .help = "measures by timestamps around operations, which are upper bounds, as on other GPUs"}},
     {.value = {.key = "no-record",
                .type = AORTA_OPTION_BOOL,
                .offset = offsetof(struct train_values, no_record),

@@ -230,6 +230,7 @@ static void write_kernel_facts(struct aorta_json *json, const struct aorta_kerne
     aorta_json_key_int(json, "attributed", facts->attributed);
     aorta_json_key_int(json, "dropped", facts->dropped);
     key_ms(json, "clock_offset_ms", facts->clock_offset_ns);
+    aorta_json_key_int(json, "launches", facts->launches);
     aorta_json_key_int(json, "stamps", facts->stamp_count);
     key_ms(json, "stamps_ms", facts->stamp_ns);
 }

@@ -80,6 +80,20 @@ static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_
     facts->last_stamp_ns = record->start_ns;
 }
 
+static int numbers_ascending(const void *left, const void *right) {
+    const uint32_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Different launches. `numbers`: for one of each record. */
+static int64_t count_launches(const struct aorta_trace_record *records, size_t count, uint32_t *numbers) {
+    int64_t launches = 0;
+    for (size_t i = 0; i < count; i++) numbers[i] = records[i].correlation;
+    qsort(numbers, count, sizeof *numbers, numbers_ascending);
+    for (size_t i = 0; i < count; i++) launches += i == 0 || numbers[i] != numbers[i - 1];
+    return launches;
+}
+
 static void add_record(const struct aorta_trace_record *records, size_t index, struct reading *reading,
                        struct aorta_profile *profile) {
     const struct aorta_trace_record *record = &records[index];
@@ -131,6 +145,7 @@ aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, siz
         qsort_r(sorted, count, sizeof *sorted, records_by_start, (void *)(uintptr_t)records);
         for (size_t i = 0; i < count; i++) add_record(records, sorted[i], &reading, profile);
         number_collectives(profile);
+        profile->kernels.launches = count_launches(records, count, reading.streams.ids);
     }
     free(sorted);
     free(reading.streams.ids);

@@ -1,6 +1,8 @@
 /* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
 #include "report/recording.h"
 
+#include "verdict/trace_verdict.h"
+
 #include <math.h>
 
 static double get_recorded(const struct aorta_run_step *step) {
@@ -41,10 +43,23 @@ aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct 
     return NULL;
 }
 
+/* Records cost the host time at each launch. */
+static void say_share(const struct aorta_labelled *labelled, struct aorta_text *out) {
+    const struct aorta_records *records = &labelled->records;
+    char sentence[192];
+    if (!labelled->by_kernels || !records->iterations) return;
+    const double launches = (double)records->launches / (double)records->iterations;
+    if (!aorta_recording_share(&labelled->verdict, launches, sentence, sizeof sentence)) return;
+    aorta_text_printf(out, "recording: %s; compile.enabled=true makes one launch of a step", sentence);
+}
+
 aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {
     struct aorta_comparison cost;
     AORTA_TRY(compare(labelled, &cost));
-    if (!known(&cost)) return NULL;
+    if (!known(&cost)) {
+        say_share(labelled, out);
+        return NULL;
+    }
     aorta_text_printf(out, "recording: steps took %.3f ms with ranges (p50 of %zu), %.3f ms without (%zu): %+.1f%%, ",
                       cost.candidate.p50, cost.candidate.count, cost.reference.p50, cost.reference.count,
                       100 * share(&cost));

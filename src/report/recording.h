@@ -4,7 +4,8 @@
 
 #include "report/summary.h"
 
-/* The member "recording_cost" of summary.json, and a sentence; nothing in a run that has steps of one kind only.
+/* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
+ * records of kernels cost their launches at most, or there is none.
  * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json);
 AORTA_MUST_USE aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out);

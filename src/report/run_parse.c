@@ -348,11 +348,13 @@ static aorta_status read_kernel_facts(const struct aorta_fields *object, struct 
     double offset_ms = NAN, stamps_ms = NAN;
     AORTA_TRY(get_optional_integer(object, "attributed", "", 0, &facts->attributed));
     AORTA_TRY(get_optional_integer(object, "dropped", "", 0, &facts->dropped));
+    AORTA_TRY(get_optional_integer(object, "launches", "", 0, &facts->launches));
     AORTA_TRY(get_optional_integer(object, "stamps", "", 0, &facts->stamp_count));
     AORTA_TRY(get_optional(object, "clock_offset_ms", "", &offset_ms));
     AORTA_TRY(get_optional(object, "stamps_ms", "", &stamps_ms));
     if (fabs(offset_ms) > time_limit_ms || fabs(stamps_ms) > time_limit_ms || facts->attributed < 0 ||
-        facts->attributed > INT32_MAX || facts->dropped < 0 || facts->dropped > bytes_limit || facts->stamp_count < 0)
+        facts->attributed > INT32_MAX || facts->dropped < 0 || facts->dropped > bytes_limit || facts->stamp_count < 0 ||
+        facts->launches < 0 || facts->launches > INT32_MAX)
         return AORTA_ERROR(AORTA_FORMAT, "it holds a number that cannot be");
     if (!isnan(offset_ms)) facts->clock_offset_ns = llround(offset_ms * 1e6);
     if (!isnan(stamps_ms)) facts->stamp_ns = llround(stamps_ms * 1e6);

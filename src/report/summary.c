@@ -71,6 +71,7 @@ static void count_records(struct aorta_labelled *labelled) {
             records->kernels += (int64_t)kernels->range_count;
             records->attributed += kernels->kernels.attributed;
             records->dropped += kernels->kernels.dropped;
+            records->launches += kernels->kernels.launches;
         }
     }
 }
@@ -267,6 +268,7 @@ static void write_records(struct aorta_json *json, const struct aorta_records *r
     aorta_json_key_int(json, "kernels", records->kernels);
     aorta_json_key_int(json, "attributed", records->attributed);
     aorta_json_key_int(json, "dropped", records->dropped);
+    aorta_json_key_int(json, "launches", records->launches);
     aorta_json_object_end(json);
 }
 

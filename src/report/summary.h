@@ -18,6 +18,7 @@ struct aorta_measured {
 struct aorta_records {
     int64_t iterations;                   /* that have records */
     int64_t kernels, attributed, dropped; /* in all; whose range is known; lost */
+    int64_t launches;                     /* calls of the host that launched them */
 };
 
 /* A run with its verdict. */

@@ -83,6 +83,7 @@ const char *aorta_profile_source_name(enum aorta_profile_source source); /* "ran
 struct aorta_kernel_facts {
     int64_t dropped;         /* records lost since the view before */
     int64_t attributed;      /* ranges whose `within` is known */
+    int64_t launches;        /* calls of the host that launched them: one for all of a replayed graph */
     int64_t clock_offset_ns; /* added to the library's times so that they agree with the device's timestamps */
     int64_t stamp_count;     /* kernels that measured: timestamps and clocks; not among the ranges */
     int64_t stamp_ns;        /* their time */

@@ -167,15 +167,14 @@ static bool is_watched(const struct trainer *t, int64_t step) {
     return captures_steps(t) ? !aorta_trace_over(&schedule, step) : aorta_trace_watched(&schedule, step);
 }
 
-/* Whether every step's times are to come from records. Launched one by one, a record costs the host more than two
- * timestamps around some fifteen kernels do (docs/results.md); and what record_every leaves out would pay as well.
- */
+/* Whether every step's times are to come from records: they cost no more than timestamps do, captured or one by one
+ * (docs/results.md), but what record_every leaves out would pay as well. */
 static bool wants_records(const struct trainer *t) {
     const enum aorta_kernel_timing wish = t->run->kernel_timing;
     const char *other = getenv("CUDA_INJECTION64_PATH"); /* records already, and a process has one recorder */
     if (wish != AORTA_KERNEL_TIMING_AUTO) return wish == AORTA_KERNEL_TIMING_ON;
     if (!t->run->record || options_of(t)->profiling.record_every > 1 || (other && *other)) return false;
-    return captures_steps(t) && aorta_tracer_exists(aorta_device_get_info(t->context.device)->kind);
+    return aorta_tracer_exists(aorta_device_get_info(t->context.device)->kind);
 }
 
 static void warn_of_no_tracer(const struct trainer *t, aorta_status reason) {

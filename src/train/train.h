@@ -8,7 +8,7 @@
 
 /* Whether the device's times come from records of its kernels (measure/tracer.h) or from timestamps. */
 enum aorta_kernel_timing {
-    AORTA_KERNEL_TIMING_AUTO, /* records where they cost little: in captured steps, if the device has a tracer */
+    AORTA_KERNEL_TIMING_AUTO, /* records, if the device has a tracer and nobody else records */
     AORTA_KERNEL_TIMING_ON,   /* or the run fails; needs `record` */
     AORTA_KERNEL_TIMING_OFF,
 };

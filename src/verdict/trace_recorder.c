@@ -1,4 +1,4 @@
-/* What a recording of `aorta trace run` added to the time that the device waited for its host. */
+/* What recording added to the time that the device waited for its host. */
 #include "verdict/trace_verdict.h"
 
 #include <stdio.h>
@@ -48,20 +48,25 @@ static double cost_of(const struct aorta_verdict *verdict, enum aorta_cause caus
     return cost_ms;
 }
 
+bool aorta_recording_share(const struct aorta_verdict *verdict, double launches, char *sentence, size_t size) {
+    const double late_ms = cost_of(verdict, AORTA_CAUSE_HOST_LAUNCH), own_ms = launches * LAUNCH_NS * 1e-6;
+    if (verdict->idle_unexplained || late_ms < least_share * verdict->step_ms_mean) return false;
+    if (own_ms < least_part * late_ms) return false;
+    snprintf(sentence, size,
+             "up to %s of the %s ms of late launches are its own, which makes each of %.0f launches a step some %.1f "
+             "us longer",
+             aorta_brief(own_ms < late_ms ? own_ms : late_ms).text, aorta_brief(late_ms).text, launches,
+             LAUNCH_NS * 1e-3);
+    return true;
+}
+
 aorta_status aorta_trace_recording_note(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    const double late_ms = cost_of(verdict, AORTA_CAUSE_HOST_LAUNCH);
     double launches;
-    char sentence[256];
+    char share[192], sentence[256];
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (analysis->ranks[i].trace->format != AORTA_TRACE_SPOOL) return NULL;
-    if (verdict->idle_unexplained || late_ms < least_share * verdict->step_ms_mean) return NULL;
     AORTA_TRY(mean_launches(analysis, &launches));
-    const double own_ms = launches * LAUNCH_NS * 1e-6;
-    if (own_ms < least_part * late_ms) return NULL;
-    snprintf(
-        sentence, sizeof sentence,
-        "up to %s of the %s ms of late launches are its own, which makes each of %.0f launches a step some %.1f us "
-        "longer; --record kernels takes less",
-        aorta_brief(own_ms < late_ms ? own_ms : late_ms).text, aorta_brief(late_ms).text, launches, LAUNCH_NS * 1e-3);
+    if (!aorta_recording_share(verdict, launches, share, sizeof share)) return NULL;
+    snprintf(sentence, sizeof sentence, "%s; --record kernels takes less", share);
     return aorta_verdict_remark(verdict, "recording", sentence);
 }

@@ -9,6 +9,9 @@
 AORTA_MUST_USE aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis,
                                                 struct aorta_verdict *verdict);
 
+/* What of late launches may be the recording's own, which makes each of so many launches a step longer
+ * (trace_recorder.c). False: nothing worth a word. */
+bool aorta_recording_share(const struct aorta_verdict *verdict, double launches, char *sentence, size_t size);
 /* Sets the verdict's remark where late launches may be the recording's own (trace_recorder.c). */
 AORTA_MUST_USE aorta_status aorta_trace_recording_note(const struct aorta_trace_analysis *analysis,
                                                        struct aorta_verdict *verdict);

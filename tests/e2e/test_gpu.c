@@ -134,17 +134,17 @@ static void test_times_come_from_records(void **state) {
     }
 }
 
-/* Where nobody asks, records are taken of captured steps; not where other steps are to be left in peace, or somebody
- * else records. Without them the ranges are measured by timestamps. */
+/* Records are taken unless some steps are not recorded, or somebody else records. Without them the ranges are measured
+ * by timestamps. */
 static void test_when_kernels_are_recorded(void **state) {
     (void)state;
     static const struct {
         const char *words, *libraries, *injection;
         bool records;
     } rows[] = {
-        {"", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"", FAKES ":" FAKE_CUPTI, NULL, true},
         {"compile.enabled=true", FAKES ":" FAKE_CUPTI, NULL, true},
-        {"compile.enabled=true compile.backend=fused", FAKES ":" FAKE_CUPTI, NULL, false},
+        {"--no-kernel-timing", FAKES ":" FAKE_CUPTI, NULL, false},
         {"compile.enabled=true --no-kernel-timing", FAKES ":" FAKE_CUPTI, NULL, false},
         {"compile.enabled=true profiling.record_every=2", FAKES ":" FAKE_CUPTI, NULL, false},
         {"compile.enabled=true", WRONG "/cupti:" FAKES, NULL, false},
@@ -456,11 +456,14 @@ static void test_tracer_follows_the_schedule(void **state) {
     static const struct {
         const char *words, *steps, *switches;
     } rows[] = {
-        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1", "--kk----", "on off on off "},
-        {"profiling.wait=2 profiling.warmup=0 profiling.active=1 profiling.repeat=0", "--k--k--",
+        {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 --no-kernel-timing", "--kk----",
+         "on off on off "},
+        {"profiling.wait=2 profiling.warmup=0 profiling.active=1 profiling.repeat=0 --no-kernel-timing", "--k--k--",
          "on off on off on off "},
-        {"profiling.wait=0 profiling.warmup=1 profiling.active=1 profiling.repeat=1", "kk------", "on off "},
-        {"profiling.wait=3 profiling.warmup=2 profiling.active=9 profiling.repeat=1", "---kkkkk", "on off on off "},
+        {"profiling.wait=0 profiling.warmup=1 profiling.active=1 profiling.repeat=1 --no-kernel-timing", "kk------",
+         "on off "},
+        {"profiling.wait=3 profiling.warmup=2 profiling.active=9 profiling.repeat=1 --no-kernel-timing", "---kkkkk",
+         "on off on off "},
         {"profiling.wait=2 profiling.warmup=1 profiling.active=1 profiling.repeat=1 compile.enabled=true "
          "--no-kernel-timing",
          "kkkk----", "on off "}, /* graphs are captured early on, and anew with timestamps */

@@ -91,7 +91,9 @@ static void names_decide(void **state) {
     add_record(&scene, AORTA_TRACE_KERNEL, "aorta_clock_set", -1, 43, 2000, 2040);
     add_record(&scene, AORTA_TRACE_KERNEL, "hwq_hold", -1, 44, 10, 80);
     add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)", -1, 41, 500, 600);
+    scene.records[1].correlation = scene.records[0].correlation; /* of one launch */
     struct aorta_profile kernels = view_of(&scene);
+    assert_int_equal(kernels.kernels.launches, scene.count - 1);
     assert_int_equal(kernels.source, AORTA_SOURCE_KERNEL);
     assert_int_equal(kernels.range_count, 5);
     assert_int_equal(kernels.start_ns, 90);

@@ -111,6 +111,7 @@ static void round_trip(void **state) {
         assert_int_equal(step->kernel_profile.source, AORTA_SOURCE_KERNEL);
         assert_int_equal(step->kernel_profile.range_count, 3);
         assert_int_equal(step->kernel_profile.kernels.attributed, 3);
+        assert_int_equal(step->kernel_profile.kernels.launches, 1);
         assert_int_equal(step->kernel_profile.kernels.dropped, step->step == 2 ? 3 : 0);
         assert_int_equal(step->kernel_profile.host_count, 1);
         assert_int_equal(step->kernel_profile.start_ns, t + 1000000);
@@ -172,6 +173,7 @@ static void judged_by_kernels(void **state) {
     assert_true(number(records, "kernels", NULL) == 18);
     assert_true(number(records, "attributed", NULL) == 18);
     assert_true(number(records, "dropped", NULL) == 6);
+    assert_true(number(records, "launches", NULL) == 6);
     assert_non_null(strstr(text.data, "6 kernel records were lost: the figures of kernels are too low"));
     assert_non_null(strstr(text.data, "50.0% of 3.00 ms communication hidden"));
     json_decref(root);
