@@ -314,8 +314,7 @@ void aorta_train_options_without_effect(const struct aorta_train_options *option
 
 static const char page_head[] =
     "# Configuration of `aorta train`\n\n"
-    "This page is made from the program's own table of options: `aorta help config --markdown >\n"
-    "docs/configuration.md`.\n\n"
+    "`aorta help config --markdown` makes this page, docs/configuration.md, from the program's table of options.\n\n"
     "`aorta train --config FILE` reads YAML, or JSON when the name ends in `.json`. Keys that are not in the\n"
     "file have the defaults below. `--override KEY=VALUE` changes single keys, written with dots and with the\n"
     "value as in YAML: `--override training.batch_size=4 \"optimizer.betas=[0.9, 0.95]\"`. Later overrides win.\n\n"
