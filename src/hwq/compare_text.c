@@ -9,13 +9,13 @@ static double percent(double ratio) {
 }
 
 static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
-    static const char *const words[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
+    static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
     const struct aorta_ratio *ratio = &pair->widened;
     char interval[48];
     snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio->low), percent(ratio->high));
     aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
                       (long long)pair->baseline->streams, pair->p50_ms[0], pair->p50_ms[1], percent(ratio->value),
-                      interval, words[pair->change]);
+                      interval, names[pair->change]);
     if (pair->reason) aorta_text_printf(text, ": %s", pair->reason);
     if (pair->wanted)
         aorta_text_printf(text, "; try --iterations %zu", pair->wanted);

@@ -4,7 +4,7 @@
 
 /* Shares of an iteration from which on queueing, or what runs, is what limits. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
-/* What runs lasts so many times as long as an iteration that nothing stamps: its stamps are what is seen. */
+/* Stamped work this many times as long as a timed iteration: the stamps dominate. */
 static const double too_slow = 1.2;
 static const size_t fewest_gaps = 10;
 /* A gap of this part of a kernel's time is no small thing beside it. */
@@ -64,7 +64,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
                                     .queueing_share = fmin(host.p50 / p50, 1.0),
                                     .at_once = aorta_hwq_samples_median(&busy->sum) / ran,
                                     .kernel_ms = 1e-6 * aorta_summarise(busy->kernel.items, busy->kernel.count).mean};
-    /* Of two passes: what only one of them shows is the stamps' doing, or chance. */
+    /* The lower of stamped and timed iterations: a difference comes from the stamps, or from chance. */
     limit.waiting_share =
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
@@ -73,7 +73,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
     return limit;
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 static double launch_us(const struct aorta_hwq_result *result) {
     const struct aorta_hwq_figure *figure = aorta_hwq_result_find(result, "host_us_per_launch");

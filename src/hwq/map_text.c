@@ -133,7 +133,7 @@ static void draw(const struct aorta_map *map, struct aorta_text *text) {
 }
 
 static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
-    static const char *const words[] = {
+    static const char *const sentences[] = {
         [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
         [AORTA_MAP_BLOCKING_WAITING] =
             "A queue lets kernels of several streams run at once; it is blocked only while the command at its head has "
@@ -142,7 +142,7 @@ static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
             "A queue runs one kernel at a time, which blocks all other streams on the queue.",
         [AORTA_MAP_BLOCKING_MIXED] =
             "Some queues are blocked by any kernel that runs, others only by commands that wait for their own stream."};
-    if (words[map->blocking]) aorta_text_printf(text, "%s\n", words[map->blocking]);
+    if (sentences[map->blocking]) aorta_text_printf(text, "%s\n", sentences[map->blocking]);
 }
 
 static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {

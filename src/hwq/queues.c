@@ -37,16 +37,16 @@ void aorta_queues_text(const struct aorta_queues *queues, const char *name, stru
     say_gap(text, "to the next kernel of the same stream", &queues->intra);
     say_gap(text, "from the last to end, of another stream", &queues->inter);
     if (queues->count) {
-        say_gap(text, "within a queue, same stream", &queues->stay);
-        say_gap(text, "within a queue, another stream", &queues->go);
+        say_gap(text, "within a queue, same stream", &queues->same_stream);
+        say_gap(text, "within a queue, another stream", &queues->other_stream);
     }
     aorta_text_puts(text, "\n");
-    if (queues->stay.ns.count && queues->go.ns.count)
+    if (queues->same_stream.ns.count && queues->other_stream.ns.count)
         aorta_text_printf(
             text,
             "A queue's gap before a kernel of another stream is %+.2f us longer than before one of the same (late "
             "launches included).\n",
-            (queues->go.ns.p50 - queues->stay.ns.p50) * 1e-3);
+            (queues->other_stream.ns.p50 - queues->same_stream.ns.p50) * 1e-3);
     if (!isnan(queues->parallel))
         aorta_text_printf(text, "While any kernel ran, %.2f ran at once on average.\n", queues->parallel);
     if (queues->streams_on_several)
@@ -77,8 +77,8 @@ static void write_queue(struct aorta_json *json, const struct aorta_queue *queue
     aorta_json_key_int(json, "streams", (int64_t)queue->streams);
     aorta_json_key_int(json, "changes", (int64_t)queue->changes);
     aorta_json_key_int(json, "busy_ns", queue->busy_ns);
-    write_gap(json, "stay", &queue->stay);
-    write_gap(json, "go", &queue->go);
+    write_gap(json, "stay", &queue->same_stream);
+    write_gap(json, "go", &queue->other_stream);
     aorta_json_object_end(json);
 }
 
@@ -101,8 +101,8 @@ void aorta_queues_json(const struct aorta_queues *queues, struct aorta_json *jso
     aorta_json_object(json);
     write_gap(json, "intra_stream", &queues->intra);
     write_gap(json, "inter_stream", &queues->inter);
-    write_gap(json, "queue_stay", &queues->stay);
-    write_gap(json, "queue_go", &queues->go);
+    write_gap(json, "queue_stay", &queues->same_stream);
+    write_gap(json, "queue_go", &queues->other_stream);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
 }

@@ -203,7 +203,7 @@ static aorta_status trace(struct recording *recording, const struct aorta_hwq_pl
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the recording ---- */
 
 /* Counters start from 0 on every stream. */
 static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {

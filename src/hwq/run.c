@@ -267,7 +267,7 @@ static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     return aorta_hwq_metadata_number(result, "verification", "worst_expected", check.expected);
 }
 
-/* ---- the whole ---- */
+/* ---- a run ---- */
 
 static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_result *result) {
     char stamp[64];

@@ -50,7 +50,7 @@ struct aorta_sdma {
     double *samples_ms[AORTA_SDMA_MODE_COUNT]; /* raw, [iterations] */
     double *gemm_together_ms, *copy_together_ms;
     struct aorta_summary times[AORTA_SDMA_MODE_COUNT], gemm_together, copy_together; /* of the samples, ms */
-    bool polled;       /* copy_together was seen by the host */
+    bool polled;       /* copy_together: the host polled for the end */
     bool direct;       /* p2p: not through the host */
     size_t verified;   /* bytes of the copy that were compared after each kind of run; all equal */
     double gemm_error; /* largest error of the product's checked elements, of what is allowed */

@@ -9,10 +9,10 @@ static const char *direction_name(enum aorta_sdma_direction direction) {
     return names[direction];
 }
 
-static const char *direction_words(enum aorta_sdma_direction direction) {
-    static const char *const words[AORTA_SDMA_DIRECTION_COUNT] = {"device to host", "host to device",
+static const char *direction_text(enum aorta_sdma_direction direction) {
+    static const char *const texts[AORTA_SDMA_DIRECTION_COUNT] = {"device to host", "host to device",
                                                                   "device to device", "device to its peer"};
-    return words[direction];
+    return texts[direction];
 }
 
 void aorta_sdma_evaluate(struct aorta_sdma *result) {
@@ -71,7 +71,7 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
     aorta_text_printf(text, "%s product of %lld x %lld beside copies of %.4g MiB, %s, on %s (%s)\n\n",
                       aorta_dtype_name(options->dtype), (long long)options->matrix_size,
                       (long long)options->matrix_size, (double)options->copy_bytes / 1048576,
-                      direction_words(options->direction), aorta_device_get_info(options->device)->name,
+                      direction_text(options->direction), aorta_device_get_info(options->device)->name,
                       aorta_counted(options->iterations, "iteration").text);
     aorta_text_printf(text, "  %-22s %9s  %9s  %9s   (ms)\n", "", "median", "min", "p95");
     say_row(text, "product alone", &result->times[AORTA_SDMA_GEMM]);

@@ -313,32 +313,33 @@ aorta_status aorta_hwq_sequence_fetch(struct aorta_hwq *hwq, const struct aorta_
     return aorta_hwq_download(hwq, &copy->position, positions + sequence, sizeof copy->position);
 }
 
-/* Keys and values of one sequence, cached and new, as its queries see them. */
-struct seen {
+/* Keys and values of one sequence, cached and new. */
+struct attention {
     const struct aorta_cache *cache;
     const struct aorta_hwq_sequence *copy;
     const float *qkv; /* on the host */
     int64_t sequence, cached;
 };
 
-static const float *row_of(const struct seen *seen, int64_t t, int64_t part) {
-    const struct aorta_cache *c = seen->cache;
+static const float *row_of(const struct attention *attention, int64_t t, int64_t part) {
+    const struct aorta_cache *c = attention->cache;
     const int64_t width = c->heads * c->head_dim;
-    if (t < seen->cached) return (part == 1 ? seen->copy->keys : seen->copy->values) + t * width;
-    return seen->qkv + ((t - seen->cached) * c->batch + seen->sequence) * 3 * width + part * width;
+    if (t < attention->cached) return (part == 1 ? attention->copy->keys : attention->copy->values) + t * width;
+    return attention->qkv + ((t - attention->cached) * c->batch + attention->sequence) * 3 * width + part * width;
 }
 
 /* One element of the output of new position `own`. */
-static double attended(const struct seen *seen, int64_t own, int64_t column) {
-    const struct aorta_cache *c = seen->cache;
+static double attended(const struct attention *attention, int64_t own, int64_t column) {
+    const struct aorta_cache *c = attention->cache;
     const int64_t head = column / c->head_dim * c->head_dim;
-    const float *q = seen->qkv + (own * c->batch + seen->sequence) * 3 * c->heads * c->head_dim + head;
+    const float *q = attention->qkv + (own * c->batch + attention->sequence) * 3 * c->heads * c->head_dim + head;
     double total = 0.0, value = 0.0, reference = 0.0;
-    for (int64_t t = 0; t < seen->cached + own + 1; t++) {
-        const double score = dot(q, 1, row_of(seen, t, 1) + head, 1, c->head_dim).value / sqrt((double)c->head_dim);
+    for (int64_t t = 0; t < attention->cached + own + 1; t++) {
+        const double score =
+            dot(q, 1, row_of(attention, t, 1) + head, 1, c->head_dim).value / sqrt((double)c->head_dim);
         if (t == 0) reference = score;
         total += exp(score - reference);
-        value += exp(score - reference) * (double)row_of(seen, t, 2)[column];
+        value += exp(score - reference) * (double)row_of(attention, t, 2)[column];
     }
     return value / total;
 }
@@ -346,19 +347,19 @@ static double attended(const struct seen *seen, int64_t own, int64_t column) {
 aorta_status aorta_hwq_verify_attend(struct aorta_hwq_verifier *verifier, const char *what,
                                      const struct aorta_cache *cache, int64_t first, int64_t queries, int64_t sequence,
                                      const struct aorta_hwq_sequence *copy, const float *qkv, const float *out) {
-    enum { FEW = 5 }; /* each is a pass over all keys */
+    enum { FEW = 5 }; /* each reads all keys */
     const int64_t width = cache->heads * cache->head_dim;
     const int64_t cached = copy->position < cache->window ? copy->position : cache->window;
-    struct seen seen = {.cache = cache, .copy = copy, .sequence = sequence, .cached = cached};
+    struct attention attention = {.cache = cache, .copy = copy, .sequence = sequence, .cached = cached};
     const float *got;
-    AORTA_TRY(aorta_hwq_fetch(verifier, qkv, (first + queries) * cache->batch * 3 * width, &seen.qkv));
+    AORTA_TRY(aorta_hwq_fetch(verifier, qkv, (first + queries) * cache->batch * 3 * width, &attention.qkv));
     AORTA_TRY(aorta_hwq_fetch(verifier, out, queries * cache->batch * width, &got));
     for (int64_t query = 0; query < queries; query++)
         for (int64_t i = 0; i < FEW; i++) {
             const int64_t column = (width - 1) * i / (FEW - 1);
             aorta_hwq_compare(verifier->check, (double)got[(query * cache->batch + sequence) * width + column],
-                              attended(&seen, first + query, column), 1e-5, 1e-4, "%s, query %lld, column %lld", what,
-                              (long long)query, (long long)column);
+                              attended(&attention, first + query, column), 1e-5, 1e-4, "%s, query %lld, column %lld",
+                              what, (long long)query, (long long)column);
         }
     return NULL;
 }

@@ -113,7 +113,7 @@ struct aorta_hwq_workload {
     enum aorta_priority (*priority)(const struct aorta_hwq *hwq, int stream);
     const char *(*role)(const struct aorta_hwq *hwq, int stream);
     aorta_status (*setup)(struct aorta_hwq *hwq, void **state);
-    /* Optional: streams idle, before each pass: sets counters to 0. */
+    /* Optional: streams idle, before the timed iterations and before verification: sets counters to 0. */
     aorta_status (*start)(struct aorta_hwq *hwq, void *state);
     aorta_status (*iterate)(struct aorta_hwq *hwq, void *state);
     /* *amount: what the last `iterations` iterations have done since `start`, in `unit` × seconds (GFLOP, tokens,

@@ -14,7 +14,7 @@ struct analysis {
     struct aorta_span *spans; /* sorted by queue, then start */
     size_t count;
     struct aorta_queues *queues;
-    struct gap_list stay, go; /* of all queues */
+    struct gap_list same_stream, other_stream; /* of all queues */
 };
 
 static aorta_status no_memory(size_t count) {
@@ -94,7 +94,7 @@ static aorta_status count_streams(const struct aorta_span *spans, size_t count, 
 /* Spans of one queue, by start. */
 static aorta_status describe_queue(struct analysis *analysis, const struct aorta_span *spans, size_t count) {
     struct aorta_queue *queue = &analysis->queues->items[analysis->queues->count++];
-    const struct gap_list stay = analysis->stay, go = analysis->go;
+    const struct gap_list same_before = analysis->same_stream, other_before = analysis->other_stream;
     const struct aorta_span *before = NULL;
     *queue = (struct aorta_queue){.id = spans->queue};
     for (size_t i = 0; i < count; i++) {
@@ -102,12 +102,12 @@ static aorta_status describe_queue(struct analysis *analysis, const struct aorta
         queue->transfers += !is_kernel(&spans[i]);
         if (!is_kernel(&spans[i])) continue;
         const bool same = before && before->stream == spans[i].stream;
-        if (before) AORTA_TRY(add_gap(same ? &analysis->stay : &analysis->go, before, &spans[i]));
+        if (before) AORTA_TRY(add_gap(same ? &analysis->same_stream : &analysis->other_stream, before, &spans[i]));
         before = &spans[i];
     }
-    queue->stay = summarise(&analysis->stay, &stay);
-    queue->go = summarise(&analysis->go, &go);
-    queue->changes = queue->go.ns.count + queue->go.overlapping;
+    queue->same_stream = summarise(&analysis->same_stream, &same_before);
+    queue->other_stream = summarise(&analysis->other_stream, &other_before);
+    queue->changes = queue->other_stream.ns.count + queue->other_stream.overlapping;
     AORTA_TRY(count_streams(spans, count, &queue->streams));
     return measure_union(spans, count, &queue->busy_ns);
 }
@@ -146,8 +146,8 @@ static aorta_status describe_queues(struct analysis *analysis) {
         if (spans[first].queue != AORTA_SPAN_NO_QUEUE) AORTA_TRY(describe_queue(analysis, spans + first, end - first));
     }
     qsort(queues->items, queues->count, sizeof *queues->items, most_kernels_first);
-    queues->stay = summarise(&analysis->stay, &none);
-    queues->go = summarise(&analysis->go, &none);
+    queues->same_stream = summarise(&analysis->same_stream, &none);
+    queues->other_stream = summarise(&analysis->other_stream, &none);
     return NULL;
 }
 
@@ -199,13 +199,14 @@ aorta_status aorta_queues_analyse(struct aorta_span *spans, size_t count, struct
     *queues = (struct aorta_queues){0};
     if (count) qsort(spans, count, sizeof *spans, by_queue);
     struct aorta_span *kernels = malloc((count + 1) * sizeof *kernels);
-    analysis.stay.items = malloc((count + 1) * sizeof(double));
-    analysis.go.items = malloc((count + 1) * sizeof(double));
-    aorta_status status =
-        kernels && analysis.stay.items && analysis.go.items ? describe_device(&analysis, kernels) : no_memory(count);
+    analysis.same_stream.items = malloc((count + 1) * sizeof(double));
+    analysis.other_stream.items = malloc((count + 1) * sizeof(double));
+    aorta_status status = kernels && analysis.same_stream.items && analysis.other_stream.items
+                              ? describe_device(&analysis, kernels)
+                              : no_memory(count);
     free(kernels);
-    free(analysis.stay.items);
-    free(analysis.go.items);
+    free(analysis.same_stream.items);
+    free(analysis.other_stream.items);
     if (status) aorta_queues_free(queues);
     return status;
 }

@@ -55,7 +55,8 @@ struct aorta_queue {
     size_t kernels, transfers, streams; /* transfers: copies and fills; streams that used the queue */
     int64_t busy_ns;                    /* union of its spans */
     size_t changes;                     /* the next kernel was of another stream */
-    struct aorta_gap_summary stay, go;  /* from a kernel to the queue's next: of the same stream, of another one */
+    struct aorta_gap_summary same_stream,
+        other_stream; /* from a kernel to the queue's next: of the same stream, of another one */
 };
 
 struct aorta_queues {
@@ -67,7 +68,7 @@ struct aorta_queues {
     int64_t span_ns, busy_ns;              /* first start to last end; union of all spans */
     double parallel;                       /* mean number of kernels at once while any ran; NaN without kernels */
     struct aorta_gap_summary intra, inter; /* between kernels: on streams, between streams */
-    struct aorta_gap_summary stay, go;     /* of all queues */
+    struct aorta_gap_summary same_stream, other_stream; /* of all queues */
 };
 
 /* `spans` of one device; sorts them. Spans of the host are not allowed. */

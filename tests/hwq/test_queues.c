@@ -34,12 +34,12 @@ static void planted_work(void **state) {
     assert_int_equal(first->streams, 2);
     assert_int_equal(first->busy_ns, 1000 + 800 + 600);
     assert_int_equal(first->changes, 2);
-    /* 1000 → 1100 stays; 1900 → 2000 goes; 2500 → 2450 overlaps */
-    assert_int_equal(first->stay.ns.count, 1);
-    assert_true(first->stay.ns.p50 == 100);
-    assert_int_equal(first->go.ns.count, 1);
-    assert_true(first->go.ns.p50 == 100);
-    assert_int_equal(first->go.overlapping, 1);
+    /* 1000 → 1100 the same stream; 1900 → 2000 another; 2500 → 2450 overlaps */
+    assert_int_equal(first->same_stream.ns.count, 1);
+    assert_true(first->same_stream.ns.p50 == 100);
+    assert_int_equal(first->other_stream.ns.count, 1);
+    assert_true(first->other_stream.ns.p50 == 100);
+    assert_int_equal(first->other_stream.overlapping, 1);
     /* stream 7: 1000 → 1100, 1900 → 2450 */
     assert_int_equal(queues.intra.ns.count, 2);
     assert_true(queues.intra.ns.max == 550);

@@ -34,7 +34,7 @@ static aorta_status add_extent(struct aorta_hwq_samples *samples, const struct a
 }
 
 /* Stamps come in the order of launches: the groups take turns. */
-static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct sides *sides = user;
     int collectives = 0;
     AORTA_TRY(add_extent(&sides->compute, spans, AORTA_SPAN_GEMM));
@@ -69,7 +69,7 @@ static aorta_status measure(struct aorta_hwq *hwq, struct overlap_state *state, 
     const bool with_compute = state->compute, with_comms = state->comms;
     state->compute = compute;
     state->comms = comms;
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &sides);
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &sides);
     state->compute = with_compute;
     state->comms = with_comms;
     const bool communicates = comms && state->group_count;

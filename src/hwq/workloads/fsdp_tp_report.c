@@ -31,7 +31,7 @@ static aorta_status iterate(struct aorta_hwq *hwq, void *user) {
 }
 
 /* A span is a row, in the order of launches. */
-static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct alone *alone = user;
     for (size_t i = 0; i < spans->count && i < (size_t)FSDP_COLLECTIVES; i++)
         AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i],
@@ -58,7 +58,7 @@ aorta_status aorta_hwq_fsdp_report(struct aorta_hwq *hwq, void *state, struct ao
     struct alone alone = {.state = state};
     const struct aorta_hwq_plan plan = {
         .iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS), .iterate = iterate, .state = &alone};
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &alone);
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &alone);
     result->figure_group = "one collective alone";
     for (int kind = 0; kind < FSDP_COLLECTIVES && !status; kind++)
         status = say(hwq, &alone, (enum fsdp_collective)kind, result);

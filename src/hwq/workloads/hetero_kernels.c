@@ -123,7 +123,7 @@ struct convoy {
 };
 
 /* Spans of a stream are in its order. */
-static aorta_status see(void *user, const struct aorta_hwq_spans *spans) {
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct convoy *convoy = user;
     int64_t before[AORTA_HWQ_MAX_STREAMS] = {0};
     for (size_t i = 0; i < spans->count; i++) {
@@ -141,7 +141,7 @@ static aorta_status measure(struct aorta_hwq *hwq, struct state *state, bool alo
     const struct aorta_hwq_plan plan = {
         .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = iterate, .state = state};
     state->alone = alone;
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, see, &convoy);
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &convoy);
     state->alone = false;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
     aorta_hwq_samples_free(&convoy.waits);
