@@ -200,6 +200,7 @@ static aorta_status assemble(struct aorta_assembly *assembly) {
     AORTA_TRY(add_meeting_points(assembly));
     AORTA_TRY(aorta_compare_runs(assembly));
     for (uint32_t i = 0; i < recording->host_count; i++) AORTA_TRY(aorta_assemble_host(assembly, i));
+    aorta_place_pauses(assembly);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         AORTA_TRY(aorta_assemble_spans(assembly, i));
         AORTA_TRY(aorta_assemble_order(assembly, i));
@@ -238,6 +239,7 @@ aorta_status aorta_graph_make(const struct aorta_recording *recording, struct ao
     free(assembly.by_end);
     free(assembly.usual);
     free(assembly.runs);
+    free(assembly.pauses);
     free(bounds);
     if (status) aorta_graph_free(graph);
     return status;

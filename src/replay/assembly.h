@@ -26,6 +26,12 @@ struct aorta_runs {
     float stays;      /* the share of its time that stays if the rank does what the others do */
 };
 
+/* A pause of a host: an edge between two calls. Pauses between calls of the same names are at one place. */
+struct aorta_pause {
+    uint32_t edge, before, after; /* names */
+    int64_t lag_ns, left_ns;      /* recorded, and without the pause */
+};
+
 struct aorta_assembly {
     const struct aorta_recording *recording;
     struct aorta_graph *graph;
@@ -35,6 +41,8 @@ struct aorta_assembly {
     uint32_t **launched;    /* of each rank: spans in order of their launch, those without one last */
     uint32_t **by_end;      /* of each rank: spans in order of their end */
     struct aorta_usual *usual;
+    struct aorta_pause *pauses;
+    size_t pause_count, pause_capacity;
     struct aorta_runs **runs; /* of each rank and span */
 };
 
@@ -58,6 +66,8 @@ uint32_t aorta_last_ended(const struct aorta_assembly *assembly, uint32_t rank, 
 
 /* Edges of one host's threads and of the calls that wait (assembly_host.c). */
 AORTA_MUST_USE aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t host);
+/* After all hosts: the places of their pauses (assembly_pauses.c). */
+void aorta_place_pauses(struct aorta_assembly *assembly);
 /* Edges of one rank's spans (assembly_spans.c), and those that hold only where launches are no limit
  * (assembly_order.c). */
 AORTA_MUST_USE aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank);

@@ -175,6 +175,25 @@ static enum aorta_edge_kind time_within(const struct host *host, uint32_t open) 
     return kinds[host->rows->calls[open].kind].own;
 }
 
+static uint32_t name_at(const struct host *host, uint32_t point) {
+    return host->rows->calls[(point - host->assembly->first_call[host->host]) / 2].name;
+}
+
+static void add_pause(struct host *host, struct aorta_pause pause) {
+    struct aorta_assembly *assembly = host->assembly;
+    if (assembly->pause_count == assembly->pause_capacity) {
+        size_t capacity = assembly->pause_capacity ? 2 * assembly->pause_capacity : 64;
+        struct aorta_pause *pauses = realloc(assembly->pauses, capacity * sizeof *pauses);
+        if (!pauses) {
+            assembly->graph->failed = true;
+            return;
+        }
+        assembly->pauses = pauses;
+        assembly->pause_capacity = capacity;
+    }
+    assembly->pauses[assembly->pause_count++] = pause;
+}
+
 /* An edge of the host's own time; of that between calls, what is long is a pause. */
 static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
     struct aorta_graph *graph = host->assembly->graph;
@@ -182,7 +201,8 @@ static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
     bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
     if (pause) kind = AORTA_EDGE_PAUSE;
     uint32_t edge = aorta_graph_edge(graph, from, to, lag_ns, kind, inferred);
-    if (pause) aorta_graph_change(graph, edge, AORTA_WITHOUT_PAUSE, host->usual_gap_ns);
+    if (pause)
+        add_pause(host, (struct aorta_pause){edge, name_at(host, from), name_at(host, to), lag_ns, host->usual_gap_ns});
 }
 
 static void end_call(struct host *host, struct thread *thread) {

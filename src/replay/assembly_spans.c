@@ -216,11 +216,6 @@ static void begin_span(struct spans *spans, uint32_t row) {
 
 /* ---- how long it takes ---- */
 
-/* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
- * be as fast as alone; while the rank is still waited for, that changes nothing. */
-static const enum aorta_removal delays[] = {AORTA_WITHOUT_STRAGGLER, AORTA_WITHOUT_PAUSE, AORTA_WITHOUT_DATA_WAIT,
-                                            AORTA_WITHOUT_SYNC, AORTA_WITHOUT_ALLOCATION};
-
 static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge) {
     struct aorta_graph *graph = spans->assembly->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
@@ -229,8 +224,7 @@ static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge
     if (span->alone_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_CONTENTION, span->alone_ns);
     if (runs->stays < 1)
         aorta_graph_change(graph, edge, AORTA_WITHOUT_STRAGGLER, (int64_t)((double)lag_ns * (double)runs->stays));
-    for (size_t i = 0; runs->apart_ns >= 0 && runs->apart_ns < lag_ns && i < sizeof delays / sizeof *delays; i++)
-        aorta_graph_change(graph, edge, delays[i], runs->apart_ns);
+    if (runs->apart_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_WAITING, runs->apart_ns);
 }
 
 /* A collective that other ranks recorded moves once all have arrived. */

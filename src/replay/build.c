@@ -67,7 +67,7 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
         rows[i] = count;
         sources[count] = (uint32_t)i;
         calls[count++] = (struct aorta_replay_call){call->start_ns - shift_ns, call->end_ns - shift_ns, call->thread,
-                                                    (uint8_t)kind_of_call(trace, call)};
+                                                    call->name, (uint8_t)kind_of_call(trace, call)};
     }
     free(launching);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
@@ -84,6 +84,7 @@ static aorta_status add_hosts(struct build *build) {
         for (size_t j = 0; j < i && source->host == AORTA_GRAPH_NONE; j++)
             if (build->out->sources[j].trace == source->trace) source->host = build->out->sources[j].host;
         if (source->host != AORTA_GRAPH_NONE) continue;
+        build->out->hosts[build->host_count] = (uint32_t)i;
         source->host = build->host_count++;
         AORTA_TRY(add_calls(build, source->host, i));
     }
@@ -101,6 +102,12 @@ static int name_order(const void *left, const void *right) {
     return strcmp(((const struct name *)left)->text, ((const struct name *)right)->text);
 }
 
+static void add_name(struct build *build, uint32_t host, uint32_t text, struct name *names, size_t *count) {
+    if (text == AORTA_TRACE_NONE || build->names[host][text] != AORTA_GRAPH_NONE) return;
+    build->names[host][text] = 0;
+    names[(*count)++] = (struct name){aorta_trace_text(trace_of(build, build->hosts[host].rank), text), host, text};
+}
+
 static aorta_status collect_names(struct build *build, struct name **names, size_t *count) {
     size_t limit = 1;
     for (uint32_t h = 0; h < build->host_count; h++)
@@ -113,12 +120,8 @@ static aorta_status collect_names(struct build *build, struct name **names, size
         build->names[h] = malloc(((size_t)texts + 1) * sizeof **build->names);
         if (!build->names[h]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u names", texts);
         for (uint32_t i = 0; i < texts; i++) build->names[h][i] = AORTA_GRAPH_NONE;
-        for (size_t i = 0; i < trace->work_count; i++) {
-            uint32_t text = trace->work[i].name;
-            if (text == AORTA_TRACE_NONE || build->names[h][text] != AORTA_GRAPH_NONE) continue;
-            build->names[h][text] = 0;
-            (*names)[(*count)++] = (struct name){aorta_trace_text(trace, text), h, text};
-        }
+        for (size_t i = 0; i < trace->work_count; i++) add_name(build, h, trace->work[i].name, *names, count);
+        for (size_t i = 0; i < trace->call_count; i++) add_name(build, h, trace->calls[i].name, *names, count);
     }
     return NULL;
 }
@@ -136,6 +139,20 @@ static aorta_status number_names(struct build *build) {
     }
     free(names);
     return status;
+}
+
+/* A call is named by what it launched, else by itself. */
+static void name_calls(struct build *build, uint32_t host) {
+    const struct aorta_trace *trace = trace_of(build, build->hosts[host].rank);
+    struct aorta_replay_call *calls = build->calls[host];
+    for (uint32_t i = 0; i < build->hosts[host].call_count; i++)
+        calls[i].name = calls[i].name == AORTA_TRACE_NONE ? 0 : build->names[host][calls[i].name];
+    for (size_t i = 0; i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->call == AORTA_TRACE_NONE || work->name == AORTA_TRACE_NONE) continue;
+        if (build->call_rows[host][work->call] != AORTA_GRAPH_NONE)
+            calls[build->call_rows[host][work->call]].name = build->names[host][work->name];
+    }
 }
 
 /* ---- spans ---- */
@@ -261,6 +278,7 @@ static aorta_status build_ranks(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     AORTA_TRY(add_hosts(build));
     AORTA_TRY(number_names(build));
+    for (uint32_t i = 0; i < build->host_count; i++) name_calls(build, i);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         AORTA_TRY(add_spans(build, i));
         AORTA_TRY(set_bounds(build, i));
@@ -297,7 +315,8 @@ static void build_free(struct build *build) {
 aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, struct aorta_replay_built *built) {
     size_t ranks = analysis->rank_count + 1;
     *built = (struct aorta_replay_built){.sources = calloc(ranks, sizeof *built->sources),
-                                         .source_count = analysis->rank_count};
+                                         .source_count = analysis->rank_count,
+                                         .hosts = calloc(ranks, sizeof *built->hosts)};
     struct build build = {.analysis = analysis, .out = built};
     build.hosts = calloc(ranks, sizeof *build.hosts);
     build.ranks = calloc(ranks, sizeof *build.ranks);
@@ -306,8 +325,8 @@ aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, str
     build.call_rows = calloc(ranks, sizeof *build.call_rows);
     build.names = calloc(ranks, sizeof *build.names);
     build.spans = calloc(ranks, sizeof *build.spans);
-    bool made = built->sources && build.hosts && build.ranks && build.meetings && build.calls && build.call_rows &&
-                build.names && build.spans;
+    bool made = built->sources && built->hosts && build.hosts && build.ranks && build.meetings && build.calls &&
+                build.call_rows && build.names && build.spans;
     aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
     build_free(&build);
     if (status) aorta_replay_built_free(built);
@@ -320,6 +339,7 @@ void aorta_replay_built_free(struct aorta_replay_built *built) {
         free(built->sources[i].calls);
     }
     free(built->sources);
+    free(built->hosts);
     aorta_graph_free(&built->graph);
     *built = (struct aorta_replay_built){0};
 }

@@ -10,7 +10,7 @@
 struct aorta_replay_source {
     const struct aorta_trace *trace;
     uint32_t *works; /* of each span: row of the trace's work[] */
-    uint32_t *calls; /* of each call: row of the trace's calls[]; the same array for all ranks of a trace */
+    uint32_t *calls; /* of each call of its trace: row of the trace's calls[]; NULL but for the trace's first rank */
     uint32_t host;   /* ranks of one trace share it */
 };
 
@@ -18,6 +18,7 @@ struct aorta_replay_built {
     struct aorta_graph graph;
     struct aorta_replay_source *sources; /* of each rank of the analysis, in its order */
     size_t source_count;
+    uint32_t *hosts; /* of each host: its trace's first rank */
 };
 
 /* The analysis is borrowed until *built is freed. Steps that were chosen must follow each other. AORTA_UNSUPPORTED:

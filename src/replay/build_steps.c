@@ -122,7 +122,7 @@ static uint32_t add_launches(const struct aorta_profile *profile, struct aorta_r
         int64_t start_ns = profile->ranges[i].enqueue_ns;
         if (start_ns == INT64_MIN || (count && calls[count - 1].start_ns == start_ns)) continue;
         calls[count++] =
-            (struct aorta_replay_call){start_ns, aorta_range_launched_by(profile, i), 0, AORTA_REPLAY_LAUNCH};
+            (struct aorta_replay_call){start_ns, aorta_range_launched_by(profile, i), 0, 0, AORTA_REPLAY_LAUNCH};
     }
     return count;
 }
@@ -130,7 +130,7 @@ static uint32_t add_launches(const struct aorta_profile *profile, struct aorta_r
 static uint32_t add_waits(const struct aorta_profile *profile, struct aorta_replay_call *calls) {
     for (size_t i = 0; i < profile->host_count; i++)
         calls[i] = (struct aorta_replay_call){
-            profile->host[i].start_ns, profile->host[i].end_ns, 0,
+            profile->host[i].start_ns, profile->host[i].end_ns, 0, 0,
             (uint8_t)(profile->host[i].kind == AORTA_HOST_DATA_WAIT ? AORTA_REPLAY_DATA : AORTA_REPLAY_SYNC)};
     return (uint32_t)profile->host_count;
 }

@@ -20,6 +20,7 @@ enum aorta_replay_call_kind {
 struct aorta_replay_call {
     int64_t start_ns, end_ns;
     uint32_t thread; /* of its host */
+    uint32_t name;   /* of what it launched, or its own */
     uint8_t kind;    /* enum aorta_replay_call_kind */
 };
 

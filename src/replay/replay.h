@@ -10,18 +10,22 @@
 
 /* What can be removed; a row of the table in replay.c each. */
 enum aorta_removal {
-    AORTA_WITHOUT_LAUNCHES,   /* host_launch */
-    AORTA_WITHOUT_SYNC,       /* host_sync */
-    AORTA_WITHOUT_PAUSE,      /* host_pause */
-    AORTA_WITHOUT_DATA_WAIT,  /* data_wait */
-    AORTA_WITHOUT_ALLOCATION, /* allocation */
-    AORTA_WITHOUT_COPIES,     /* copy */
-    AORTA_WITHOUT_STRAGGLER,  /* straggler */
-    AORTA_WITHOUT_SLOWNESS,   /* slow_collective */
-    AORTA_WITHOUT_SHARING,    /* serialized_streams */
-    AORTA_WITHOUT_EXPOSURE,   /* exposed_collective */
-    AORTA_WITHOUT_CONTENTION, /* contention */
-    AORTA_REMOVAL_COUNT
+    AORTA_WITHOUT_LAUNCHES, /* host_launch */
+    AORTA_WITHOUT_SYNC,     /* host_sync */
+    AORTA_WITHOUT_PAUSE,    /* host_pause: at the place in the program where most of it is, */
+    AORTA_WITHOUT_PAUSE_2,  /* … at the next two places, */
+    AORTA_WITHOUT_PAUSE_3,
+    AORTA_WITHOUT_PAUSES_ELSE, /* … and at all others */
+    AORTA_WITHOUT_DATA_WAIT,   /* data_wait */
+    AORTA_WITHOUT_ALLOCATION,  /* allocation */
+    AORTA_WITHOUT_COPIES,      /* copy */
+    AORTA_WITHOUT_STRAGGLER,   /* straggler */
+    AORTA_WITHOUT_SLOWNESS,    /* slow_collective */
+    AORTA_WITHOUT_SHARING,     /* serialized_streams */
+    AORTA_WITHOUT_EXPOSURE,    /* exposed_collective */
+    AORTA_WITHOUT_CONTENTION,  /* contention */
+    AORTA_REMOVAL_COUNT,
+    AORTA_WITHOUT_WAITING = AORTA_REMOVAL_COUNT, /* of changes only: goes with every cause that makes a rank late */
 };
 const char *aorta_removal_cause(enum aorta_removal removal);       /* "host_launch", … as in the verdict */
 const char *aorta_removal_description(enum aorta_removal removal); /* "launches cost nothing, as in a graph" */
@@ -60,14 +64,12 @@ AORTA_MUST_USE aorta_status aorta_gains_measure(const struct aorta_graph *graph,
 /* More of the critical path without an explanation than this, and no gains are given. */
 #define AORTA_UNEXPLAINED_LIMIT 0.10
 
-/* Where on the critical path most of what the removal takes away lies: the point that the largest such edge leads to,
- * or AORTA_GRAPH_NONE; and what it takes away there, in all, and from each rank (rank_ns: as many as there are ranks).
- */
+/* Where what a removal takes away lies. */
 struct aorta_origin {
-    uint32_t point;
-    int64_t largest_ns, total_ns;
-    uint32_t count; /* edges of the path that are shortened or taken away */
-    uint32_t rank;  /* that most of it lies on */
+    uint32_t point;               /* that the largest such edge of the critical path leads to; NONE: there is none */
+    int64_t largest_ns, total_ns; /* taken away there, and on all of the path */
+    uint32_t count;               /* edges of the path that are shortened or taken away */
+    uint32_t rank; /* from which half as much again is taken away as from any other, on the path or not; NONE: none */
 };
 AORTA_MUST_USE aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
                                                 struct aorta_origin *origin);

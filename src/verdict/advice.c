@@ -47,6 +47,12 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS,
      .text = "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, "
              "non_blocking=False copies, shapes that depend on data"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_EITHER,
+     .text = "see what the host does there: a sleep, files or sockets, garbage collection (gc.freeze, gc.disable and a "
+             "collection between steps), a lock, other processes on its cores"},
+    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_EITHER,
+     .text = "keep device memory: no torch.cuda.empty_cache in the step, "
+             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pinned buffers made once"},
     {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
      .text = "make batches further ahead"},
     {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS,

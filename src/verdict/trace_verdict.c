@@ -1,6 +1,8 @@
 /* The engine of profile/verdict.h on the windows of all ranks, and where the worst of each cause is to be seen. */
 #include "verdict/trace_verdict.h"
 
+#include "verdict/gains.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,6 +256,7 @@ aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis, st
     aorta_status status = make(analysis, verdict);
     for (size_t i = 0; !status && i < verdict->finding_count; i++)
         status = add_evidence(analysis, &verdict->findings[i]);
+    if (!status) status = aorta_verdict_gains(analysis, verdict);
     if (!status) status = aorta_trace_recording_note(analysis, verdict);
     if (status) aorta_verdict_free(verdict);
     return status;

@@ -13,8 +13,9 @@
 
 const char *aorta_cause_name(enum aorta_cause cause) {
     static const char *const names[AORTA_CAUSE_COUNT] = {
-        "host_launch",     "launch_latency",     "host_sync",          "data_wait",  "copy",   "straggler",
-        "slow_collective", "serialized_streams", "exposed_collective", "contention", "compute"};
+        "host_launch",     "launch_latency",     "host_sync",          "data_wait",  "copy",       "straggler",
+        "slow_collective", "serialized_streams", "exposed_collective", "contention", "host_pause", "allocation",
+        "compute"};
     return (unsigned)cause < AORTA_CAUSE_COUNT ? names[cause] : "unknown";
 }
 

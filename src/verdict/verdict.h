@@ -17,6 +17,8 @@ enum aorta_cause {
     AORTA_CAUSE_SERIALIZED_STREAMS,
     AORTA_CAUSE_EXPOSED_COLLECTIVE,
     AORTA_CAUSE_CONTENTION,
+    AORTA_CAUSE_HOST_PAUSE, /* these two: only a replay tells them from late launches */
+    AORTA_CAUSE_ALLOCATION,
     AORTA_CAUSE_COMPUTE,
     AORTA_CAUSE_COUNT
 };
@@ -40,7 +42,17 @@ struct aorta_finding {
     double cost_ms;                   /* per iteration, mean over ranks */
     double share;                     /* of the mean step time */
     int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
+    double gain_ms;                   /* a step's, without it and all that gain more; meaningless without a replay */
+    double gain_share;                /* of the replayed step */
     char *evidence, *advice;
+};
+
+/* What the replay of the recorded step says (gains.h). */
+struct aorta_verdict_replay {
+    bool known;
+    const char *reason; /* static: why there is none; NULL where none was asked for */
+    double measured_ms, replayed_ms, floor_ms;
+    double inferred_share, unexplained_share; /* of the critical path */
 };
 
 /* Nanoseconds summed over one rank's measured iterations. */
@@ -63,6 +75,7 @@ struct aorta_verdict {
     double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
+    struct aorta_verdict_replay replay;
     char *remark; /* told beside the causes, costs nothing: "clocks: ..."; NULL: there is none */
     bool simulated, common_clock;
     bool recorded;         /* aorta_verdict_make_recorded made it */
@@ -92,8 +105,14 @@ AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, 
                                                  const char *sentence);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
-/* Key and value of "verdict": [{cause, collective?, cost_ms, share, rank, evidence, advice}]. */
+/* Whether the finding's gain is a hundredth of the step or more (gains.c). */
+bool aorta_finding_gains(const struct aorta_finding *finding);
+
+/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, cost_ms, share, rank, evidence, advice}];
+ * the gains where a replay was asked for. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
+/* Keys and values of "replay": {measured_ms, replayed_ms, inferred_share, unexplained_share, reason} and "floor_ms". */
+void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json);
 
 /* Ten lines at most, of at most `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Evidence and advice
  * that do not fit are cut; aorta_verdict_findings has all of them. */

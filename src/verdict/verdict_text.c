@@ -52,6 +52,8 @@ static const char *plain_name(enum aorta_cause cause) {
                                                          "compute queued behind ",
                                                          "exposed ",
                                                          "contention",
+                                                         "a pause of the host",
+                                                         "allocation of device memory",
                                                          "compute"};
     return names[cause];
 }
@@ -76,9 +78,16 @@ static double cost_of(const struct aorta_verdict *verdict, const struct group *g
     return cost_ms;
 }
 
+static const struct aorta_finding *costliest(const struct aorta_verdict *verdict) {
+    const struct aorta_finding *most = &verdict->findings[0];
+    for (size_t i = 1; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cost_ms > most->cost_ms) most = &verdict->findings[i];
+    return most;
+}
+
 /* Compute is the largest cause and less than half of the step: whether others are more than it together. */
 static bool headline_of_group(const struct aorta_verdict *verdict, const char *unit, struct aorta_text *out) {
-    const struct aorta_finding *first = &verdict->findings[0];
+    const struct aorta_finding *first = costliest(verdict);
     const struct group *largest = NULL;
     double cost_ms = first->cost_ms;
     if (first->cause != AORTA_CAUSE_COMPUTE || first->share >= 0.5) return false;
@@ -95,12 +104,35 @@ static bool headline_of_group(const struct aorta_verdict *verdict, const char *u
     return true;
 }
 
+/* All gains together below this share: the step is bound by what it computes. */
+static const double BOUND = 0.05;
+
+static bool gains_matter(const struct aorta_verdict *verdict) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    return replay->known && replay->replayed_ms - replay->floor_ms >= BOUND * replay->replayed_ms;
+}
+
+static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_finding *first = &verdict->findings[0];
+    aorta_text_printf(out, "Verdict: limited by %s%s", plain_name(first->cause),
+                      about_kind(first->cause) ? aorta_collective_name(first->collective) : "");
+    if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
+    aorta_text_printf(out, ": without it the %s takes %.2f ms less of %.2f (%.0f%%)", verdict->whole ? "run" : "step",
+                      first->gain_ms, verdict->replay.replayed_ms, 100 * first->gain_share);
+    if (verdict->replay.floor_ms < verdict->replay.replayed_ms - 1.05 * first->gain_ms)
+        aorta_text_printf(out, ", without all below %.2f", verdict->replay.floor_ms);
+}
+
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (!verdict->finding_count) {
         aorta_text_puts(out, "Verdict: nothing ran");
         return;
     }
-    const struct aorta_finding *first = &verdict->findings[0];
+    if (gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0])) {
+        headline_of_gain(verdict, out);
+        return;
+    }
+    const struct aorta_finding *first = costliest(verdict);
     const char *unit = verdict->whole ? "time" : "step";
     if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out,
@@ -164,16 +196,19 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
     slowdown(&verdict->slowdown, out);
 }
 
-static void cause_block(struct page *page, const struct aorta_finding *finding) {
+/* What gains is shown with its gain, as time that goes (-), other causes with their cost. */
+static void cause_block(struct page *page, const struct aorta_finding *finding, bool by_gain) {
     struct block *block = add_block(page, 4 + BAR_WIDTH);
     char bar[BAR_WIDTH + 1];
-    int filled = (int)lround(finding->share * BAR_WIDTH);
+    double share = by_gain ? finding->gain_share : finding->share;
+    int filled = (int)lround(share * BAR_WIDTH);
     filled = filled < 0 ? 0 : filled > BAR_WIDTH ? BAR_WIDTH : filled;
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)filled);
     bar[BAR_WIDTH] = '\0';
-    aorta_text_printf(&block->head, "  %s %3.0f%% %9.3f ms  %s%s%s", bar, 100 * finding->share, finding->cost_ms,
-                      aorta_cause_name(finding->cause), about_kind(finding->cause) ? " " : "",
+    aorta_text_printf(&block->head, "  %s %3.0f%% %9.3f ms  %s%s%s", bar, 100 * share,
+                      by_gain ? -finding->gain_ms : finding->cost_ms, aorta_cause_name(finding->cause),
+                      about_kind(finding->cause) ? " " : "",
                       about_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
     if (finding->rank >= 0 && finding->cause != AORTA_CAUSE_STRAGGLER)
         aorta_text_printf(&block->head, ", most on rank %d", finding->rank);
@@ -196,8 +231,11 @@ static void cause_blocks(const struct aorta_verdict *verdict, struct page *page)
     const size_t shown = room < CAUSES_SHOWN ? room : CAUSES_SHOWN;
     page->first_cause = page->count;
     for (size_t i = 0; i < verdict->finding_count && i < shown; i++) {
-        if (i && verdict->findings[i].share < 0.01) break; /* crumbs; the JSON has them */
-        cause_block(page, &verdict->findings[i]);
+        const struct aorta_finding *finding = &verdict->findings[i];
+        bool by_gain = verdict->replay.known && aorta_finding_gains(finding);
+        if (!by_gain && i && (finding->share < 0.01 || gains_matter(verdict)))
+            break; /* crumbs, or symptoms of the rest */
+        cause_block(page, finding, by_gain);
     }
     page->cause_count = page->count - page->first_cause;
 }
@@ -216,7 +254,9 @@ static void advice_blocks(const struct aorta_verdict *verdict, struct page *page
         const struct aorta_finding *finding = &verdict->findings[i];
         const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
                           !verdict->coarse && !verdict->gaps;
-        if (rest || (i && finding->share < 0.02)) continue; /* advice for crumbs helps nobody */
+        const bool crumb =
+            verdict->replay.known && gains_matter(verdict) ? !aorta_finding_gains(finding) : i && finding->share < 0.02;
+        if (rest || crumb) continue; /* advice for crumbs helps nobody */
         if (advised(page, finding->advice)) continue;
         struct block *block = add_block(page, 4);
         aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");

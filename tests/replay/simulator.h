@@ -40,6 +40,7 @@ struct sim_op {
     int stream;
     int after;  /* op whose span this one waits for; SIM_NONE */
     int name;   /* of kernels */
+    int place;  /* of the call in the program */
     int thread; /* of the host; all of them run one after the other */
     int role;   /* collectives: enum aorta_replay_role */
     int step;

@@ -204,6 +204,28 @@ static void a_late_host_that_its_lead_hides_costs_nothing(void **unused) {
     }
 }
 
+/* [L1]~ 9 ms ~[L2]--[L3]~~ 5 ms ~~[L4]~ 3 ms ~[L5]~ 2 ms ~[L6]   Each place has a reason of its own, and a row. */
+static void pauses_have_places(void **unused) {
+    (void)unused;
+    static const int64_t pauses_ms[] = {9, 0, 5, 3, 2};
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 5; i++) {
+            sim_add(&sim, 0, (struct sim_op){.kind = SIM_KERNEL, .ns = 10 * US, .after = SIM_NONE, .place = i + 1});
+            host(&sim, 0, SIM_OWN, 3 * US);
+            sim_add(&sim, 0, (struct sim_op){.kind = SIM_KERNEL, .ns = 10 * US, .after = SIM_NONE, .place = i + 10});
+            host(&sim, 0, pauses_ms[i] ? SIM_PAUSE : SIM_OWN, pauses_ms[i] ? pauses_ms[i] * MS : 3 * US);
+        }
+        kernel(&sim, 0, 0, 10 * US, SIM_NONE);
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE], 4 * 9 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE_2], 4 * 5 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE_3], 4 * 3 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSES_ELSE], 4 * 2 * MS, 50 * US);
+    sim_free(&sim);
+}
+
 /* ---- copies ---- */
 
 /* host    [copy ............]--[L]…   A copy that the host waits for, and the kernels behind it on its stream.
@@ -551,7 +573,7 @@ static void nothing_recorded_is_no_failure(void **unused) {
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
-    struct aorta_replay_call call = {0, 4 * US, 0, AORTA_REPLAY_LAUNCH};
+    struct aorta_replay_call call = {.end_ns = 4 * US, .kind = AORTA_REPLAY_LAUNCH};
     struct aorta_replay_span span = {.start_ns = 300 * US,
                                      .end_ns = 1000 * US,
                                      .alone_ns = -1,
@@ -588,6 +610,7 @@ int main(void) {
         cmocka_unit_test(waits_of_a_host_that_is_late_anyhow),
         cmocka_unit_test(a_late_host_costs_all_ranks),
         cmocka_unit_test(a_late_host_that_its_lead_hides_costs_nothing),
+        cmocka_unit_test(pauses_have_places),
         cmocka_unit_test(copies_in_the_way),
         cmocka_unit_test(copies_beside_compute),
         cmocka_unit_test(a_rank_that_computes_longer),

@@ -356,6 +356,103 @@ static void each_device_is_a_rank(void **state) {
     end(&made);
 }
 
+/* ---- gains ---- */
+
+enum { STEPS = 4, KERNELS = 50 };
+
+/* Steps of 50 kernels of 100 us, then an all-reduce that the host waits for. On rank 1 it stands still for `pause`
+ * before it asks for that: rank 0   KKKK…K CCCCCCCCCCCCCC rank 1   KKKK…K ~~~~~~~~~~~ CC       both lose what the
+ * kernels do not hide */
+static int64_t add_step(struct made *made, int rank, int step, int64_t start, int64_t pause) {
+    char name[32];
+    int64_t arrival[2];
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    for (int i = 0; i < KERNELS; i++)
+        kernel(made, "gemm", 7, start + i * 10000, start + 10000 + i * 101000, start + 110000 + i * 101000, -1, NULL);
+    int64_t idle = start + 10000 + KERNELS * 101000;
+    for (int r = 0; r < 2; r++) {
+        int64_t launch = start + KERNELS * 10000 + (r ? pause : 0);
+        arrival[r] = launch + 10000 > idle ? launch + 10000 : idle;
+    }
+    const struct aorta_trace_collective facts = {.in_elements = -1,
+                                                 .out_elements = -1,
+                                                 .bytes = 1 << 20,
+                                                 .sequence = step,
+                                                 .blocks = -1,
+                                                 .name = AORTA_TRACE_NONE,
+                                                 .dtype = AORTA_TRACE_NONE,
+                                                 .group = AORTA_TRACE_NONE,
+                                                 .communicator = AORTA_TRACE_NONE,
+                                                 .annotation = AORTA_TRACE_NONE,
+                                                 .group_size = 2,
+                                                 .peer = -1,
+                                                 .kind = AORTA_ALL_REDUCE,
+                                                 .named = true};
+    int64_t last = arrival[0] > arrival[1] ? arrival[0] : arrival[1];
+    kernel(made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, start + KERNELS * 10000 + (rank ? pause : 0),
+           arrival[rank], last + 200000, -1, &facts);
+    call(made, "cudaDeviceSynchronize", 1, start + KERNELS * 10000 + (rank ? pause : 0) + 10, last + 203000, false);
+    const struct aorta_trace_step one = {step, start, last + 200000 + 4000, INT64_MIN, INT64_MIN};
+    aorta_trace_builder_step(made->builder, &one);
+    return last + 200000 + 5000;
+}
+
+static void make_steps(struct made *made, int64_t pause) {
+    *made = (struct made){0};
+    for (int rank = 0; rank < 2; rank++) {
+        int64_t at = 1000000;
+        begin(made, rank);
+        for (int step = 0; step < STEPS; step++) at = add_step(made, rank, step, at, pause);
+        add(made);
+    }
+    analyze(made);
+}
+
+static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
+    (void)state;
+    struct made made;
+    make_steps(&made, 20000000);
+    const struct aorta_verdict *verdict = &made.verdict;
+    assert_true(verdict->replay.known);
+    assert_true(fabs(verdict->replay.measured_ms - verdict->replay.replayed_ms) < 1e-9);
+    assert_true(verdict->replay.unexplained_share < 0.01);
+    const struct aorta_finding *first = &verdict->findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_HOST_PAUSE);
+    assert_int_equal(first->rank, 1);
+    /* Of the 20 ms the kernels of 5.05 hide what the host is ahead by. */
+    assert_true(first->gain_ms > 15 && first->gain_ms < 16);
+    assert_non_null(strstr(first->evidence, "recorded nothing for up to 20"));
+    assert_true(first->advice[0] != 0);
+    double rest = verdict->replay.replayed_ms - verdict->replay.floor_ms;
+    for (size_t i = 0; i < verdict->finding_count; i++) rest -= verdict->findings[i].gain_ms;
+    assert_true(rest > -0.001 && rest < 0.02 * verdict->replay.replayed_ms);
+    struct aorta_text words = {0};
+    aorta_verdict_text(verdict, 100, &words);
+    assert_non_null(strstr(words.data, "Verdict: limited by a pause of the host (rank 1)"));
+    aorta_text_free(&words);
+    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, verdict}, 0, &words);
+    assert_non_null(strstr(words.data, "\"replay\":"));
+    assert_non_null(strstr(words.data, "\"floor_ms\":"));
+    assert_non_null(strstr(words.data, "\"gain_ms\":"));
+    aorta_text_free(&words);
+    end(&made);
+}
+
+/* 3 ms of pause behind 5 ms of kernels: nobody loses anything, and nothing is said of it. */
+static void a_pause_that_is_hidden_is_no_finding(void **state) {
+    (void)state;
+    struct made made;
+    make_steps(&made, 3000000);
+    assert_true(made.verdict.replay.known);
+    assert_null(find(&made, AORTA_CAUSE_HOST_PAUSE));
+    assert_int_equal(made.verdict.findings[0].cause, AORTA_CAUSE_COMPUTE);
+    struct aorta_text words = {0};
+    aorta_verdict_text(&made.verdict, 100, &words);
+    assert_non_null(strstr(words.data, "Verdict: compute-bound"));
+    aorta_text_free(&words);
+    end(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_takes_the_gap),
@@ -367,6 +464,8 @@ int main(void) {
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(the_recordings_own_part_is_told),
         cmocka_unit_test(each_device_is_a_rank),
+        cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
+        cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

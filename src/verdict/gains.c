@@ -1,0 +1,198 @@
+#include "verdict/gains.h"
+
+#include "replay/build.h"
+#include "replay/replay.h"
+#include "verdict/advice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a row of their own */
+static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
+static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
+
+struct gains {
+    const struct aorta_trace_analysis *analysis;
+    struct aorta_verdict *verdict;
+    struct aorta_replay_built built;
+    struct aorta_gains found;
+};
+
+/* ---- words ---- */
+
+enum { NAME_SIZE = 48 };
+
+static struct aorta_brief ms(double ns) {
+    return aorta_brief(ns / 1e6);
+}
+
+static double steps_of(const struct gains *gains) {
+    return gains->built.graph.rank_count && gains->built.graph.ranks[0].steps ? gains->built.graph.ranks[0].steps : 1;
+}
+
+/* What the host launched with a call, or what the call is. */
+static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
+    const struct aorta_trace *trace = source->trace;
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].call == row) return aorta_trace_text(trace, trace->work[i].name);
+    return aorta_trace_text(trace, trace->calls[row].name);
+}
+
+static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
+    const struct aorta_graph *graph = &gains->built.graph;
+    const struct aorta_replay_source *source = &gains->built.sources[graph->rank[point]];
+    uint32_t row = aorta_subject_row(graph->subject[point]);
+    switch (aorta_subject_kind(graph->subject[point])) {
+    case AORTA_SUBJECT_CALL:
+        source = &gains->built.sources[gains->built.hosts[source->host]];
+        return aorta_kernel_short_name(name_of_call(source, source->calls[row]), name, size);
+    case AORTA_SUBJECT_SPAN:
+        return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
+                                       name, size);
+    case AORTA_SUBJECT_MEETING:
+        break;
+    }
+    return aorta_collective_name(gains->analysis->meetings[row].kind);
+}
+
+/* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
+static void say_origin(const struct gains *gains, enum aorta_cause cause, const struct aorta_origin *origin,
+                       struct aorta_text *text) {
+    char name[NAME_SIZE];
+    const char *where = name_of_point(gains, origin->point, name, sizeof name);
+    struct aorta_brief largest = ms((double)origin->largest_ns);
+    if (cause == AORTA_CAUSE_HOST_PAUSE)
+        aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s", largest.text, where);
+    else if (cause == AORTA_CAUSE_ALLOCATION)
+        aorta_text_printf(text, "%s ms a step in calls that take or give back memory, up to %s ms in %s",
+                          ms((double)origin->total_ns / steps_of(gains)).text, largest.text, where);
+    else if (cause == AORTA_CAUSE_STRAGGLER)
+        aorta_text_printf(text, "computes longer than the others: up to %s ms in %s", largest.text, where);
+}
+
+/* ---- findings ---- */
+
+static struct aorta_finding *find(struct aorta_verdict *verdict, enum aorta_cause cause) {
+    struct aorta_finding *best = NULL; /* of several kinds of collectives the one that costs most */
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause && (!best || verdict->findings[i].cost_ms > best->cost_ms))
+            best = &verdict->findings[i];
+    return best;
+}
+
+static aorta_status explain(const struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
+                            const struct aorta_origin *origin) {
+    struct aorta_text text = {0};
+    if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding->cause, origin, &text);
+    if (finding->evidence) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
+    if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
+    aorta_status status = aorta_text_check(&text);
+    if (status) {
+        aorta_text_free(&text);
+        return status;
+    }
+    free(finding->evidence);
+    finding->evidence = text.data;
+    return NULL;
+}
+
+/* The findings' array has places for all causes. */
+static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
+    struct aorta_verdict *verdict = gains->verdict;
+    double gain_ns = gains->found.beyond_ns[removal];
+    /* Pauses at several places have a row each. */
+    struct aorta_finding *finding = cause == AORTA_CAUSE_HOST_PAUSE ? NULL : find(verdict, cause);
+    bool matters = gain_ns >= MATTERS * gains->found.replayed_ns && gain_ns > 0;
+    if (!finding && !matters) return NULL;
+    if (!finding) {
+        finding = &verdict->findings[verdict->finding_count++];
+        *finding = (struct aorta_finding){.cause = cause, .rank = -1};
+    }
+    finding->gain_ms = gain_ns / 1e6;
+    finding->gain_share = gains->found.replayed_ns > 0 ? gain_ns / gains->found.replayed_ns : 0;
+    struct aorta_origin origin;
+    if (!matters && finding->evidence) return NULL;
+    AORTA_TRY(aorta_replay_origin(&gains->built.graph, removal, &origin));
+    if (verdict->rank_count > 1)
+        finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
+    if (cause == AORTA_CAUSE_STRAGGLER) finding->circumstances |= AORTA_LATE_DEVICE;
+    return explain(gains, finding, removal, &origin);
+}
+
+bool aorta_finding_gains(const struct aorta_finding *finding) {
+    return finding->gain_share >= ORDERS;
+}
+
+static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
+        if (strcmp(aorta_cause_name((enum aorta_cause)i), aorta_removal_cause(removal)) != 0) continue;
+        *cause = (enum aorta_cause)i;
+        return true;
+    }
+    return false;
+}
+
+/* Launches have no place: what they gain is what a captured step would save, and that a host is slow all along does not
+ * hide that it stands still somewhere for a fifth of each step. Where no steps are known that may be between them. */
+static bool has_place(const struct aorta_finding *finding) {
+    return finding->gain_share >= PLACED &&
+           (finding->cause == AORTA_CAUSE_HOST_PAUSE || finding->cause == AORTA_CAUSE_HOST_SYNC ||
+            finding->cause == AORTA_CAUSE_DATA_WAIT || finding->cause == AORTA_CAUSE_ALLOCATION ||
+            finding->cause == AORTA_CAUSE_STRAGGLER);
+}
+
+/* What gains, largest first; then the rest in the order of their costs. */
+static int by_gain(const void *left, const void *right) {
+    const struct aorta_finding *a = left, *b = right;
+    double x = aorta_finding_gains(a) ? a->gain_ms : 0, y = aorta_finding_gains(b) ? b->gain_ms : 0;
+    if (x > y || x < y) return x > y ? -1 : 1;
+    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
+}
+
+static int by_place_and_gain(const void *left, const void *right) {
+    const struct aorta_finding *a = left, *b = right;
+    if (a->cause == AORTA_CAUSE_HOST_LAUNCH && has_place(b)) return 1;
+    if (b->cause == AORTA_CAUSE_HOST_LAUNCH && has_place(a)) return -1;
+    return by_gain(left, right);
+}
+
+static aorta_status add_gains(struct gains *gains) {
+    struct aorta_verdict *verdict = gains->verdict;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        enum aorta_cause cause;
+        if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
+    }
+    qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
+          verdict->whole ? by_gain : by_place_and_gain);
+    return aorta_advise(verdict, NULL);
+}
+
+static aorta_status measure(struct gains *gains) {
+    AORTA_TRY(aorta_gains_measure(&gains->built.graph, &gains->found));
+    const struct aorta_gains *found = &gains->found;
+    struct aorta_verdict_replay *replay = &gains->verdict->replay;
+    *replay = (struct aorta_verdict_replay){
+        .known = found->unexplained_share <= AORTA_UNEXPLAINED_LIMIT && found->path.length_ns > 0,
+        .measured_ms = found->measured_ns / 1e6,
+        .replayed_ms = found->replayed_ns / 1e6,
+        .floor_ms = found->floor_ns / 1e6,
+        .inferred_share = found->inferred_share,
+        .unexplained_share = found->unexplained_share,
+    };
+    if (replay->known) return add_gains(gains);
+    replay->reason = "more than a tenth of the critical path is lag that nothing recorded explains";
+    return NULL;
+}
+
+aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct gains gains = {.analysis = analysis, .verdict = verdict};
+    aorta_status status = aorta_replay_build(analysis, &gains.built);
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED) {
+        aorta_status_free(status);
+        verdict->replay.reason = "the steps that were chosen do not follow each other, or hold too much";
+        return NULL;
+    }
+    if (!status) status = measure(&gains);
+    aorta_replay_built_free(&gains.built);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* What each cause costs the recorded step, by its replay (replay/replay.h). */
+#ifndef AORTA_VERDICT_GAINS_H
+#define AORTA_VERDICT_GAINS_H
+
+#include "timeline/analysis.h"
+#include "verdict/verdict.h"
+
+/* Sets the verdict's replay and its findings' gains, adds findings that only a replay shows, and puts those that gain
+ * most first. A replay that cannot be trusted or made leaves them as they are, with the reason. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis,
+                                                struct aorta_verdict *verdict);
+
+#endif
