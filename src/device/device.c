@@ -78,7 +78,7 @@ aorta_status aorta_device_best_kind(enum aorta_device_kind *kind, int *count) {
         if (!unusable && aorta_status_code(none) != AORTA_UNSUPPORTED)
             unusable = none;
         else
-            aorta_status_free(none); /* why there is none is what `aorta info` tells */
+            aorta_status_free(none); /* `aorta info` says why there is none */
     }
     *kind = AORTA_DEVICE_CPU;
     *count = 1;

@@ -3,9 +3,9 @@
  * Everything that runs is ordered on a stream: operations on one stream run one after the other, operations on two
  * streams run side by side unless an event orders them. Calls that take a stream return once the work is queued.
  *
- * Failures of queued work are sticky: the stream skips what follows, an event recorded behind it carries the failure
+ * Failures of queued work are sticky: the stream skips what follows, an event recorded after it carries the failure
  * on, and the next synchronising call on either returns the failure (a copy each time), until the stream is destroyed.
- * On a GPU, device work queued behind a host call before the call failed cannot be called back and runs; later host
+ * On a GPU, device work queued after a host call before the call failed cannot be called back and runs; later host
  * calls do not. A fault of a GPU kernel (a wrong address, say) ends the whole device object.
  *
  * Threads: a stream, and a capture, belong to one host thread at a time; different streams may be used from different
@@ -98,7 +98,7 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
 /* From now on every call that queues work on this device or waits for it fails with a copy of `status`, which is taken
  * over; the first one given stays. For whoever gives up on queued work that will never end. Any thread. */
 void aorta_device_fail(struct aorta_device *device, aorta_status status);
-/* How many such calls have begun and ended. Apart and unchanged for long: the host is held up in one of them. */
+/* How many such calls have begun and ended. Apart and unchanged for long: the host is stuck in one of them. */
 struct aorta_device_calls {
     uint64_t begun, ended;
 };

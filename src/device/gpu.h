@@ -69,7 +69,8 @@ AORTA_MUST_USE aorta_status aorta_gpu_make_current(struct aorta_device *device);
 void aorta_gpu_call_driver(struct aorta_device *device);
 
 /* Begins to compile sources that will be needed, side by side on threads of their own, where the vendor's compiler can;
- * else they are compiled one after the other when they are needed. What fails is told to who needs it. Each once. */
+ * else they are compiled one after the other when they are needed. Who needs one that failed gets the failure. Each
+ * once. */
 void aorta_gpu_expect(struct aorta_device *device, const struct aorta_gpu_source *const *sources, size_t count);
 
 /* How kernels were compiled so far. */
@@ -94,8 +95,8 @@ int64_t aorta_gpu_timer_time(struct aorta_device *device, int64_t timer);
 AORTA_MUST_USE aorta_status aorta_gpu_enable_peer(struct aorta_device *device, struct aorta_device *other,
                                                   bool *direct);
 
-/* State that a room hangs on a device for as long as it is open (library handles, workspaces), so that none of it is
- * global. `key` is the address of any static object of the room. `make` is called once, at first use. Thread-safe.
+/* State that a module attaches to a device for as long as it is open (library handles, workspaces), so that none of it
+ * is global. `key` is the address of any static object of the module. `make` is called once, at first use. Thread-safe.
  * `end` runs at aorta_device_close, last attached first. */
 AORTA_MUST_USE aorta_status aorta_device_attachment(struct aorta_device *device, const void *key,
                                                     aorta_status (*make)(struct aorta_device *device, void **state),

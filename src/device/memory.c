@@ -61,7 +61,7 @@ static void place(struct aorta_memory *memory, struct block block) {
     memory->live[at] = block;
 }
 
-/* Makes room for one more: the table stays at most half full. */
+/* Makes a place for one more: the table stays at most half full. */
 static bool reserve_place(struct aorta_memory *memory) {
     if (2 * (memory->live_count + 1) <= memory->live_size) return true;
     size_t old_size = memory->live_size;

@@ -1,5 +1,5 @@
 /* Which nodes of a captured graph come before some point: for each branch a count of its nodes, a vector clock (Fidge
- * 1988, Mattern 1989). Branches hand it on with their events, and waits take the maximum; that tells whether every
+ * 1988, Mattern 1989). Branches hand it on with their events, and waits take the maximum; that says whether every
  * branch was joined in the end. */
 #ifndef AORTA_DEVICE_REACH_H
 #define AORTA_DEVICE_REACH_H

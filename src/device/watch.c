@@ -1,4 +1,4 @@
-/* A watchdog sees whether the host is held up in a call, and can declare a device failed. */
+/* A watchdog sees whether the host is stuck in a call, and can declare a device failed. */
 #include "device/backend.h"
 
 #include <stdatomic.h>

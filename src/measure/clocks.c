@@ -122,11 +122,11 @@ bool aorta_clocks_low(const struct aorta_clocks *clocks) {
 
 struct cause {
     enum aorta_clock_limit limit; /* AORTA_CLOCK_LIMITS: none is known */
-    double share;                 /* of the time or of the readings; NaN: neither tells */
+    double share;                 /* of the time or of the readings; NaN: neither says */
     bool counted;                 /* of the time */
 };
 
-/* The driver's counter for what is about this limit; NaN: none. It does not tell which way of cooling down it was. */
+/* The driver's counter for what is about this limit; NaN: none. It does not report which way of cooling down it was. */
 static double counter_of(const struct aorta_clocks *clocks, enum aorta_clock_limit limit) {
     if (limit == AORTA_CLOCK_POWER_CAP) return clocks->power_share;
     enum aorta_clock_limit heat = clocks->limited[AORTA_CLOCK_HW_THERMAL] > clocks->limited[AORTA_CLOCK_SW_THERMAL]
@@ -192,7 +192,7 @@ void aorta_clocks_cause(const struct aorta_clocks *clocks, struct aorta_text *ou
         aorta_text_puts(out, "the driver names no reason: the clock may be locked (nvidia-smi -q -d CLOCK shows it, "
                              "nvidia-smi -rgc resets it)");
     else
-        aorta_text_puts(out, "the driver does not tell why");
+        aorta_text_puts(out, "the driver does not report why");
 }
 
 void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text *out) {
@@ -208,7 +208,7 @@ static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *j
     aorta_json_key(json, "limited_by");
     if (!known) {
         aorta_json_null(json);
-        aorta_json_key_string(json, "limited_by_reason", "the driver does not tell why a clock is low");
+        aorta_json_key_string(json, "limited_by_reason", "the driver does not report why a clock is low");
         return;
     }
     aorta_json_array(json);
@@ -233,7 +233,7 @@ static void write_text(const struct aorta_clocks *clocks, struct aorta_json *jso
 }
 
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
-    static const char untold[] = "the driver does not tell it of this device";
+    static const char untold[] = "the driver does not report it of this device";
     const struct {
         const char *key, *reason_key;
         double value;

@@ -26,7 +26,7 @@ struct aorta_clocks {
     struct aorta_summary mhz; /* of those */
     double first_mhz, last_mhz;
     double max_mhz, power_w, power_limit_w; /* power: the median */
-    size_t limit_readings;                  /* that told why the clock is as it is */
+    size_t limit_readings;                  /* that say why the clock is as it is */
     size_t limited[AORTA_CLOCK_LIMITS];     /* of those, by each limit */
     double power_share, thermal_share;      /* of the time, by the driver's counters */
     double counted_ms;                      /* the time that these are shares of */

@@ -33,7 +33,7 @@ static struct aorta_range range_of(const struct aorta_trace_record *record, stru
     return range;
 }
 
-/* A step has thousands of kernels of a few dozen names, each kept once: names are told apart by their address. */
+/* A step has thousands of kernels of a few dozen names, each kept once: names are compared by their address. */
 enum { CACHE_NAMES = 256 };
 struct names {
     const char *name[CACHE_NAMES];
@@ -60,7 +60,7 @@ static int stream_number(struct streams *streams, uint32_t id) {
     return at;
 }
 
-/* What is kept while records are read. */
+/* State while records are read. */
 struct reading {
     struct names names;
     struct streams streams;
@@ -305,7 +305,7 @@ static void apply(struct join *a, struct share *shares) {
             continue;
         }
         kernel->enqueue_ns = launch_ns;
-        /* Streams that no range knows keep numbers of their own, behind the recorder's. */
+        /* Streams that no range knows keep numbers of their own, after the recorder's. */
         bool known = kernel->stream < STREAM_LIMIT && a->stream_of[kernel->stream] >= 0;
         kernel->stream = known ? a->stream_of[kernel->stream] : STREAM_LIMIT + kernel->stream;
     }
@@ -335,16 +335,16 @@ static aorta_status copy_surroundings(struct aorta_profile *kernels, const struc
 static void drop_empty_ranges(struct join *join, const struct share *shares) {
     struct aorta_profile *ranges = join->ranges;
     int *place = join->range_of; /* every kernel has its owner by now */
-    size_t kept = 0;
+    size_t left = 0;
     for (size_t i = 0; i < ranges->range_count; i++) {
-        place[i] = (int)kept;
+        place[i] = (int)left;
         if (!shares[i].kernels) continue;
         const struct aorta_range *range = &ranges->ranges[i];
-        if (!kept || range->start_ns < ranges->start_ns) ranges->start_ns = range->start_ns;
-        if (!kept || range->end_ns > ranges->end_ns) ranges->end_ns = range->end_ns;
-        ranges->ranges[kept++] = *range;
+        if (!left || range->start_ns < ranges->start_ns) ranges->start_ns = range->start_ns;
+        if (!left || range->end_ns > ranges->end_ns) ranges->end_ns = range->end_ns;
+        ranges->ranges[left++] = *range;
     }
-    ranges->range_count = kept;
+    ranges->range_count = left;
     for (size_t i = 0; i < join->kernels->range_count; i++) {
         struct aorta_range *kernel = &join->kernels->ranges[i];
         if (kernel->owner >= 0) kernel->owner = place[kernel->owner];

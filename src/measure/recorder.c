@@ -9,23 +9,20 @@
 /* No device clock shows this: a timestamp that still has it was never written. */
 #define UNWRITTEN INT64_MIN
 
-enum { MARKERS_PER_SLOT = 64, HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
+enum { HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
 
 struct slot {
     int64_t index;
     struct aorta_tracer *tracer; /* NULL: timestamps */
     struct aorta_range *ranges;  /* start and end are filled in when the slot is collected */
     size_t range_count;
-    size_t captured_count; /* ranges of a graph; those behind them belong to one replay only */
+    size_t captured_count; /* ranges of a graph; those after them belong to one replay only */
     int64_t *stamps;       /* pinned: two of each range */
     struct aorta_range_launches *launches;
     int *enclosing;        /* the range that was open when each began; -1: none */
     int open;              /* the innermost range now; -1: none */
     uint64_t first_label;  /* of range 0; the others' follow */
     uint32_t after, until; /* launches of the step: after + 1 to until */
-    struct aorta_marker markers[MARKERS_PER_SLOT];
-    size_t marker_count;
-    int64_t *marker_stamps; /* pinned */
     struct aorta_host_range host[HOST_RANGES_PER_SLOT];
     size_t host_count;
 };
@@ -51,10 +48,8 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     if (!slot->ranges || !slot->launches || !slot->enclosing)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
-    AORTA_TRY(aorta_pinned_alloc(recorder->device, (2 * ranges + MARKERS_PER_SLOT) * sizeof(int64_t),
-                                 "profile timestamps", &stamps));
+    AORTA_TRY(aorta_pinned_alloc(recorder->device, 2 * ranges * sizeof(int64_t), "profile timestamps", &stamps));
     slot->stamps = stamps;
-    slot->marker_stamps = slot->stamps + 2 * ranges;
     return NULL;
 }
 
@@ -118,7 +113,7 @@ static struct slot *begin_step(struct aorta_recorder *recorder, int slot, int64_
     struct slot *now = current_slot(recorder);
     now->index = index;
     now->tracer = recorder->tracer;
-    now->marker_count = now->host_count = 0;
+    now->host_count = 0;
     now->open = -1;
     if (now->tracer) now->after = now->until = aorta_tracer_launches(now->tracer);
     return now;
@@ -193,7 +188,7 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
     if (!recorder->enabled) return NULL;
     struct slot *slot = current_slot(recorder);
     if (slot->range_count == recorder->ranges_per_slot)
-        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu ranges; no room to record '%s'",
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu ranges; no place to record '%s'",
                            (long long)slot->index, recorder->ranges_per_slot, info->tag);
     size_t at = slot->range_count;
     slot->ranges[at] = (struct aorta_range){
@@ -220,19 +215,6 @@ aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_strea
     slot->launches[range].until = aorta_tracer_launches(slot->tracer);
     label_nodes(slot);
     return NULL;
-}
-
-aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream, enum aorta_role role,
-                                 const char *tag) {
-    if (!recorder->enabled) return NULL;
-    struct slot *slot = current_slot(recorder);
-    if (slot->marker_count == MARKERS_PER_SLOT)
-        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %d markers; no room for '%s'",
-                           (long long)slot->index, MARKERS_PER_SLOT, tag);
-    size_t at = slot->marker_count++;
-    slot->markers[at] = (struct aorta_marker){.tag = tag, .role = role};
-    slot->marker_stamps[at] = UNWRITTEN;
-    return aorta_timestamp(stream, &slot->marker_stamps[at]);
 }
 
 aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind, int64_t start_ns,
@@ -270,16 +252,6 @@ static aorta_status read_ranges(const struct slot *slot, struct aorta_profile *p
     return NULL;
 }
 
-static aorta_status read_markers(const struct slot *slot, struct aorta_profile *profile) {
-    for (size_t i = 0; i < profile->marker_count; i++) {
-        profile->markers[i].time_ns = slot->marker_stamps[i];
-        if (profile->markers[i].time_ns == UNWRITTEN)
-            return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld: marker '%s' was never reached", (long long)slot->index,
-                               profile->markers[i].tag);
-    }
-    return NULL;
-}
-
 static void *copy_of(const void *items, size_t count, size_t size) {
     void *copy = malloc(count ? count * size : 1);
     if (copy && count) memcpy(copy, items, count * size);
@@ -294,14 +266,11 @@ aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_in
         .range_count = slot->range_count,
         .host = copy_of(slot->host, slot->host_count, sizeof *slot->host),
         .host_count = slot->host_count,
-        .markers = copy_of(slot->markers, slot->marker_count, sizeof *slot->markers),
-        .marker_count = slot->marker_count,
     };
     aorta_status status = NULL;
-    if (!profile->ranges || !profile->host || !profile->markers)
+    if (!profile->ranges || !profile->host)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)slot->index);
     if (!status && !slot->tracer) status = read_ranges(slot, profile);
-    if (!status) status = read_markers(slot, profile);
     if (status) aorta_profile_free(profile);
     return status;
 }

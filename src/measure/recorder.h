@@ -25,7 +25,7 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
 /* What was recorded in the slot since its step began has been captured into a graph, which is launched now. */
 void aorta_recorder_captured(struct aorta_recorder *recorder);
 /* Starts an iteration that replays the graph captured in this slot: its ranges stay, their launches date from
- * launch_ns; host ranges, markers and what else was recorded beside an earlier replay are dropped. */
+ * launch_ns; host ranges and what else was recorded beside an earlier replay are dropped. */
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns);
 /* All of the step has been queued. */
 void aorta_recorder_queued(struct aorta_recorder *recorder);
@@ -34,8 +34,6 @@ void aorta_recorder_queued(struct aorta_recorder *recorder);
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info, int *range);
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
-AORTA_MUST_USE aorta_status aorta_recorder_mark(struct aorta_recorder *recorder, struct aorta_stream *stream,
-                                                enum aorta_role role, const char *tag);
 /* What the host did, by its own clock; belongs to the slot being recorded. */
 AORTA_MUST_USE aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind,
                                                 int64_t start_ns, int64_t end_ns);

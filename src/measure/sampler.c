@@ -21,7 +21,7 @@ struct aorta_sampler {
     int64_t last_ns, took_ns; /* when it was complete, how long it took */
     int64_t asked;            /* since then */
     bool wanted, reading, ending;
-    bool silent; /* the device tells nothing: the thread has ended, or was not needed */
+    bool silent; /* the device reports nothing: the thread has ended, or was not needed */
 };
 
 static void take_reading(struct aorta_sampler *sampler) {

@@ -13,7 +13,7 @@
 
 enum { RECORD_LIMIT = 1 << 18 }; /* not taken yet: about 25 MB */
 
-/* A name as the library tells it, and as people read it; both interned. */
+/* A name as the library has it, and as people read it; both interned. */
 struct readable {
     const char *mangled, *name;
 };
@@ -88,7 +88,7 @@ aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backen
 void aorta_tracer_close(struct aorta_tracer *tracer) {
     if (!tracer) return;
     if (tracer->backend) {
-        aorta_status_free(aorta_tracer_stop(tracer)); /* what it would have told nobody asks for any more */
+        aorta_status_free(aorta_tracer_stop(tracer)); /* nobody asks for its failure any more */
         tracer->backend->close(tracer->state);
     }
     aorta_intern_free(&tracer->names);
@@ -133,9 +133,9 @@ static aorta_status make_room(struct aorta_tracer *tracer) {
     return NULL;
 }
 
-/* Libraries tell mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
-static const char *intern_name(struct aorta_tracer *tracer, const char *told) {
-    const char *mangled = aorta_intern(&tracer->names, told);
+/* Libraries give mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
+static const char *intern_name(struct aorta_tracer *tracer, const char *given) {
+    const char *mangled = aorta_intern(&tracer->names, given);
     if (!mangled || strncmp(mangled, "_Z", 2) != 0) return mangled;
     for (size_t i = 0; i < tracer->readable_count; i++)
         if (tracer->readables[i].mangled == mangled) return tracer->readables[i].name;
@@ -157,9 +157,9 @@ aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aort
     AORTA_TRY(make_room(tracer));
     const char *name = intern_name(tracer, record->name ? record->name : "unnamed kernel");
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
-    struct aorta_trace_record *kept = &tracer->records[tracer->count++];
-    *kept = *record;
-    kept->name = name;
+    struct aorta_trace_record *added = &tracer->records[tracer->count++];
+    *added = *record;
+    added->name = name;
     tracer->facts.records++;
     if (record->start_ns > tracer->latest_start_ns) tracer->latest_start_ns = record->start_ns;
     return NULL;

@@ -1,5 +1,5 @@
 /* The kernel tracer: what the device really did. The vendor's profiler library (CUPTI; the interface also fits
- * rocprofiler-sdk) tells start and end of every kernel, copy and fill, whoever launched it.
+ * rocprofiler-sdk) records start and end of every kernel, copy and fill, whoever launched it.
  *
  * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
  * aorta_tracer_reached says so (metrics_lines.h holds the lines of finished steps back until then).

@@ -4,7 +4,7 @@
 
 #include "measure/tracer.h"
 
-/* A call of the driver that does nothing else: what it is numbered tells where in the order of launches it is. */
+/* A call of the driver that does nothing else: its number says where in the order of launches it is. */
 struct aorta_tracer_call {
     void (*call)(void *user);
     void *user;

@@ -320,7 +320,7 @@ static aorta_status read_buffer(struct cupti *cupti, struct aorta_cupti_buffer *
     while ((result = cupti->api.next_record(buffer->bytes, buffer->valid, &activity)) == AORTA_CUPTI_SUCCESS) {
         struct aorta_trace_record record;
         if (!decode(activity, &record)) continue;
-        if (record.start_ns <= 0 || record.end_ns < record.start_ns) { /* it had to be given out unfinished */
+        if (record.start_ns <= 0 || record.end_ns < record.start_ns) { /* it was given out unfinished */
             atomic_fetch_add(&cupti->dropped, 1);
             continue;
         }

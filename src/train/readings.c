@@ -50,20 +50,20 @@ void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
     aorta_sampler_insist(readings->sampler);
 }
 
-/* A reading made while measured steps ran goes into one line; of a device that tells nothing the reason does. */
-static void tell_clocks(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
+/* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */
+static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
     if (!readings->clocks || !readings->since_ns) return;
     if (last) aorta_sampler_settle(readings->sampler);
     struct aorta_device_reading reading = aorta_sampler_latest(readings->sampler);
     bool silent = reading.at_ns && !aorta_device_measured(&reading.values);
     bool in_time = reading.at_ns - (int64_t)(reading.read_ms * 1e6) >= readings->since_ns;
-    if (reading.at_ns == readings->told_ns || !(silent || in_time)) return;
-    readings->told_ns = reading.at_ns;
+    if (reading.at_ns == readings->reported_ns || !(silent || in_time)) return;
+    readings->reported_ns = reading.at_ns;
     metrics->clocks = reading;
 }
 
-void aorta_readings_tell(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
+void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
     if (readings->device) metrics->device_metrics = aorta_sampler_latest(readings->sampler);
     metrics->rocm_smi_output = readings->rocm ? aorta_sampler_latest(readings->sampler) : readings->no_rocm;
-    tell_clocks(readings, last, metrics);
+    report_clocks(readings, last, metrics);
 }

@@ -15,7 +15,7 @@ struct aorta_readings {
     bool clocks;                         /* the device is a GPU */
     int64_t first_step, last_step;       /* whose clocks are read for certain */
     int64_t since_ns;                    /* when clocks were asked for first; 0: not yet */
-    int64_t asked_ns, told_ns;           /* when last; the reading told last */
+    int64_t asked_ns, reported_ns;       /* when last; the reading reported last */
 };
 
 /* Warns on rank 0 when ROCm SMI is asked for and does not serve. */
@@ -28,6 +28,6 @@ void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps)
 /* Step `step` begins: a new reading is welcome. */
 void aorta_readings_step(struct aorta_readings *readings, int64_t step);
 /* `last`: no step is queued any more and no line follows, so that a reading which is being made may be waited for. */
-void aorta_readings_tell(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics);
+void aorta_readings_report(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics);
 
 #endif

@@ -51,27 +51,27 @@ static bool ends_in(const char *name, const char *ending) {
 
 /* Traces of earlier runs would be taken for this one's: renamed, not lost. Their number; -1: there is no such folder.
  */
-static int set_aside_traces(const char *folder, const char *ending) {
+static int rename_traces(const char *folder, const char *ending) {
     DIR *directory = opendir(folder);
     int moved = 0;
     if (!directory) return -1;
     for (struct dirent *entry; (entry = readdir(directory));) {
-        char aside[512];
+        char earlier[512];
         if (!ends_in(entry->d_name, ending)) continue;
-        snprintf(aside, sizeof aside, "%s.old", entry->d_name);
-        moved += renameat(dirfd(directory), entry->d_name, dirfd(directory), aside) == 0;
+        snprintf(earlier, sizeof earlier, "%s.old", entry->d_name);
+        moved += renameat(dirfd(directory), entry->d_name, dirfd(directory), earlier) == 0;
     }
     closedir(directory);
     return moved;
 }
 
 /* Whether there is a folder of the rank. */
-static bool set_aside_of_rank(const struct aorta_train_context *context, const char *folder, int rank,
-                              const char *ending) {
+static bool rename_traces_of_rank(const struct aorta_train_context *context, const char *folder, int rank,
+                                  const char *ending) {
     char name[64];
     snprintf(name, sizeof name, "%s/rank%d", folder, rank);
     char *path = aorta_path_join(context->options->training.output_dir, name);
-    const int moved = path ? set_aside_traces(path, ending) : -1;
+    const int moved = path ? rename_traces(path, ending) : -1;
     if (moved > 0)
         aorta_log(context->log, AORTA_LOG_INFO, "profiling: %d trace%s of earlier runs in %s %s now named …%s.old",
                   moved, moved == 1 ? "" : "s", path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
@@ -80,10 +80,10 @@ static bool set_aside_of_rank(const struct aorta_train_context *context, const c
 }
 
 /* Each rank does its own, rank 0 those of ranks that this run does not have. */
-static void set_aside_earlier(const struct aorta_train_context *context, const char *folder, const char *ending) {
-    set_aside_of_rank(context, folder, context->ranks.rank, ending);
+static void rename_earlier_traces(const struct aorta_train_context *context, const char *folder, const char *ending) {
+    rename_traces_of_rank(context, folder, context->ranks.rank, ending);
     if (context->ranks.rank != 0) return;
-    for (int rank = context->ranks.world_size; set_aside_of_rank(context, folder, rank, ending);) rank++;
+    for (int rank = context->ranks.world_size; rename_traces_of_rank(context, folder, rank, ending);) rank++;
 }
 
 struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
@@ -105,8 +105,8 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
     char *chrome_folder = aorta_path_join(context->options->training.output_dir, chrome);
     char *chrome_file = chrome_folder ? aorta_path_join(chrome_folder, o->trace_filename) : NULL;
     const char *ending = strrchr(o->trace_filename, '.');
-    set_aside_earlier(context, "torch_profiler", ".pt.trace.json");
-    set_aside_earlier(context, "chrome_trace", ending ? ending : ".json");
+    rename_earlier_traces(context, "torch_profiler", ".pt.trace.json");
+    rename_earlier_traces(context, "chrome_trace", ending ? ending : ".json");
     settings.directory = o->tensorboard ? folder : NULL;
     settings.chrome = o->chrome_trace ? chrome_file : NULL;
     aorta_status status = folder && chrome_file

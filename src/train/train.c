@@ -460,7 +460,7 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
         .device = aorta_device_kind_name(aorta_device_get_info(t->context.device)->kind),
         .memory = &memory,
     };
-    aorta_readings_tell(&t->readings, t->ending && step + 1 == t->queued, &metrics);
+    aorta_readings_report(&t->readings, t->ending && step + 1 == t->queued, &metrics);
     if (!flight->recorded) {
         if (t->run->record) metrics.unrecorded = "profiling.record_every leaves this step out";
         return aorta_metrics_lines_add(t->lines, &metrics, NULL, NULL, t->last_done_ns);

@@ -195,12 +195,13 @@ static void drivers_that_tell_less(void **state) {
     struct aorta_device_metrics *values = add(&plant, 1500, 0);
     values->clock_limits_known = false;
     struct aorta_clocks clocks = made_of(&plant);
-    check_cause(&clocks, "1500 of 1980 MHz (76%)", "the driver does not tell why");
-    check_json(&clocks, "\"limited_by\": null, \"limited_by_reason\": \"the driver does not tell why a clock is low\"");
+    check_cause(&clocks, "1500 of 1980 MHz (76%)", "the driver does not report why");
+    check_json(&clocks,
+               "\"limited_by\": null, \"limited_by_reason\": \"the driver does not report why a clock is low\"");
     values->sm_clock_max_mhz = values->power_w = values->power_limit_w = NAN;
     clocks = made_of(&plant);
     assert_false(aorta_clocks_low(&clocks));
-    check_json(&clocks, "\"sm_clock_max_mhz\": null, \"sm_clock_max_reason\": \"the driver does not tell it of this "
+    check_json(&clocks, "\"sm_clock_max_mhz\": null, \"sm_clock_max_reason\": \"the driver does not report it of this "
                         "device\", \"power_w\": null, \"power_reason\": ");
 }
 

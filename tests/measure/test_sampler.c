@@ -59,10 +59,10 @@ static void readings_in_the_background(void **state) {
         struct aorta_device_reading reading = aorta_sampler_latest(sampler);
         assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
     }
-    int64_t told_ns = aorta_sampler_latest(sampler).at_ns;
+    int64_t reported_ns = aorta_sampler_latest(sampler).at_ns;
     aorta_sampler_ask(sampler); /* who only asks gets none that takes so long */
     aorta_sampler_settle(sampler);
-    assert_true(aorta_sampler_latest(sampler).at_ns == told_ns);
+    assert_true(aorta_sampler_latest(sampler).at_ns == reported_ns);
     unsetenv("FAKE_NVML_DELAY");
     aorta_sampler_close(sampler);
     aorta_device_close(device);
@@ -116,8 +116,8 @@ static void readings_in_lines(void **state) {
                "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, "
                "\"sm_clock_max_mhz\": 1980.0, \"power_limit_w\": null, \"clock_limited_by\": [\"power_cap\", "
                "\"hw_thermal\"], \"age_ms\": 1.5, \"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does "
-               "not tell it of this device\", \"memory_clock_mhz\": \"the driver does not tell it of this device\", "
-               "\"power_limit_w\": \"the driver does not tell it of this device\"}}",
+               "not tell it of this device\", \"memory_clock_mhz\": \"the driver does not report it of this device\", "
+               "\"power_limit_w\": \"the driver does not report it of this device\"}}",
                true);
     check_line(&metrics, "\"rocm_smi_output\": null", true);
     check_line(&metrics, "\"clocks\"", false);

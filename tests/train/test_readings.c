@@ -34,7 +34,7 @@ static void close_rig(struct rig *rig) {
 
 static struct aorta_device_reading tell(struct rig *rig, bool last) {
     struct aorta_step_metrics metrics = {.rank = 0};
-    aorta_readings_tell(&rig->readings, last, &metrics);
+    aorta_readings_report(&rig->readings, last, &metrics);
     assert_false(metrics.device_metrics.wanted || metrics.rocm_smi_output.wanted);
     return metrics.clocks;
 }

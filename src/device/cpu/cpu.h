@@ -175,7 +175,7 @@ struct capture {
 
 aorta_status aorta_cpu_capture_append(struct branch *branch, const struct command *command, const void *args,
                                       size_t bytes);
-/* Both are told only of captured streams or events. The event is locked. */
+/* Both are called only for captured streams or events. The event is locked. */
 aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event);
 aorta_status aorta_cpu_capture_wait(struct cpu_stream *stream, struct cpu_event *event);
 void aorta_cpu_capture_leave(struct cpu_stream *stream); /* a captured stream is being destroyed */
@@ -209,7 +209,7 @@ struct cpu_event {
     pthread_mutex_t lock;
     struct mark *latest;     /* last record; NULL: never recorded */
     struct capture *capture; /* not NULL: the last record was made in it; holds a reference */
-    struct reach reach;      /* capture: what that record has behind it */
+    struct reach reach;      /* capture: what comes before that record */
     char recorded_on[64];    /* stream of the last record */
 };
 

@@ -1,8 +1,8 @@
 /* Capture and replay, by the vendor's stream capture.
  *
  * Beside the vendor's own record each captured stream has a branch here, with a vector clock (reach.h), so that
- * mistakes are found before the vendor's library sees them and are told by name. The mode is "relaxed": allocating or
- * loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
+ * mistakes are found before the vendor's library sees them and are reported by name. The mode is "relaxed": allocating
+ * or loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct gpu_graph {
     struct aorta_graph base;
     void *executable;
     struct gpu_run *run; /* NULL: no host call inside */
-    void *last;          /* with host calls: recorded behind each run */
+    void *last;          /* with host calls: recorded after each run */
     char name[64];       /* of the stream that it was captured on */
     struct gpu_notes notes;
 };

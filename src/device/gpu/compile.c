@@ -25,7 +25,7 @@ static aorta_status open_compiler(struct gpu_device *device) {
     AORTA_TRY(aorta_library_open(&device->driver.vendor->compiler, &compiler->api, &compiler->library));
     int result = compiler->api.version(&compiler->major, &compiler->minor);
     if (result) {
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s does not tell its version: %s", compiler->library.path,
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s does not report its version: %s", compiler->library.path,
                            compiler->api.error_text(result));
     }
     compiler->open = true;

@@ -1,5 +1,5 @@
 /* Sources that will be needed are compiled side by side on threads of their own, which touch neither the device nor its
- * context. Who needs one first waits for its thread; what it failed at is told then. */
+ * context. Who needs one first waits for its thread; its failure is reported then. */
 #include "base/thread.h"
 #include "device/gpu/driver.h"
 

@@ -104,7 +104,7 @@ static aorta_status describe_device(struct gpu_device *device, int index) {
     if (!result) result = vendor->architecture(device, p);
     if (result) return aorta_gpu_error(device, result, "properties of the device");
     if (!p->architecture[0])
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: the driver does not tell its architecture", info->name);
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: the driver does not report its architecture", info->name);
     AORTA_TRY(read_attributes(device));
     info->memory_bytes = bytes;
     info->multiprocessors = p->multiprocessors;

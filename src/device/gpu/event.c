@@ -10,7 +10,7 @@
 
 enum { CHUNK = 256 };
 
-/* Marks are made a chunk at a time. One whose record may still be on its way is put aside until it is reached. */
+/* Marks are made a chunk at a time. One whose record may still be on its way is pending until it is reached. */
 struct mark_chunk {
     struct mark_chunk *next;
     int64_t *slots; /* pinned */
@@ -20,7 +20,7 @@ struct mark_chunk {
 struct gpu_mark_pool {
     pthread_mutex_t lock;
     struct mark_chunk *chunks;
-    struct gpu_mark *free, *aside;
+    struct gpu_mark *free, *pending;
 };
 
 /* ---- marks ---- */
@@ -81,10 +81,10 @@ static aorta_status add_chunk(struct gpu_device *device) {
     return NULL;
 }
 
-/* Marks put aside whose records have been reached become free. */
+/* Pending marks whose records have been reached become free. */
 static void collect(struct gpu_device *device) {
     struct gpu_mark_pool *pool = device->marks;
-    for (struct gpu_mark **link = &pool->aside; *link;) {
+    for (struct gpu_mark **link = &pool->pending; *link;) {
         struct gpu_mark *mark = *link;
         if (device->driver.api.event_query(mark->handle) == GPU_NOT_READY) {
             link = &mark->next;
@@ -120,7 +120,7 @@ static void put_mark(struct gpu_device *device, struct gpu_mark *mark) {
     if (!mark) return;
     struct gpu_mark_pool *pool = device->marks;
     pthread_mutex_lock(&pool->lock);
-    struct gpu_mark **list = mark->stream && !mark->captured ? &pool->aside : &pool->free;
+    struct gpu_mark **list = mark->stream && !mark->captured ? &pool->pending : &pool->free;
     if (list == &pool->free) clear_mark(mark);
     mark->next = *list;
     *list = mark;
@@ -235,7 +235,7 @@ static aorta_status wait_queued(struct gpu_stream *stream, const struct gpu_mark
     if (!mark->outcome || mark->outcome == stream->outcome || stream->failure) return NULL;
     AORTA_TRY(aorta_gpu_notes_carry(stream, &mark->outcome->notes, &mark->outcome->lock));
     if (!mark->position) return NULL;
-    /* Calls ended, or mark reached: the outcome is final. Else a call behind the wait will ask, which holds the stream
+    /* Calls ended, or mark reached: the outcome is final. Else a call after the wait will ask, which holds the stream
      * up for some 20 us and makes those that wait for it ask, too. */
     if (atomic_load(&mark->outcome->done) >= mark->position ||
         api_of(stream)->event_query(mark->handle) != GPU_NOT_READY) {

@@ -1,8 +1,8 @@
 /* Host calls on a GPU's streams, and what becomes of their failures.
  *
- * The vendor's library calls a function on a thread of its own; a failure is kept in the stream's outcome, with the
- * number of the call, so that an event recorded before the call does not carry it and one recorded behind does. Such a
- * function must not call the vendor's library, so all of it is plain host work. */
+ * The vendor's library calls a function on a thread of its own; a failure goes into the stream's outcome, with the
+ * number of the call, so that an event recorded before the call does not carry it and one recorded after it does. Such
+ * a function must not call the vendor's library, so all of it is plain host work. */
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
@@ -58,12 +58,12 @@ aorta_status aorta_gpu_outcome_at(struct gpu_outcome *outcome, uint64_t position
 /* ---- calls outside graphs ---- */
 
 struct queued_call {
-    struct gpu_outcome *outcome; /* held */
+    struct gpu_outcome *outcome; /* a reference */
     uint64_t position;           /* among the calls of the stream */
     char stream[64];
     aorta_status (*function)(void *user);
     void *user;
-    struct gpu_outcome *from; /* carry: whose failure; held */
+    struct gpu_outcome *from; /* carry: whose failure; a reference */
     uint64_t from_position;
     struct gpu_run *run; /* begins a run of a graph */
 };

@@ -26,7 +26,7 @@ aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *
 /* ---- host_calls.c ---- */
 
 struct gpu_outcome {
-    _Atomic int references; /* the stream's, its queued calls', and those of events behind them */
+    _Atomic int references; /* the stream's, its queued calls', and those of events after them */
     _Atomic bool failed;
     _Atomic uint64_t done; /* the calls up to this one have ended, and with them the graphs' before it */
     pthread_mutex_t lock;

@@ -40,8 +40,8 @@ static void insert(struct gpu_function_table *table, struct gpu_function *functi
     table->count++;
 }
 
-/* A table with room for one more; NULL when memory is exhausted. */
-static struct gpu_function_table *with_room(struct gpu_functions *functions) {
+/* A table with a free place for one more; NULL when memory is exhausted. */
+static struct gpu_function_table *with_place(struct gpu_functions *functions) {
     struct gpu_function_table *table = atomic_load(&functions->table);
     if (table && 2 * (table->count + 1) <= table->size) return table;
     size_t size = table ? 2 * table->size : FIRST_TABLE_SIZE;
@@ -110,7 +110,7 @@ static aorta_status load_module(struct gpu_device *device, const struct aorta_gp
     return NULL;
 }
 
-/* Bytes of the kernel's first parameter, 0 when it has none, SIZE_MAX when the driver cannot tell. */
+/* Bytes of the kernel's first parameter, 0 when it has none, SIZE_MAX when the driver does not report it. */
 static size_t parameter_bytes(const struct gpu_api *api, void *handle) {
     size_t offset, bytes;
     if (!api->cuda_function_parameter) return SIZE_MAX;
@@ -124,7 +124,7 @@ static aorta_status load_function(struct gpu_device *device, const struct aorta_
     const struct gpu_api *api = &device->driver.api;
     struct gpu_module *module;
     AORTA_TRY(load_module(device, entry->source, &module));
-    struct gpu_function_table *table = with_room(&device->functions);
+    struct gpu_function_table *table = with_place(&device->functions);
     struct gpu_function *function = table ? calloc(1, sizeof *function) : NULL;
     if (!function) return AORTA_ERROR(AORTA_MEMORY, "no host memory for kernel %s", entry->name);
     int result = api->module_function(&function->handle, module->handle, entry->name);

@@ -16,7 +16,7 @@ struct gpu_stream;
 struct gpu_function {
     const struct aorta_gpu_entry *entry;
     void *handle;
-    size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: the driver cannot tell */
+    size_t parameter_bytes;      /* of the first parameter; SIZE_MAX: not known */
     _Atomic uint32_t shared_max; /* dynamic shared memory that it may ask for by now */
 };
 
@@ -51,7 +51,7 @@ void aorta_gpu_expected_end(struct gpu_functions *functions);
 
 /* ---- prepared.c ---- */
 
-struct gpu_shot { /* one launch with everything that the vendor's call takes */
+struct gpu_prepared_launch { /* one launch with everything that the vendor's call takes */
     struct gpu_function *function;
     struct aorta_gpu_grid grid; /* no zeros */
     void *args;                 /* owned */
@@ -59,7 +59,7 @@ struct gpu_shot { /* one launch with everything that the vendor's call takes */
 
 struct gpu_prepared {
     struct aorta_prepared base;
-    struct gpu_shot *shots;
+    struct gpu_prepared_launch *launches;
     size_t count;
 };
 /* What aorta_gpu_launch does on a stream that prepares. */

@@ -19,7 +19,7 @@ static const char *const folders[] = {
 
 struct search {
     const struct aorta_library_description *description;
-    struct aorta_text tried; /* what to tell when nothing is found */
+    struct aorta_text tried; /* for the message that nothing is found */
 };
 
 static void *try_open(struct search *search, const char *path) {
@@ -30,7 +30,7 @@ static void *try_open(struct search *search, const char *path) {
     return NULL;
 }
 
-/* The loader's reason is worth telling only for a file that is there. */
+/* The loader's reason matters only for a file that is there. */
 static void *try_folder(struct search *search, const char *folder, size_t length) {
     for (const char *const *name = search->description->names; *name; name++) {
         char path[PATH_MAX];

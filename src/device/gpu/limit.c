@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-struct gpu_partition { /* kept until the device closes: streams in it may be destroyed late, by a capture's end */
+struct gpu_partition { /* lives until the device closes: streams in it may be destroyed late, by a capture's end */
     struct gpu_partition *next;
     void *context;
 };
@@ -42,7 +42,7 @@ static aorta_status too_small(double share, int of, int smallest) {
 
 /* ---- CUDA ---- */
 
-/* CUdevResource, whose size has grown: here it has room. */
+/* CUdevResource, whose size has grown: here it is large enough. */
 struct cuda_resource {
     int type;
     unsigned char internal[92];

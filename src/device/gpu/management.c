@@ -30,7 +30,7 @@ struct watch {
     aorta_status failure; /* owned: why nothing can be measured */
 };
 
-/* A missing library is no failure of the device: it is told with every measurement. */
+/* A missing library is no failure of the device: it is reported with every measurement. */
 static aorta_status make_watch(struct aorta_device *device, void **state) {
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch) return AORTA_ERROR(AORTA_MEMORY, "no host memory to measure the device");
@@ -66,7 +66,7 @@ static void tell_missing(struct aorta_device_metrics *metrics) {
                   {"reason of a low clock", metrics->clock_limits_known ? 0 : NAN}};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         if (!isnan(values[i].value)) continue;
-        snprintf(metrics->reason, sizeof metrics->reason, "the driver does not tell the %s of this device",
+        snprintf(metrics->reason, sizeof metrics->reason, "the driver does not report the %s of this device",
                  values[i].name);
         return;
     }

@@ -1,6 +1,6 @@
 /* Notes: what kernels leave for the host to find.
  *
- * A host call behind each such kernel would tell a failure in the stream's order, but holds the stream up for as long
+ * A host call after each such kernel would report a failure in the stream's order, but delays the stream for as long
  * as the vendor's thread needs to wake: 0.3 ms a call in a graph on an H100. So nothing is queued, and the note is read
  * whenever the host learns that work has ended. */
 #include "device/gpu/stream.h"
@@ -14,7 +14,7 @@ struct gpu_note {
     char stream[64];
     aorta_status (*check)(void *user);
     void *user;
-    aorta_status failure; /* what was found: every list tells it */
+    aorta_status failure; /* what was found: every list reports it */
 };
 
 static struct gpu_note *make_note(const char *stream, aorta_status (*check)(void *user), void *user) {

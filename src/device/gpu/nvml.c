@@ -43,7 +43,7 @@ static aorta_status nvml_find(struct gpu_manager *manager, const char *bus_id, s
                        manager->api.nvml.error_text(result));
 }
 
-/* False when the driver does not tell. */
+/* False when the driver does not report. */
 static bool read_limits(const struct nvml_api *api, void *device, unsigned *limits) {
     static const struct {
         unsigned long long bit;

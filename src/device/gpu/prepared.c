@@ -7,20 +7,20 @@
 aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                     const struct aorta_gpu_grid *grid, const void *args, size_t bytes) {
     struct gpu_prepared *prepared = stream->preparing;
-    struct gpu_shot shot = {.grid = *grid};
-    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &shot.function));
-    AORTA_TRY(aorta_gpu_check_parameters(shot.function, bytes));
-    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device_of(stream), shot.function, grid->shared_bytes));
+    struct gpu_prepared_launch launch = {.grid = *grid};
+    AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
+    AORTA_TRY(aorta_gpu_check_parameters(launch.function, bytes));
+    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device_of(stream), launch.function, grid->shared_bytes));
     for (int i = 0; i < 3; i++) {
-        if (!shot.grid.blocks[i]) shot.grid.blocks[i] = 1;
-        if (!shot.grid.threads[i]) shot.grid.threads[i] = 1;
+        if (!launch.grid.blocks[i]) launch.grid.blocks[i] = 1;
+        if (!launch.grid.threads[i]) launch.grid.threads[i] = 1;
     }
-    struct gpu_shot *shots = realloc(prepared->shots, (prepared->count + 1) * sizeof *shots);
-    if (shots) prepared->shots = shots;
-    shot.args = shots ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
-    if (!shot.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
-    memcpy(shot.args, args, bytes);
-    prepared->shots[prepared->count++] = shot;
+    struct gpu_prepared_launch *launches = realloc(prepared->launches, (prepared->count + 1) * sizeof *launches);
+    if (launches) prepared->launches = launches;
+    launch.args = launches ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
+    if (!launch.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
+    memcpy(launch.args, args, bytes);
+    prepared->launches[prepared->count++] = launch;
     return NULL;
 }
 
@@ -37,25 +37,26 @@ aorta_status aorta_gpu_prepared_make(struct aorta_prepared *base) {
 
 void aorta_gpu_prepared_end(struct aorta_prepared *base) {
     struct gpu_prepared *prepared = (struct gpu_prepared *)base;
-    for (size_t i = 0; i < prepared->count; i++) free(prepared->shots[i].args);
-    free(prepared->shots);
+    for (size_t i = 0; i < prepared->count; i++) free(prepared->launches[i].args);
+    free(prepared->launches);
 }
 
-static aorta_status refused(struct gpu_stream *stream, const struct gpu_shot *shot, int result) {
+static aorta_status refused(struct gpu_stream *stream, const struct gpu_prepared_launch *launch, int result) {
     return aorta_gpu_stream_keep(stream, aorta_gpu_error(device_of(stream), result, "stream %s: kernel %s",
-                                                         stream->base.name, shot->function->entry->name));
+                                                         stream->base.name, launch->function->entry->name));
 }
 
-static aorta_status shoot(const struct gpu_api *api, struct gpu_stream *stream, const struct gpu_prepared *prepared) {
+static aorta_status launch_all(const struct gpu_api *api, struct gpu_stream *stream,
+                               const struct gpu_prepared *prepared) {
     for (size_t i = 0; i < prepared->count; i++) {
-        const struct gpu_shot *shot = &prepared->shots[i];
-        const struct aorta_gpu_grid *grid = &shot->grid;
-        void *parameters[] = {shot->args};
+        const struct gpu_prepared_launch *launch = &prepared->launches[i];
+        const struct aorta_gpu_grid *grid = &launch->grid;
+        void *parameters[] = {launch->args};
         int result =
-            api->launch(shot->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
+            api->launch(launch->function->handle, grid->blocks[0], grid->blocks[1], grid->blocks[2], grid->threads[0],
                         grid->threads[1], grid->threads[2], grid->shared_bytes, stream->handle, parameters, NULL);
-        if (result) return refused(stream, shot, result);
-        stream->last = shot->function->entry->name;
+        if (result) return refused(stream, launch, result);
+        stream->last = launch->function->entry->name;
     }
     return NULL;
 }
@@ -73,7 +74,7 @@ aorta_status aorta_gpu_prepared_launch(struct aorta_prepared *const *items, size
     for (size_t i = 0; i < count; i++) {
         struct gpu_stream *stream = gpu_stream(items[i]->stream);
         if (is_plain(stream))
-            AORTA_TRY(shoot(api, stream, (const struct gpu_prepared *)items[i]));
+            AORTA_TRY(launch_all(api, stream, (const struct gpu_prepared *)items[i]));
         else
             AORTA_TRY(aorta_gpu_stream_launch(items[i]->stream, items[i]->kernel, items[i]->args, items[i]->bytes));
     }

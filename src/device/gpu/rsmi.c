@@ -87,7 +87,7 @@ static bool read_clock(const struct gpu_manager *manager, uint32_t index, int cl
     return true;
 }
 
-/* Why a clock is low, and for how long, ROCm SMI does not tell. */
+/* Why a clock is low, and for how long, ROCm SMI does not report. */
 static void rsmi_measure(struct gpu_manager *manager, const struct gpu_managed *device,
                          struct aorta_device_metrics *metrics) {
     const struct rsmi_api *api = &manager->api.rsmi;

@@ -173,8 +173,8 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
     return finish(stream, api_of(stream)->fill(to, (unsigned char)value, bytes, stream->handle), "fill");
 }
 
-/* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch behind it. Events with timing
- * would cost as much, tell a time only through the host, in floats, and none in graphs.
+/* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch after it. Events with timing
+ * would cost as much, have a time only through the host, in floats, and none in graphs.
  *
  * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
  * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies

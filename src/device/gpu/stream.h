@@ -1,4 +1,4 @@
-/* Streams, events, captures and graphs: what is kept of each, and the functions that fill the table of backend.h. */
+/* Streams, events, captures and graphs: the state of each, and the functions that fill the table of backend.h. */
 #ifndef AORTA_DEVICE_GPU_STREAM_H
 #define AORTA_DEVICE_GPU_STREAM_H
 
@@ -55,7 +55,7 @@ struct gpu_event {
     pthread_mutex_t lock;
     struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
     struct gpu_capture *capture; /* the last record was made in it; holds a reference */
-    struct reach reach;          /* capture: what that record has behind it */
+    struct reach reach;          /* capture: what comes before that record */
     char recorded_on[64];
 };
 
@@ -95,7 +95,7 @@ void aorta_gpu_partitions_close(struct gpu_device *device);
 aorta_status aorta_gpu_marks_open(struct gpu_device *device);
 void aorta_gpu_marks_close(struct gpu_device *device);
 
-/* ---- capture.c: told only of captured streams or events; the event is locked ---- */
+/* ---- capture.c: called only for captured streams or events; the event is locked ---- */
 
 aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_event *event);
 aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event *event);
