@@ -1,6 +1,7 @@
 #include "verdict/gains.h"
 
 #include "replay/build.h"
+#include "replay/build_steps.h"
 #include "replay/replay.h"
 #include "verdict/advice.h"
 
@@ -11,23 +12,30 @@ static const double MATTERS = 0.005; /* of the step: smaller gains are no reason
 static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
 static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
 
+/* What is replayed: recorded ranks of any program, or steps of ours. */
 struct gains {
-    const struct aorta_trace_analysis *analysis;
     struct aorta_verdict *verdict;
-    struct aorta_replay_built built;
+    const struct aorta_graph *graph;
+    const struct aorta_trace_analysis *analysis; /* recorded ranks; else NULL */
+    const struct aorta_replay_built *built;      /* their graph */
+    const struct aorta_replay_steps *steps;      /* ours; else NULL */
     struct aorta_gains found;
 };
 
+static int rank_number(const struct gains *gains, uint32_t rank) {
+    return gains->steps ? gains->steps->ranks[rank] : gains->analysis->ranks[rank].rank;
+}
+
 /* ---- words ---- */
 
-enum { NAME_SIZE = 48 };
+enum { NAME_SIZE = 48, MOST_STEPS = 50 };
 
 static struct aorta_brief ms(double ns) {
     return aorta_brief(ns / 1e6);
 }
 
 static double steps_of(const struct gains *gains) {
-    return gains->built.graph.rank_count && gains->built.graph.ranks[0].steps ? gains->built.graph.ranks[0].steps : 1;
+    return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
 
 /* What the host launched with a call, or what the call is. */
@@ -38,13 +46,27 @@ static const char *name_of_call(const struct aorta_replay_source *source, uint32
     return aorta_trace_text(trace, trace->calls[row].name);
 }
 
+static const char *name_in_steps(const struct gains *gains, uint32_t point, char *name, size_t size) {
+    uint32_t row = aorta_subject_row(gains->graph->subject[point]);
+    switch (aorta_subject_kind(gains->graph->subject[point])) {
+    case AORTA_SUBJECT_CALL:
+        return "the host's next launch";
+    case AORTA_SUBJECT_SPAN:
+        return aorta_kernel_short_name(gains->steps->ranges[gains->graph->rank[point]][row]->info.function, name, size);
+    case AORTA_SUBJECT_MEETING:
+        break;
+    }
+    return "a collective";
+}
+
 static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
-    const struct aorta_graph *graph = &gains->built.graph;
-    const struct aorta_replay_source *source = &gains->built.sources[graph->rank[point]];
+    if (gains->steps) return name_in_steps(gains, point, name, size);
+    const struct aorta_graph *graph = gains->graph;
+    const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
     uint32_t row = aorta_subject_row(graph->subject[point]);
     switch (aorta_subject_kind(graph->subject[point])) {
     case AORTA_SUBJECT_CALL:
-        source = &gains->built.sources[gains->built.hosts[source->host]];
+        source = &gains->built->sources[gains->built->hosts[source->host]];
         return aorta_kernel_short_name(name_of_call(source, source->calls[row]), name, size);
     case AORTA_SUBJECT_SPAN:
         return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
@@ -112,9 +134,8 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
     finding->gain_share = gains->found.replayed_ns > 0 ? gain_ns / gains->found.replayed_ns : 0;
     struct aorta_origin origin;
     if (!matters && finding->evidence) return NULL;
-    AORTA_TRY(aorta_replay_origin(&gains->built.graph, removal, &origin));
-    if (verdict->rank_count > 1)
-        finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
+    AORTA_TRY(aorta_replay_origin(gains->graph, removal, &origin));
+    if (verdict->rank_count > 1) finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : rank_number(gains, origin.rank);
     if (cause == AORTA_CAUSE_STRAGGLER) finding->circumstances |= AORTA_LATE_DEVICE;
     return explain(gains, finding, removal, &origin);
 }
@@ -168,7 +189,7 @@ static aorta_status add_gains(struct gains *gains) {
 }
 
 static aorta_status measure(struct gains *gains) {
-    AORTA_TRY(aorta_gains_measure(&gains->built.graph, &gains->found));
+    AORTA_TRY(aorta_gains_measure(gains->graph, &gains->found));
     const struct aorta_gains *found = &gains->found;
     struct aorta_verdict_replay *replay = &gains->verdict->replay;
     *replay = (struct aorta_verdict_replay){
@@ -184,15 +205,36 @@ static aorta_status measure(struct gains *gains) {
     return NULL;
 }
 
+/* A replay that cannot be made is no failure: the verdict is given without. */
+static aorta_status without_replay(aorta_status status, struct aorta_verdict *verdict, const char *reason) {
+    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    aorta_status_free(status);
+    verdict->replay.reason = reason;
+    return NULL;
+}
+
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct gains gains = {.analysis = analysis, .verdict = verdict};
-    aorta_status status = aorta_replay_build(analysis, &gains.built);
-    if (aorta_status_code(status) == AORTA_UNSUPPORTED) {
-        aorta_status_free(status);
-        verdict->replay.reason = "the steps that were chosen do not follow each other, or hold too much";
+    struct aorta_replay_built built;
+    aorta_status status = aorta_replay_build(analysis, &built);
+    if (status)
+        return without_replay(status, verdict, "the steps that were chosen do not follow each other, or hold too much");
+    struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
+    status = measure(&gains);
+    aorta_replay_built_free(&built);
+    return status;
+}
+
+aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run, struct aorta_verdict *verdict) {
+    struct aorta_replay_steps built;
+    if (!verdict->common_clock) {
+        verdict->replay.reason = "the ranks' clocks are not one";
         return NULL;
     }
-    if (!status) status = measure(&gains);
-    aorta_replay_built_free(&gains.built);
+    aorta_status status = aorta_replay_build_steps(run, MOST_STEPS, &built);
+    if (status)
+        return without_replay(status, verdict, "fewer than three steps follow each other, or launches are not known");
+    struct gains gains = {.verdict = verdict, .graph = &built.graph, .steps = &built};
+    status = measure(&gains);
+    aorta_replay_steps_free(&built);
     return status;
 }

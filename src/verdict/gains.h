@@ -2,6 +2,7 @@
 #ifndef AORTA_VERDICT_GAINS_H
 #define AORTA_VERDICT_GAINS_H
 
+#include "replay/build_steps.h"
 #include "timeline/analysis.h"
 #include "verdict/verdict.h"
 
@@ -9,5 +10,9 @@
  * most first. A replay that cannot be trusted or made leaves them as they are, with the reason. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis,
                                                 struct aorta_verdict *verdict);
+
+/* The same for steps of ours, of which the last 50 are replayed. */
+AORTA_MUST_USE aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run,
+                                                         struct aorta_verdict *verdict);
 
 #endif

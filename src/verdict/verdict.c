@@ -3,6 +3,7 @@
  * first the wait for the last rank, then what was queued behind it, what was slow, and the rest; compute, of which the
  * part lost to contention. */
 #include "verdict/verdict.h"
+#include "verdict/gains.h"
 #include "verdict/verdict_parts.h"
 
 #include "base/statistics.h"
@@ -309,7 +310,10 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown));
     AORTA_TRY(split_ranks(work, verdict));
     AORTA_TRY(summarise(work, verdict));
-    return aorta_verdict_word(verdict, &work->grounds);
+    AORTA_TRY(aorta_verdict_word(verdict, &work->grounds));
+    if (verdict->recorded) return NULL; /* of recordings the whole trace is replayed, not these ranges */
+    const struct aorta_replay_run run = {work->items, work->count, &work->transfers, &work->shapes};
+    return aorta_verdict_gains_of_steps(&run, verdict);
 }
 
 static aorta_status make(const struct aorta_iteration *iterations, size_t count, int warmup,

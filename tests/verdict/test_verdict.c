@@ -173,7 +173,7 @@ static void a_graph_has_no_late_launches(void **state) {
 static struct run *run_of_compute(bool on_gpu, enum aorta_profile_source source, bool graph) {
     struct run *run = new_run();
     for (int step = 0; step < 3; step++) {
-        const int64_t t = step * 100 * MS;
+        const int64_t t = step * 80 * MS;
         struct sample *sample = begin(run, 0, step);
         sample->profile.source = source;
         run->iterations[step].on_gpu = on_gpu;
