@@ -1,15 +1,14 @@
 /* How long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the run,
  * or on this link. */
 #include "replay/build.h"
+#include "timeline/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FEWEST_SAMPLES = 20, /* of one sort, before its best tenth says anything */
-    FAR_SLOWER = 4,      /* than that tenth: times such a collective is slow */
-    FEW_BLOCKS = 4,      /* a kernel of so few blocks has too few channels for a link of this sort */
-    NEAR_RANKS = 8,      /* so many are within one host */
+    FEW_BLOCKS = 4, /* a kernel of so few blocks has too few channels for a link of this sort */
+    NEAR_RANKS = 8, /* so many are within one host */
     LINK_LATENCY_NS = 20000,
     PIECE_BYTES = 25 << 20, /* a bucket of gradients, as PyTorch's DDP makes them */
 };
@@ -120,10 +119,10 @@ aorta_status aorta_build_meetings(const struct aorta_trace_analysis *analysis, s
     for (size_t begin = 0, end; begin < count; begin = end) {
         for (end = begin; end < count && sort_order(&samples[begin], &samples[end]) == 0; end++) {
         }
-        int64_t tenth_ns = end - begin < FEWEST_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
+        int64_t tenth_ns = end - begin < AORTA_TRANSFER_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
         for (size_t i = begin; i < end; i++) {
             struct aorta_replay_meeting *meeting = &meetings[samples[i].meeting];
-            bool slow = tenth_ns >= 0 && samples[i].transfer_ns > FAR_SLOWER * tenth_ns;
+            bool slow = tenth_ns >= 0 && samples[i].transfer_ns > AORTA_TRANSFER_SLOWER * tenth_ns;
             int64_t link_ns = best_on_link(analysis, &samples[i]);
             meeting->best_ns = slow && (link_ns < 0 || tenth_ns < link_ns) ? tenth_ns : link_ns;
             meeting->piece_ns = last_piece(&samples[i]);

@@ -51,6 +51,9 @@ AORTA_MUST_USE aorta_status aorta_pair_collectives(struct aorta_rank_step *steps
 
 /* ---- transfers.c ---- */
 
+/* A collective is slow when it takes so many times what the best tenth of its sort takes, of so many at least. */
+enum { AORTA_TRANSFER_SLOWER = 4, AORTA_TRANSFER_SAMPLES = 20 };
+
 /* Times that one sort of collective takes without the waiting. */
 struct aorta_transfer_group;
 struct aorta_transfers {

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below these nothing is claimed. */
-enum { FEWEST_SAMPLES = 20, FAR_SLOWER = 4 };
-
 struct aorta_transfer_group {
     enum aorta_collective collective;
     int group_size;
@@ -62,7 +59,7 @@ static size_t collect_samples(const struct aorta_rank_step *steps, size_t count,
 
 /* Best tenth of samples[0 .. count), which are sorted. */
 static int64_t best_decile(const struct sample *samples, size_t count) {
-    if (count < FEWEST_SAMPLES) return 0;
+    if (count < AORTA_TRANSFER_SAMPLES) return 0;
     return (int64_t)samples[count / 10].ns;
 }
 
@@ -102,5 +99,5 @@ int64_t aorta_transfers_best_if_slow(const struct aorta_transfers *transfers, co
     struct aorta_transfer_group wanted = group_of(range);
     const struct aorta_transfer_group *group =
         transfers->count ? bsearch(&wanted, transfers->groups, transfers->count, sizeof wanted, group_search) : NULL;
-    return group && range->end_ns - arrival->until_ns > FAR_SLOWER * group->best_ns ? group->best_ns : 0;
+    return group && range->end_ns - arrival->until_ns > AORTA_TRANSFER_SLOWER * group->best_ns ? group->best_ns : 0;
 }
