@@ -264,7 +264,7 @@ static void write_memory(struct aorta_json *json, const struct aorta_memory_info
     aorta_json_object_end(json);
 }
 
-static const char missing[] = "the driver does not tell it of this device";
+static const char missing[] = "the driver does not report it of this device";
 
 /* Why the clock is as low as it is; empty: for no reason that the driver knows. */
 static void write_clock_limits(struct aorta_json *json, struct reasons *reasons, const char *key,

@@ -46,10 +46,10 @@ enum aorta_clock_limit aorta_clock_limit_find(const char *name) {
     return (enum aorta_clock_limit)i;
 }
 
-void aorta_clock_limits_json(unsigned held, struct aorta_json *json) {
+void aorta_clock_limits_json(unsigned active, struct aorta_json *json) {
     aorta_json_array(json);
     for (int i = 0; i < AORTA_CLOCK_LIMITS; i++)
-        if (held >> i & 1) aorta_json_string(json, limits[i].name);
+        if (active >> i & 1) aorta_json_string(json, limits[i].name);
     aorta_json_array_end(json);
 }
 
@@ -233,7 +233,7 @@ static void write_text(const struct aorta_clocks *clocks, struct aorta_json *jso
 }
 
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
-    static const char untold[] = "the driver does not report it of this device";
+    static const char not_reported[] = "the driver does not report it of this device";
     const struct {
         const char *key, *reason_key;
         double value;
@@ -256,7 +256,7 @@ void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *jso
     aorta_json_object_end(json);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         aorta_json_key_double(json, rows[i].key, rows[i].value);
-        if (isnan(rows[i].value)) aorta_json_key_string(json, rows[i].reason_key, untold);
+        if (isnan(rows[i].value)) aorta_json_key_string(json, rows[i].reason_key, not_reported);
     }
     write_limits(clocks, json);
     aorta_json_key_double(json, "counted_ms", clocks->counted_ms);

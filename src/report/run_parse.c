@@ -498,7 +498,7 @@ static aorta_status read_clocks(struct reader *reader, const struct aorta_fields
         step->clocks_at_ns < 0 || step->clocks_at_ns > INT64_MAX / 4)
         return AORTA_ERROR(AORTA_FORMAT, "clocks holds a number that cannot be");
     if (isnan(values->sm_clock_mhz))
-        snprintf(values->reason, sizeof values->reason, "the driver does not tell the clock of this device");
+        snprintf(values->reason, sizeof values->reason, "the driver does not report the clock of this device");
     return read_clock_limits(reader, aorta_fields_get(clocks, "limited_by"), values);
 }
 

@@ -111,14 +111,15 @@ static void readings_in_lines(void **state) {
         (struct aorta_device_reading){.wanted = true, .values = some, .age_ms = 1.5, .read_ms = 0.25};
     metrics.rocm_smi_output =
         (struct aorta_device_reading){.wanted = true, .values = aorta_device_unmeasured("no AMD here")};
-    check_line(&metrics,
-               "\"device_metrics\": {\"temperature_c\": 41.0, \"power_w\": null, \"sm_clock_mhz\": 1545.0, "
-               "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, "
-               "\"sm_clock_max_mhz\": 1980.0, \"power_limit_w\": null, \"clock_limited_by\": [\"power_cap\", "
-               "\"hw_thermal\"], \"age_ms\": 1.5, \"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does "
-               "not tell it of this device\", \"memory_clock_mhz\": \"the driver does not report it of this device\", "
-               "\"power_limit_w\": \"the driver does not report it of this device\"}}",
-               true);
+    check_line(
+        &metrics,
+        "\"device_metrics\": {\"temperature_c\": 41.0, \"power_w\": null, \"sm_clock_mhz\": 1545.0, "
+        "\"memory_clock_mhz\": null, \"memory_used_bytes\": 12345678.0, \"utilization\": 0.25, "
+        "\"sm_clock_max_mhz\": 1980.0, \"power_limit_w\": null, \"clock_limited_by\": [\"power_cap\", "
+        "\"hw_thermal\"], \"age_ms\": 1.5, \"read_ms\": 0.25, \"null_reasons\": {\"power_w\": \"the driver does "
+        "not report it of this device\", \"memory_clock_mhz\": \"the driver does not report it of this device\", "
+        "\"power_limit_w\": \"the driver does not report it of this device\"}}",
+        true);
     check_line(&metrics, "\"rocm_smi_output\": null", true);
     check_line(&metrics, "\"clocks\"", false);
     metrics.clocks = metrics.device_metrics;

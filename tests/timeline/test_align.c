@@ -11,7 +11,7 @@ struct plan {
     uint64_t seed;
     size_t ranks;
     bool sequences;             /* the traces number their collectives */
-    bool even;                  /* all collectives of one size: order alone does not report them apart */
+    bool even;                  /* all collectives of one size: order alone does not distinguish them */
     bool outliers;              /* every 20th end is off by 0.3 ms on one rank */
     size_t missing[MOST_RANKS]; /* collectives left out at the start of each rank's trace */
     int64_t clock[MOST_RANKS];  /* own − common */
