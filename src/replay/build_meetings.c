@@ -64,7 +64,7 @@ static int64_t transfer_of(const struct aorta_align_shared *shared) {
     return end_ns > last_ns ? end_ns - last_ns : 0;
 }
 
-/* Channels are thread blocks; only the kernel's grid tells how many there were. */
+/* Channels are thread blocks; only the kernel's grid says how many there were. */
 static bool has_few_channels(const struct aorta_trace *trace, const struct aorta_align_part *part) {
     uint32_t row = trace->work[part->first].collective;
     if (row == AORTA_TRACE_NONE) return false;

@@ -192,7 +192,7 @@ static void move_changes(struct aorta_graph *graph, const uint32_t *places) {
 
 /* Edges in order of the points' new numbers, without those that were dropped. */
 static bool order_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *number, uint32_t *places,
-                        uint32_t *kept) {
+                        uint32_t *rows) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < graph->point_count; i++) number[walk->order[i]] = i;
     for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
@@ -203,32 +203,32 @@ static bool order_edges(struct aorta_graph *graph, const struct walk *walk, uint
             uint32_t edge = walk->in->edges[j];
             if (graph->from[edge] == AORTA_GRAPH_NONE) continue;
             places[edge] = used;
-            kept[used++] = edge;
+            rows[used++] = edge;
         }
     }
     graph->first_edge[graph->point_count] = used;
     for (uint32_t i = 0; i < graph->edge_count; i++)
         if (graph->from[i] != AORTA_GRAPH_NONE) graph->from[i] = number[graph->from[i]];
     graph->edge_count = used;
-    return reorder(graph->from, sizeof *graph->from, kept, used) &&
-           reorder(graph->lag_ns, sizeof *graph->lag_ns, kept, used) &&
-           reorder(graph->kind, sizeof *graph->kind, kept, used) &&
-           reorder(graph->inferred, sizeof *graph->inferred, kept, used);
+    return reorder(graph->from, sizeof *graph->from, rows, used) &&
+           reorder(graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
+           reorder(graph->kind, sizeof *graph->kind, rows, used) &&
+           reorder(graph->inferred, sizeof *graph->inferred, rows, used);
 }
 
 static bool renumber(struct aorta_graph *graph, const struct walk *walk) {
     uint32_t *number = malloc(((size_t)graph->point_count + 1) * sizeof *number);
     uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places);
-    uint32_t *kept = malloc(((size_t)graph->edge_count + 1) * sizeof *kept);
+    uint32_t *rows = malloc(((size_t)graph->edge_count + 1) * sizeof *rows);
     graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
-    bool done = number && places && kept && graph->first_edge && order_edges(graph, walk, number, places, kept) &&
+    bool done = number && places && rows && graph->first_edge && order_edges(graph, walk, number, places, rows) &&
                 order_points(graph, walk->order);
     if (done) move_changes(graph, places);
     for (uint32_t i = 0; done && i < graph->rank_count; i++)
         if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
     free(number);
     free(places);
-    free(kept);
+    free(rows);
     return done;
 }
 

@@ -2,8 +2,9 @@
  *
  * A point is a moment: a call of the host begins or ends, a span of the device begins or ends, the last rank of a
  * collective has arrived. An edge says that a point comes at least `lag` after another. A point's time is the latest
- * that its edges ask for, plus its residual: the lag that no edge explains, kept as it was recorded. So the graph,
- * evaluated as it is, gives the recorded times to the nanosecond, and other times once edges are changed (replay.h).
+ * that its edges ask for, plus its residual: the lag that no edge explains, which stays as it was recorded. So the
+ * graph, evaluated as it is, gives the recorded times to the nanosecond, and other times once edges are changed
+ * (replay.h).
  *
  * Times are int64 ns on the common clock of the ranks. One thread. */
 #ifndef AORTA_REPLAY_GRAPH_H

@@ -37,7 +37,7 @@ enum aorta_replay_span_kind { AORTA_REPLAY_KERNEL, AORTA_REPLAY_TRANSFER, AORTA_
 enum aorta_replay_role {
     AORTA_REPLAY_OTHER,
     AORTA_REPLAY_GATHER, /* brings what is needed later: can begin ahead of its use */
-    AORTA_REPLAY_REDUCE, /* takes away what was made: can end behind it */
+    AORTA_REPLAY_REDUCE, /* takes away what was made: can end after it */
 };
 
 struct aorta_replay_span {
@@ -49,7 +49,7 @@ struct aorta_replay_span {
     uint32_t launch;       /* row of the host's calls[]; NONE: not recorded */
     uint32_t name;
     uint32_t meeting; /* collectives that other ranks recorded as well; NONE */
-    uint32_t step;    /* any number that tells steps apart */
+    uint32_t step;    /* any number that differs from step to step */
     uint8_t kind;     /* enum aorta_replay_span_kind */
     uint8_t role;     /* collectives: enum aorta_replay_role */
 };

@@ -102,13 +102,13 @@ static bool end_span(struct sim *sim, int rank, int op) {
 static int64_t waited_until(const struct sim *sim, int rank, int op) {
     const struct sim_op *ops = sim->ranks[rank].ops;
     int64_t until_ns = 0;
-    int behind = 0;
+    int in_flight = 0;
     for (int i = op; i >= 0; i--) {
         bool waits = ops[op].kind == SIM_SYNC || (ops[op].kind == SIM_COPY_SYNC && i == op);
         if (!has_span(&ops[i])) continue;
         if (waits && sim->end[rank][i] == UNKNOWN) return UNKNOWN;
         if (waits) until_ns = later(until_ns, sim->end[rank][i] + SIM_RETURN);
-        if (has_span(&ops[op]) && behind++ == SIM_QUEUE) {
+        if (has_span(&ops[op]) && in_flight++ == SIM_QUEUE) {
             if (sim->start[rank][i] == UNKNOWN) return UNKNOWN;
             until_ns = later(until_ns, sim->start[rank][i]);
         }

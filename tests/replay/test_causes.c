@@ -228,7 +228,7 @@ static void pauses_have_places(void **unused) {
 
 /* ---- copies ---- */
 
-/* host    [copy ............]--[L]…   A copy that the host waits for, and the kernels behind it on its stream.
+/* host    [copy ............]--[L]…   A copy that the host waits for, and the kernels after it on its stream.
  * device   >>>>>>>>>>>>>>>>>       KKK */
 static void copies_in_the_way(void **unused) {
     (void)unused;
