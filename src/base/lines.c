@@ -6,13 +6,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { NARROWEST = 60, WIDEST = 200, NO_TERMINAL = 100 };
+enum { NARROWEST = 60, WIDEST = 200, NOT_KNOWN = 100 };
 
 static const char ellipsis[] = "…";
 
 int aorta_terminal_width(FILE *stream) {
     struct winsize size = {0};
-    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || !size.ws_col) return NO_TERMINAL;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0) return 0;
+    if (!size.ws_col) return NOT_KNOWN;
     return size.ws_col < NARROWEST ? NARROWEST : size.ws_col > WIDEST ? WIDEST : size.ws_col;
 }
 

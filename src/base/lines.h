@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-/* Columns of the terminal that the stream writes to, between 60 and 200; 100 when it is none or does not say. */
+/* Columns of the terminal that the stream writes to, between 60 and 200, 100 when it does not say; 0: no terminal,
+ * where nothing is to be cut. */
 int aorta_terminal_width(FILE *stream);
 
 /* Columns that the text takes. */

@@ -1,4 +1,5 @@
 /* aorta trace compare: recordings side by side. */
+#include "base/lines.h"
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
@@ -81,7 +82,7 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     if (arguments->json) {
         aorta_trace_comparison_json(&comparison, threshold, &text);
     } else {
-        aorta_trace_comparison_text(&comparison, threshold, &text);
+        aorta_trace_comparison_text(&comparison, threshold, aorta_terminal_width(stdout), &text);
     }
     aorta_status status = aorta_text_check(&text);
     if (!status) status = aorta_cli_print(text.data);

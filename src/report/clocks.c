@@ -37,7 +37,7 @@ static bool is_lower(const struct aorta_clocks *a, const struct aorta_clocks *b)
 }
 
 /* Of the rank with the lowest clock; and how fast the others are, where that makes a difference. */
-static void remark(const struct aorta_labelled *labelled, struct aorta_text *out) {
+static void note(const struct aorta_labelled *labelled, struct aorta_text *out) {
     const struct aorta_run *run = &labelled->run;
     const struct aorta_clocks *lowest = &labelled->clocks[labelled->lowest_clock];
     size_t highest = labelled->lowest_clock;
@@ -62,9 +62,9 @@ aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     }
     if (!aorta_clocks_low(&labelled->clocks[labelled->lowest_clock])) return NULL;
     struct aorta_text text = {0};
-    remark(labelled, &text);
+    note(labelled, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_verdict_remark(&labelled->verdict, "clocks", text.data);
+    if (!status) status = aorta_verdict_note(&labelled->verdict, "clocks", text.data);
     if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
         for (size_t i = 0; i < labelled->verdict.finding_count; i++)
             if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)

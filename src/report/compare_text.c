@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12, NAME_WIDTH = 46 };
+enum { MOST_ROWS = 12, NAME_WIDTH = 46, NAME_SIZE = 512 };
 
 /* ---- text ---- */
 
@@ -33,18 +33,34 @@ static void put_value(const struct aorta_trace_compared *value, bool base, struc
     aorta_text_printf(out, " %+11.3f %8s %8s", value->change_ms, share, chance);
 }
 
-static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+static const char *name_of(const struct aorta_trace_compare_row *row, char name[NAME_SIZE]) {
+    return row->section == AORTA_SECTION_KERNEL ? aorta_kernel_short_name(row->name, name, NAME_SIZE) : row->name;
+}
+
+/* The rows are in order of their sections. Where no terminal is (width 0) the longest name that is shown is whole. */
+static int name_columns(const struct aorta_trace_comparison *c, int width) {
+    int longest = NAME_WIDTH;
+    enum aorta_trace_section section = AORTA_SECTION_TIMELINE;
+    for (size_t i = 0, shown = 0; i < c->row_count && !width; i++, shown++) {
+        char name[NAME_SIZE];
+        if (c->rows[i].section != section) shown = 0;
+        section = c->rows[i].section;
+        const int columns = aorta_columns(name_of(&c->rows[i], name));
+        if (columns > longest && (shown < MOST_ROWS || section == AORTA_SECTION_TIMELINE)) longest = columns;
+    }
+    return longest;
+}
+
+static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, int columns,
                     struct aorta_text *out) {
-    char name[NAME_WIDTH + 1];
-    bool kernel = row->section == AORTA_SECTION_KERNEL;
-    if (kernel) aorta_kernel_short_name(row->name, name, sizeof name);
+    char name[NAME_SIZE];
     aorta_text_puts(out, "  ");
-    aorta_text_column(out, kernel ? name : row->name, NAME_WIDTH);
+    aorta_text_column(out, name_of(row, name), columns);
     for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
     aorta_text_puts(out, "\n");
 }
 
-static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
+static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section, int columns,
                         struct aorta_text *out) {
     size_t shown = 0, left_out = 0;
     for (size_t i = 0; i < c->row_count; i++) {
@@ -55,13 +71,15 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
             continue;
         }
         if (!shown) aorta_text_printf(out, "%s\n", titles[section]);
-        put_row(c, row, out);
+        put_row(c, row, columns, out);
         shown++;
     }
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
 }
 
-void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, struct aorta_text *out) {
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, int width,
+                                 struct aorta_text *out) {
+    const int columns = name_columns(c, width);
     for (size_t i = 0; i < c->input_count; i++) {
         size_t ranks = c->inputs[i].analysis->rank_count;
         aorta_text_printf(out, "%s%s: %zu rank%s", i ? "test " : "base ", c->inputs[i].label, ranks,
@@ -71,11 +89,11 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
     if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
-    aorta_text_printf(out, "\n%-*s %11s", NAME_WIDTH + 2, "", "base");
+    aorta_text_printf(out, "\n%-*s %11s", columns + 2, "", "base");
     for (size_t i = 1; i < c->input_count; i++) aorta_text_printf(out, " %11s %11s %8s %8s", "test", "change", "", "");
     aorta_text_puts(out, "\n");
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
-        put_section(c, (enum aorta_trace_section)section, out);
+        put_section(c, (enum aorta_trace_section)section, columns, out);
     for (size_t i = 1; i < c->input_count && !isnan(threshold); i++)
         aorta_text_printf(
             out, "%s: the %s %s %.3g%% longer than the base's\n", c->inputs[i].label, c->stepped ? "step" : "recording",

@@ -20,7 +20,7 @@ static const char *text_of(const json_t *value, struct aorta_arena *arena) {
     case JSON_FALSE:
         return "false";
     default:
-        return "null"; /* lists and maps: no remedy asks for them */
+        return "null"; /* lists and maps: no advice depends on them */
     }
 }
 
@@ -32,7 +32,7 @@ static size_t count_keys(json_t *section) {
     return count;
 }
 
-/* Keys have dots between the sections that they are in; `before` is what stands in front, its last dot included. */
+/* Keys have dots between the sections that they are in; `before` is the prefix, its last dot included. */
 static aorta_status flatten(json_t *section, const char *before, struct aorta_arena *arena,
                             struct aorta_settings *settings) {
     const char *name;
@@ -41,7 +41,7 @@ static aorta_status flatten(json_t *section, const char *before, struct aorta_ar
         const bool deeper = json_is_object(value);
         const char *key = aorta_arena_printf(arena, "%s%s%s", before, name, deeper ? "." : "");
         const char *text = text_of(value, arena);
-        if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+        if (!key || !text) return AORTA_ERROR(AORTA_MEMORY, "no memory for the settings of the run");
         if (deeper)
             AORTA_TRY(flatten(value, key, arena, settings));
         else
@@ -52,7 +52,7 @@ static aorta_status flatten(json_t *section, const char *before, struct aorta_ar
 
 static aorta_status flatten_all(json_t *root, struct aorta_arena *arena, struct aorta_settings *settings) {
     settings->items = aorta_arena_alloc(arena, (count_keys(root) + 1) * sizeof *settings->items);
-    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "the run's settings did not fit in memory");
+    if (!settings->items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the settings of the run");
     return flatten(root, "", arena, settings);
 }
 
@@ -65,7 +65,7 @@ aorta_status aorta_settings_read(const char *directory, const char *device, stru
                                  struct aorta_settings *settings) {
     *settings = (struct aorta_settings){0};
     char *path = aorta_path_join(directory, "config.json");
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
     aorta_status status = NULL;
     if (access(path, F_OK) == 0) {
         json_error_t error;

@@ -44,7 +44,7 @@ void aorta_labelled_free(struct aorta_labelled *labelled);
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
 size_t aorta_measured_most(const struct aorta_labelled *labelled);
 
-/* Clocks of the ranks from the measured steps, and the remark on them in the verdict. (clocks.c) */
+/* Clocks of the ranks from the measured steps, and the note on them in the verdict. (clocks.c) */
 AORTA_MUST_USE aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled);
 
 /* A figure that each iteration has; NaN where it was not measured. (metric.c) */

@@ -13,15 +13,16 @@ struct aorta_trace_report {
     const struct aorta_verdict *verdict;
 };
 
-/* Lines of at most `width` columns where it is 96 or more (aorta_terminal_width; 0: 100). */
+/* Lines of at most `width` columns where it is 96 or more; 0 (no terminal): sentences are wrapped at 100, and no name
+ * is cut. */
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out);
 /* `indent`: as in base/json.h; 0: one line. */
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
 /* One page that needs nothing but itself. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out);
 
-/* `threshold`: NaN where none was asked for. */
-void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison, double threshold,
+/* `threshold`: NaN where none was asked for. `width`: of the terminal; 0: there is none, and no name is cut. */
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison, double threshold, int width,
                                  struct aorta_text *out);
 void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison, double threshold,
                                  struct aorta_text *out);

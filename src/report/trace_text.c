@@ -7,11 +7,16 @@
 #include <stdio.h>
 
 enum { RANKS_SHOWN = 16, KERNELS_SHOWN = 5, COLLECTIVES_SHOWN = 4, LANES_SHOWN = 5 };
-/* Tables are 96 columns wide; of a wider terminal the names get the rest. */
-enum { USUAL_WIDTH = 100, TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, NAME_SIZE = 128 };
+/* Tables are 96 columns wide; of a wider terminal the names get the rest. Elsewhere (width 0) no name is cut. */
+enum { USUAL_WIDTH = 100, TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, NAME_SIZE = 512 };
 
-static int name_columns(int columns, int width) {
+static int name_columns(int columns, int width, int longest) {
+    if (!width) return longest > columns ? longest : columns;
     return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : columns;
+}
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
 }
 
 static double ms(int64_t ns) {
@@ -77,16 +82,22 @@ static const struct aorta_trace_rank *busiest(const struct aorta_trace_analysis 
     return best;
 }
 
+static const char *kernel_name(const struct aorta_trace_rank *rank, size_t row, char name[NAME_SIZE]) {
+    return aorta_kernel_short_name(aorta_trace_text(rank->trace, rank->kernels[row].name), name, NAME_SIZE);
+}
+
 static void kernel_lines(const struct aorta_trace_rank *rank, int width, struct aorta_text *out) {
     char name[NAME_SIZE];
-    int columns = name_columns(KERNEL_COLUMNS, width);
+    int longest = 0;
+    for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++)
+        longest = larger(longest, aorta_columns(kernel_name(rank, i, name)));
+    const int columns = name_columns(KERNEL_COLUMNS, width, longest);
     aorta_text_column(out, "kernels and copies", columns + 2);
     aorta_text_printf(out, "%7s %9s %6s %9s %9s\n", "count", "total ms", "share", "p50 us", "p95 us");
     for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++) {
         const struct aorta_trace_kernel_row *row = &rank->kernels[i];
         aorta_text_puts(out, "  ");
-        aorta_text_column(out, aorta_kernel_short_name(aorta_trace_text(rank->trace, row->name), name, sizeof name),
-                          columns);
+        aorta_text_column(out, kernel_name(rank, i, name), columns);
         aorta_text_printf(out, "%7zu %9.3f %5.1f%% %9.2f %9.2f\n", row->times.count, ms(row->times.total_ns),
                           100 * row->share, row->times.p50_ns / 1e3, row->times.p95_ns / 1e3);
     }
@@ -99,21 +110,29 @@ static void bandwidth(struct aorta_text *out, double gbps) {
         aorta_text_printf(out, " %9.2f", gbps);
 }
 
+static const char *collective_name(const struct aorta_trace_analysis *analysis,
+                                   const struct aorta_trace_collective_row *row, char name[NAME_SIZE]) {
+    const char *group = row->group == AORTA_TRACE_NONE ? "" : analysis->groups[row->group].description;
+    if (row->group != AORTA_TRACE_NONE && !group[0]) group = analysis->groups[row->group].name;
+    snprintf(name, NAME_SIZE, "%s%s%s", aorta_collective_name(row->kind), group[0] ? " in " : "", group);
+    return name;
+}
+
 static void collective_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                              int width, struct aorta_text *out) {
     if (!rank->collective_count) return;
-    int columns = name_columns(COLLECTIVE_COLUMNS, width);
+    char name[NAME_SIZE];
+    int longest = 0;
+    for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++)
+        longest = larger(longest, aorta_columns(collective_name(analysis, &rank->collectives[i], name)));
+    const int columns = name_columns(COLLECTIVE_COLUMNS, width, longest);
     aorta_text_column(out, "collectives", columns + 2);
     aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s\n", "count", "MB each", "total ms", "exposed", "waited",
                       "GB/s bus");
     for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++) {
         const struct aorta_trace_collective_row *row = &rank->collectives[i];
-        const char *group = row->group == AORTA_TRACE_NONE ? "" : analysis->groups[row->group].description;
-        if (row->group != AORTA_TRACE_NONE && !group[0]) group = analysis->groups[row->group].name;
-        char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s%s", aorta_collective_name(row->kind), group[0] ? " in " : "", group);
         aorta_text_puts(out, "  ");
-        aorta_text_column(out, name, columns);
+        aorta_text_column(out, collective_name(analysis, row, name), columns);
         aorta_text_printf(out, "%7zu", row->times.count);
         if (row->bytes >= 0)
             aorta_text_printf(out, " %9.3f", (double)row->bytes / 1e6 / (double)row->times.count);
@@ -131,7 +150,7 @@ static void collective_lines(const struct aorta_trace_analysis *analysis, const 
 
 /* A sentence, composed in `text`, on as many lines as it takes. */
 static void put_sentence(struct aorta_text *text, int width, struct aorta_text *out) {
-    const struct aorta_lines lines = {.width = width, .indent = 2, .most = INT_MAX};
+    const struct aorta_lines lines = {.width = width ? width : USUAL_WIDTH, .indent = 2, .most = INT_MAX};
     out->failed |= text->failed;
     aorta_text_lines(out, text->data ? text->data : "", &lines);
     aorta_text_clear(text);
@@ -145,15 +164,15 @@ static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_tr
         aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
         if (queues) aorta_text_printf(out, " (%zu stream%s)", lanes[i].others, lanes[i].others == 1 ? "" : "s");
     }
-    if (count > LANES_SHOWN) aorta_text_puts(out, ", …");
+    if (count > LANES_SHOWN) aorta_text_printf(out, ", and %zu more (--json has all)", count - LANES_SHOWN);
 }
 
 static void alignment_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     const struct aorta_alignment *alignment = &analysis->alignment;
     if (analysis->rank_count < 2) return;
     if (!alignment->shared_count) {
-        aorta_text_puts(out, "clocks: the ranks share no collective that can be told apart; waiting for each other is "
-                             "not known\n");
+        aorta_text_puts(out, "clocks: the ranks share no collective that identifies itself, so their waits for each "
+                             "other are not known\n");
         return;
     }
     aorta_text_printf(out, "clocks: aligned on the ends of %zu collectives, half of them to %.1f us",
@@ -186,7 +205,6 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
     struct aorta_text sentence = {0};
-    if (!width) width = USUAL_WIDTH;
     rank_lines(analysis, out);
     idle_line(analysis, &sentence);
     put_sentence(&sentence, width, out);

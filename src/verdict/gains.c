@@ -28,7 +28,7 @@ static int rank_number(const struct gains *gains, uint32_t rank) {
 
 /* ---- words ---- */
 
-enum { NAME_SIZE = 48, MOST_STEPS = 50 };
+enum { NAME_SIZE = 256, MOST_STEPS = 50 };
 
 static struct aorta_brief ms(double ns) {
     return aorta_brief(ns / 1e6);

@@ -8,7 +8,7 @@
  * (docs/results.md, bench/trace_run_cost.py). A replayed graph is one launch. */
 enum { LAUNCH_NS = 3500 };
 
-static const double least_share = 0.05; /* of a step: that much waiting is worth a word */
+static const double least_share = 0.05; /* of a step: below it no note is given */
 static const double least_part = 0.10;  /* of the waiting */
 
 /* Calls that launched what the window holds. `seen`: a mark for each call of the trace, cleared. */
@@ -53,7 +53,7 @@ bool aorta_recording_share(const struct aorta_verdict *verdict, double launches,
     if (verdict->idle_unexplained || late_ms < least_share * verdict->step_ms_mean) return false;
     if (own_ms < least_part * late_ms) return false;
     snprintf(sentence, size,
-             "up to %s of the %s ms of late launches are its own, which makes each of %.0f launches a step some %.1f "
+             "up to %s of the %s ms of late launches are its own, as it makes each of %.0f launches a step some %.1f "
              "us longer",
              aorta_brief(own_ms < late_ms ? own_ms : late_ms).text, aorta_brief(late_ms).text, launches,
              LAUNCH_NS * 1e-3);
@@ -67,6 +67,6 @@ aorta_status aorta_trace_recording_note(const struct aorta_trace_analysis *analy
         if (analysis->ranks[i].trace->format != AORTA_TRACE_SPOOL) return NULL;
     AORTA_TRY(mean_launches(analysis, &launches));
     if (!aorta_recording_share(verdict, launches, share, sizeof share)) return NULL;
-    snprintf(sentence, sizeof sentence, "%s; --record kernels takes less", share);
-    return aorta_verdict_remark(verdict, "recording", sentence);
+    snprintf(sentence, sizeof sentence, "%s; --record kernels costs less", share);
+    return aorta_verdict_note(verdict, "recording", sentence);
 }

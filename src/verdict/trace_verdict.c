@@ -1,4 +1,4 @@
-/* The engine of profile/verdict.h on the windows of all ranks, and where the worst of each cause is to be seen. */
+/* The verdict on the windows of all ranks, with the longest case of each cause as evidence. */
 #include "verdict/trace_verdict.h"
 
 #include "verdict/gains.h"
@@ -6,14 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_SIZE = 40 };
+enum { NAME_SIZE = 512 };
 
 static struct aorta_brief ms(int64_t ns) {
     return aorta_brief((double)ns / 1e6);
 }
 
-static const char *short_name(const struct aorta_trace_rank *rank, uint32_t text, char *name, size_t size) {
-    return aorta_kernel_short_name(aorta_trace_text(rank->trace, text), name, size);
+/* The short name, for the sentence; the finding keeps the whole one. */
+static const char *short_name(const struct aorta_trace_rank *rank, uint32_t text, struct aorta_finding *finding,
+                              struct aorta_text *sentence, char name[NAME_SIZE]) {
+    const char *whole = aorta_trace_text(rank->trace, text);
+    free(finding->kernel);
+    finding->kernel = strdup(whole);
+    sentence->failed |= !finding->kernel;
+    return aorta_kernel_short_name(whole, name, NAME_SIZE);
 }
 
 /* " (rank 1, step 16)", as far as it says anything. */
@@ -66,7 +72,7 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
-static void say_gap(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                     struct aorta_text *text) {
     struct place worst = longest_gap(analysis, finding->cause);
     if (!worst.rank) return;
@@ -74,7 +80,7 @@ static void say_gap(const struct aorta_trace_analysis *analysis, const struct ao
     const struct aorta_trace *trace = worst.rank->trace;
     const struct aorta_trace_work *work = &worst.rank->work[worst.work];
     aorta_text_printf(text, "; longest %s ms, before %s", ms(worst.ns).text,
-                      short_name(worst.rank, work->name, name, sizeof name));
+                      short_name(worst.rank, work->name, finding, text, name));
     say_stream(worst.rank, work->stream, text);
     if (worst.gap->annotation != AORTA_TRACE_NONE)
         aorta_text_printf(text, ", host in %s",
@@ -112,7 +118,7 @@ static bool shares_one_queue(const struct aorta_trace_rank *rank) {
     return rank->queue_count == 1 && rank->stream_count > 1;
 }
 
-static void say_exposed(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+static void say_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                         struct aorta_text *text) {
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++)
@@ -124,7 +130,7 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, const struc
     char name[NAME_SIZE];
     const struct aorta_trace_work *work = &worst.rank->work[worst.work];
     aorta_text_printf(text, "; longest %s ms in %s", ms(worst.ns).text,
-                      short_name(worst.rank, work->name, name, sizeof name));
+                      short_name(worst.rank, work->name, finding, text, name));
     say_stream(worst.rank, work->stream, text);
     say_where(analysis, worst.rank, worst.step, text);
     if (shares_one_queue(worst.rank))
@@ -132,7 +138,7 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, const struc
                           worst.rank->stream_count);
 }
 
-static void say_straggler(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+static void say_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                           struct aorta_text *text) {
     (void)finding;
     const struct aorta_align_shared *worst = NULL;
@@ -151,7 +157,7 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, const str
 }
 
 /* The name that takes most time among the rank's kernels or copies. */
-static void say_largest(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+static void say_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                         struct aorta_text *text) {
     bool copies = finding->cause == AORTA_CAUSE_COPY;
     const struct aorta_trace_rank *where = NULL;
@@ -168,14 +174,13 @@ static void say_largest(const struct aorta_trace_analysis *analysis, const struc
     }
     if (!largest) return;
     char name[NAME_SIZE];
-    aorta_text_printf(text, "; most of it %s (%zu runs, %s ms in all)",
-                      short_name(where, largest->name, name, sizeof name), largest->times.count,
-                      ms(largest->times.total_ns).text);
+    aorta_text_printf(text, "; most of it %s (%zu run%s, %s ms in all)",
+                      short_name(where, largest->name, finding, text, name), largest->times.count,
+                      largest->times.count == 1 ? "" : "s", ms(largest->times.total_ns).text);
 }
 
-static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, const struct aorta_finding *finding,
+static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                              struct aorta_text *text) {
-    (void)finding;
     const struct aorta_trace_rank *where = NULL;
     const struct aorta_trace_gemm_row *worst = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -188,11 +193,11 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, const 
     }
     if (!worst) return;
     char name[NAME_SIZE];
-    aorta_text_printf(text, "; worst %s %+.0f%%", short_name(where, worst->name, name, sizeof name),
+    aorta_text_printf(text, "; worst %s %+.0f%%", short_name(where, worst->name, finding, text, name),
                       100 * (worst->slowdown - 1));
 }
 
-static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, const struct aorta_finding *,
+static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
                                             struct aorta_text *) = {
     [AORTA_CAUSE_HOST_LAUNCH] = say_gap,
     [AORTA_CAUSE_LAUNCH_LATENCY] = say_gap,

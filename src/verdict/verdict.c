@@ -338,25 +338,26 @@ aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iteration
     return make(iterations, count, 0, verdict);
 }
 
-aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about, const char *sentence) {
+aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", about, sentence);
     if (text.failed) {
         aorta_text_free(&text);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
     }
-    free(verdict->remark);
-    verdict->remark = text.data;
+    free(verdict->note);
+    verdict->note = text.data;
     return NULL;
 }
 
 void aorta_verdict_free(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         free(verdict->findings[i].evidence);
+        free(verdict->findings[i].kernel);
         free(verdict->findings[i].advice);
     }
     free(verdict->findings);
     free(verdict->ranks);
-    free(verdict->remark);
+    free(verdict->note);
     memset(verdict, 0, sizeof *verdict);
 }

@@ -45,6 +45,7 @@ struct aorta_finding {
     double gain_ms;                   /* a step's, without it and all that gain more; meaningless without a replay */
     double gain_share;                /* of the replayed step */
     char *evidence, *advice;
+    char *kernel; /* whole name of the kernel that the evidence names; NULL: none */
 };
 
 /* What the replay of the recorded step says (gains.h). */
@@ -76,7 +77,7 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     struct aorta_verdict_replay replay;
-    char *remark; /* told beside the causes, costs nothing: "clocks: ..."; NULL: there is none */
+    char *note; /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     bool simulated, common_clock;
     bool recorded;         /* aorta_verdict_make_recorded made it */
     bool whole;            /* an iteration is a whole recording, not a step */
@@ -100,22 +101,21 @@ AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *ite
  * `whole`: its steps are not marked, an iteration is all that was recorded of a rank. */
 AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count,
                                                         bool whole, struct aorta_verdict *verdict);
-/* Sets the remark, "ABOUT: SENTENCE". */
-AORTA_MUST_USE aorta_status aorta_verdict_remark(struct aorta_verdict *verdict, const char *about,
-                                                 const char *sentence);
+/* Sets the note, "ABOUT: SENTENCE". */
+AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more (gains.c). */
 bool aorta_finding_gains(const struct aorta_finding *finding);
 
-/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, cost_ms, share, rank, evidence, advice}];
- * the gains where a replay was asked for. */
+/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, cost_ms, share, rank, evidence, advice,
+ * kernel?}]; the gains where a replay was asked for. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
 /* Keys and values of "replay": {measured_ms, replayed_ms, inferred_share, unexplained_share, reason} and "floor_ms". */
 void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json);
 
-/* Ten lines at most, of at most `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Evidence and advice
- * that do not fit are cut; aorta_verdict_findings has all of them. */
+/* Headline, figures, note, up to eight causes and two pieces of advice, each a sentence wrapped at `width` columns
+ * (aorta_terminal_width of base/lines.h; 0: 100). Nothing is cut; causes below 1% are left out. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
 
 #endif

@@ -1,45 +1,14 @@
-/* The verdict on a terminal: headline, figures, a remark if there is one, up to five causes, up to two things to try.
- * Each has a line of its own; what is left of ten lines goes to those that are longer, the worst cause first. */
+/* The verdict as text and as JSON. In text each sentence is wrapped; none is cut. */
 #include "base/lines.h"
-#include "verdict/verdict.h"
+#include "verdict/verdict_parts.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LINES = 10,
-    USUAL_WIDTH = 100,
-    BAR_WIDTH = 10,
-    CAUSES_SHOWN = 5,
-    ADVICE_SHOWN = 2,
-    MOST_BLOCKS = 10,
-    REMARK_LINES = 2
-};
-
-/* A sentence with what stands before it. */
-struct block {
-    struct aorta_text head, sentence;
-    int indent; /* of its further lines */
-    int lines;  /* it may have */
-};
-
-struct page {
-    struct block blocks[MOST_BLOCKS];
-    size_t count, first_cause, cause_count, first_advice, advice_count;
-};
-
-static struct block *add_block(struct page *page, int indent) {
-    struct block *block = &page->blocks[page->count++];
-    *block = (struct block){.indent = indent, .lines = 1};
-    return block;
-}
-
-static bool about_kind(enum aorta_cause cause) {
-    return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
-           cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
-}
+enum { USUAL_WIDTH = 100, BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
 
 static const char *plain_name(enum aorta_cause cause) {
     static const char *const names[AORTA_CAUSE_COUNT] = {"late launches",
@@ -115,7 +84,7 @@ static bool gains_matter(const struct aorta_verdict *verdict) {
 static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_finding *first = &verdict->findings[0];
     aorta_text_printf(out, "Verdict: limited by %s%s", plain_name(first->cause),
-                      about_kind(first->cause) ? aorta_collective_name(first->collective) : "");
+                      aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
     if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
     aorta_text_printf(out, ": without it the %s takes %.2f ms less of %.2f (%.0f%%)", verdict->whole ? "run" : "step",
                       first->gain_ms, verdict->replay.replayed_ms, 100 * first->gain_share);
@@ -135,17 +104,18 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
     const struct aorta_finding *first = costliest(verdict);
     const char *unit = verdict->whole ? "time" : "step";
     if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out,
-                          "Verdict: not to be had from these files: their compute ranges (%.2f of %.2f ms) may hide "
-                          "host gaps",
-                          first->cost_ms, verdict->step_ms_mean);
+        aorta_text_printf(
+            out,
+            "Verdict: these files do not show it: their compute ranges (%.2f of %.2f ms) may contain gaps of the "
+            "host",
+            first->cost_ms, verdict->step_ms_mean);
     else if (headline_of_group(verdict, unit, out))
         return;
     else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE && first->share < 0.5)
-        aorta_text_printf(out, "Verdict: compute is most, without being half: %.0f%% of the %s (%.2f of %.2f ms)",
+        aorta_text_printf(out, "Verdict: compute is the largest part, below half: %.0f%% of the %s (%.2f of %.2f ms)",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
     else if (first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",
@@ -155,8 +125,8 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
                           first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
                               ? "an idle device, why is not recorded"
                               : plain_name(first->cause),
-                          about_kind(first->cause) ? aorta_collective_name(first->collective) : "", 100 * first->share,
-                          unit, first->cost_ms, verdict->step_ms_mean);
+                          aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "",
+                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
 }
 
 /* ---- the figures ---- */
@@ -196,9 +166,25 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
     slowdown(&verdict->slowdown, out);
 }
 
-/* What gains is shown with its gain, as time that goes (-), other causes with their cost. */
-static void cause_block(struct page *page, const struct aorta_finding *finding, bool by_gain) {
-    struct block *block = add_block(page, 4 + BAR_WIDTH);
+/* ---- the lines ---- */
+
+/* Wraps the text, its beginning included; frees it. */
+static void put(struct aorta_text *text, int indent, int width, struct aorta_text *out) {
+    const struct aorta_lines lines = {.width = width, .indent = indent, .most = INT_MAX};
+    out->failed |= text->failed;
+    aorta_text_lines(out, text->data ? text->data : "", &lines);
+    aorta_text_free(text);
+}
+
+static void put_words(const char *head, const char *words, int width, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s%s", head, words);
+    put(&text, 4, width, out);
+}
+
+/* Of what gains the time that the step is shorter without it, of other causes the time that they take. */
+static void put_cause(const struct aorta_finding *finding, bool by_gain, int width, struct aorta_text *out) {
+    struct aorta_text text = {0};
     char bar[BAR_WIDTH + 1];
     double share = by_gain ? finding->gain_share : finding->share;
     int filled = (int)lround(share * BAR_WIDTH);
@@ -206,118 +192,100 @@ static void cause_block(struct page *page, const struct aorta_finding *finding, 
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', (size_t)filled);
     bar[BAR_WIDTH] = '\0';
-    aorta_text_printf(&block->head, "  %s %3.0f%% %9.3f ms  %s%s%s", bar, 100 * share,
-                      by_gain ? -finding->gain_ms : finding->cost_ms, aorta_cause_name(finding->cause),
-                      about_kind(finding->cause) ? " " : "",
-                      about_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
+    aorta_text_printf(&text, "  %s %3.0f%% %s %8.3f ms  %s%s%s", bar, 100 * share, by_gain ? "saves" : "takes",
+                      by_gain ? finding->gain_ms : finding->cost_ms, aorta_cause_name(finding->cause),
+                      aorta_cause_has_kind(finding->cause) ? " " : "",
+                      aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
     if (finding->rank >= 0 && finding->cause != AORTA_CAUSE_STRAGGLER)
-        aorta_text_printf(&block->head, ", most on rank %d", finding->rank);
-    aorta_text_puts(&block->head, ": ");
-    aorta_text_puts(&block->sentence, finding->evidence);
+        aorta_text_printf(&text, ", most on rank %d", finding->rank);
+    aorta_text_printf(&text, ": %s", finding->evidence);
+    put(&text, 4 + BAR_WIDTH, width, out);
 }
 
-/* It has two lines for certain: half of it would mislead. */
-static void remark_block(const struct aorta_verdict *verdict, struct page *page) {
-    if (!verdict->remark) return;
-    struct block *block = add_block(page, 4);
-    block->lines = REMARK_LINES;
-    aorta_text_puts(&block->head, "  ");
-    aorta_text_puts(&block->sentence, verdict->remark);
-}
-
-static void cause_blocks(const struct aorta_verdict *verdict, struct page *page) {
-    const int taken = (verdict->remark ? REMARK_LINES : 0) + (verdict->simulated ? 1 : 0);
-    const size_t room = (size_t)(LINES - 2 - ADVICE_SHOWN - taken); /* below headline and figures */
-    const size_t shown = room < CAUSES_SHOWN ? room : CAUSES_SHOWN;
-    page->first_cause = page->count;
-    for (size_t i = 0; i < verdict->finding_count && i < shown; i++) {
+static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         bool by_gain = verdict->replay.known && aorta_finding_gains(finding);
         if (!by_gain && i && (finding->share < 0.01 || gains_matter(verdict)))
-            break; /* crumbs, or symptoms of the rest */
-        cause_block(page, finding, by_gain);
-    }
-    page->cause_count = page->count - page->first_cause;
-}
-
-static bool advised(const struct page *page, const char *advice) {
-    for (size_t i = 0; i < page->advice_count; i++) {
-        const char *before = page->blocks[page->first_advice + i].sentence.data;
-        if (before && advice && strcmp(before, advice) == 0) return true;
-    }
-    return false;
-}
-
-static void advice_blocks(const struct aorta_verdict *verdict, struct page *page) {
-    page->first_advice = page->count;
-    for (size_t i = 0; i < verdict->finding_count && page->advice_count < ADVICE_SHOWN; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
-        const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
-                          !verdict->coarse && !verdict->gaps;
-        const bool crumb =
-            verdict->replay.known && gains_matter(verdict) ? !aorta_finding_gains(finding) : i && finding->share < 0.02;
-        if (rest || crumb) continue; /* advice for crumbs helps nobody */
-        if (advised(page, finding->advice)) continue;
-        struct block *block = add_block(page, 4);
-        aorta_text_puts(&block->head, page->advice_count ? "  or:  " : "  try: ");
-        aorta_text_puts(&block->sentence, finding->advice);
-        page->advice_count++;
+            break; /* too small to matter, or symptoms of the rest; the JSON has them */
+        put_cause(finding, by_gain, width, out);
     }
 }
 
-/* ---- laying it out ---- */
-
-static struct aorta_lines lines_of(const struct block *block, int width) {
-    return (struct aorta_lines){.width = width,
-                                .taken = block->head.data ? aorta_columns(block->head.data) : 0,
-                                .indent = block->indent,
-                                .most = block->lines};
+/* Advice for small causes helps nobody, and none is given for compute where that is not the largest part. */
+static bool deserves_advice(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
+                      !verdict->coarse && !verdict->gaps;
+    const bool small = gains_matter(verdict) ? !aorta_finding_gains(finding) : index && finding->share < 0.02;
+    return !rest && !small;
 }
 
-/* One line more for a block that needs it. */
-static void grant(struct block *block, int width, int *spare) {
-    struct aorta_lines lines = lines_of(block, width);
-    if (*spare <= 0 || !block->sentence.data || aorta_lines_needed(block->sentence.data, &lines) <= block->lines)
-        return;
-    block->lines++;
-    --*spare;
-}
-
-static void share_lines(struct page *page, int width) {
-    int spare = LINES;
-    for (size_t i = 0; i < page->count; i++) spare -= page->blocks[i].lines;
-    for (size_t i = 0; i < page->first_cause; i++) grant(&page->blocks[i], width, &spare);
-    for (int before = -1; spare > 0 && spare != before;) {
-        before = spare;
-        for (size_t i = 0; i < 2 && i < page->cause_count; i++)
-            grant(&page->blocks[page->first_cause + i], width, &spare);
-        if (page->advice_count) grant(&page->blocks[page->first_advice], width, &spare);
-        for (size_t i = page->first_cause + 2; i < page->count; i++) grant(&page->blocks[i], width, &spare);
-    }
-}
-
-static void put_blocks(struct page *page, int width, struct aorta_text *out) {
-    for (size_t i = 0; i < page->count; i++) {
-        struct block *block = &page->blocks[i];
-        struct aorta_lines lines = lines_of(block, width);
-        out->failed |= block->head.failed | block->sentence.failed;
-        if (block->head.data) aorta_text_puts(out, block->head.data);
-        aorta_text_lines(out, block->sentence.data ? block->sentence.data : "", &lines);
-        aorta_text_free(&block->head);
-        aorta_text_free(&block->sentence);
+static void put_advice(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    const char *shown[ADVICE_SHOWN] = {0};
+    int count = 0;
+    for (size_t i = 0; i < verdict->finding_count && count < ADVICE_SHOWN; i++) {
+        const char *advice = verdict->findings[i].advice;
+        if (!deserves_advice(verdict, i) || !advice || (count && strcmp(shown[0], advice) == 0)) continue;
+        put_words(count ? "  or:  " : "  try: ", advice, width, out);
+        shown[count++] = advice;
     }
 }
 
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
-    struct page page = {0};
-    headline(verdict, &add_block(&page, 2)->sentence);
-    figures(verdict, &add_block(&page, 2)->sentence);
-    remark_block(verdict, &page);
-    cause_blocks(verdict, &page);
-    advice_blocks(verdict, &page);
+    struct aorta_text sentence = {0};
+    if (!width) width = USUAL_WIDTH;
+    headline(verdict, &sentence);
+    put(&sentence, 2, width, out);
+    figures(verdict, &sentence);
+    put(&sentence, 2, width, out);
+    if (verdict->note) put_words("  ", verdict->note, width, out);
+    put_causes(verdict, width, out);
+    put_advice(verdict, width, out);
     if (verdict->simulated)
-        aorta_text_puts(&add_block(&page, 4)->sentence,
-                        "  simulated: the collectives were copies on one rank; their times say nothing about a link");
-    share_lines(&page, width ? width : USUAL_WIDTH);
-    put_blocks(&page, width ? width : USUAL_WIDTH, out);
+        put_words("  ", "simulated: the collectives were copies on one rank; their times say nothing about a link",
+                  width, out);
+}
+
+/* ---- JSON ---- */
+
+void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    aorta_json_key(json, "verdict");
+    aorta_json_array(json);
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
+        if (aorta_cause_has_kind(finding->cause))
+            aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
+        if (verdict->replay.known || verdict->replay.reason) {
+            aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
+            aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
+        }
+        aorta_json_key_double(json, "cost_ms", finding->cost_ms);
+        aorta_json_key_double(json, "share", finding->share);
+        aorta_json_key(json, "rank");
+        if (finding->rank >= 0)
+            aorta_json_int(json, finding->rank);
+        else
+            aorta_json_null(json);
+        aorta_json_key_string(json, "evidence", finding->evidence);
+        aorta_json_key_string(json, "advice", finding->advice);
+        if (finding->kernel) aorta_json_key_string(json, "kernel", finding->kernel);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    aorta_json_key(json, "replay");
+    aorta_json_object(json);
+    aorta_json_key_double(json, "measured_ms", replay->measured_ms);
+    aorta_json_key_double(json, "replayed_ms", replay->replayed_ms);
+    aorta_json_key_double(json, "inferred_share", replay->inferred_share);
+    aorta_json_key_double(json, "unexplained_share", replay->unexplained_share);
+    aorta_json_key_string(json, "reason", replay->reason);
+    aorta_json_object_end(json);
+    aorta_json_key_double(json, "floor_ms", replay->known ? replay->floor_ms : NAN);
 }

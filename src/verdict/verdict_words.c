@@ -1,4 +1,4 @@
-/* Puts costs into words: what was seen, in numbers, and what to try, by its configuration key. */
+/* The findings: what each cause costs, and the evidence for it in words and numbers. */
 #include "timeline/kernel_names.h"
 #include "verdict/advice.h"
 #include "verdict/verdict_parts.h"
@@ -18,13 +18,12 @@ static double per_step_ms(const struct subject *subject, int64_t ns) {
     return (double)ns / 1e6 / (double)subject->grounds->rank_iterations;
 }
 
-/* What figures are told per: "idle 3 ms a step", or "idle 3 ms" of a whole recording. */
+/* The unit of the figures: "idle 3 ms a step", or "idle 3 ms" of a whole recording. */
 static const char *each(const struct subject *subject) {
     return subject->verdict->whole ? "" : " a step";
 }
 
-/* Kernels' names are cut to fit a line; names of our own operations are short. */
-enum { NAME_SIZE = 40 };
+enum { NAME_SIZE = 512 };
 
 static const char *kind_name(const struct subject *subject) {
     return aorta_collective_name(subject->finding->collective);
@@ -38,7 +37,7 @@ static int largest_row(const struct aorta_tally *tally) {
     return best;
 }
 
-/* Of a recording the longest gap is shown instead. */
+/* For a recording trace_verdict.c adds the longest gap instead. */
 static void say_where_idle(struct subject *subject, const struct aorta_tally *before) {
     const int row = largest_row(before);
     char name[NAME_SIZE];
@@ -58,7 +57,7 @@ static void say_host_launch(struct subject *subject) {
                           aorta_brief(per_step_ms(subject, known)).text,
                           subject->verdict->whole ? ", start-up included," : each(subject));
     if (grounds->unknown_idle_ns > 0)
-        aorta_text_printf(text, "%sidle %s ms; these files hold no launch times, so why is not known",
+        aorta_text_printf(text, "%sidle %s ms; these files contain no launch times, so the reason is not known",
                           known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
     say_where_idle(subject, &grounds->late_before);
     if (subject->verdict->idle_unexplained) subject->finding->circumstances |= AORTA_NOT_EXPLAINED;
@@ -130,7 +129,7 @@ static void say_slow_collective(struct subject *subject) {
 
 static void say_serialized(struct subject *subject) {
     aorta_text_printf(&subject->evidence,
-                      "%s ran on the compute stream: compute that had been launched stood behind it "
+                      "%s ran on the compute stream: compute that was launched already waited for it "
                       "for %s ms%s",
                       kind_name(subject), aorta_brief(subject->finding->cost_ms).text, each(subject));
 }
@@ -152,11 +151,12 @@ static void say_exposed(struct subject *subject) {
 static void say_contention(struct subject *subject) {
     const struct aorta_slowdown *slowdown = &subject->verdict->slowdown;
     aorta_text_printf(&subject->evidence,
-                      "GEMMs beside collectives lose %s ms%s; the same %s take %+.3g%% (%zu runs beside, %zu "
+                      "GEMMs beside collectives lose %s ms%s; the same %s take %+.3g%% (%zu run%s beside, %zu "
                       "alone)",
                       aorta_brief(subject->finding->cost_ms).text, each(subject),
                       slowdown->by_grid ? "kernels and grids (not all shapes are known)" : "shapes",
-                      100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_alone);
+                      100 * (slowdown->ratio - 1), slowdown->samples_beside, slowdown->samples_beside == 1 ? "" : "s",
+                      slowdown->samples_alone);
 }
 
 static void say_compute(struct subject *subject) {
@@ -173,7 +173,7 @@ static void say_compute(struct subject *subject) {
         subject->finding->circumstances |= AORTA_GAPS;
         aorta_text_printf(&subject->evidence,
                           "at most %s ms%s: some us lie between kernels that are launched one by one, and ranges "
-                          "hold them; --kernel-timing tells them",
+                          "contain them; --kernel-timing separates them",
                           aorta_brief(cost).text, each(subject));
         return;
     }
@@ -196,13 +196,13 @@ static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
 
 /* ---- findings ---- */
 
-static bool by_kind(enum aorta_cause cause) {
+bool aorta_cause_has_kind(enum aorta_cause cause) {
     return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
            cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
 }
 
 static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_cause cause, int kind) {
-    int64_t ns = by_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
+    int64_t ns = aorta_cause_has_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
     return (double)ns / 1e6 / (double)costs->iterations;
 }
 
@@ -241,7 +241,7 @@ aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aort
     verdict->findings = calloc(AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT, sizeof *verdict->findings);
     if (!verdict->findings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the findings");
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
-        int kinds = by_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
+        int kinds = aorta_cause_has_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
         for (int kind = 0; kind < kinds; kind++) {
             struct aorta_finding *finding = &verdict->findings[verdict->finding_count];
             *finding = weigh(verdict, (enum aorta_cause)cause, kind);

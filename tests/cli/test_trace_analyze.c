@@ -66,14 +66,15 @@ static void calls_answer(void **state) {
     }
 }
 
-/* Figures, tables and verdict fit a screen: lines that a terminal shows, the verdict in at most ten of them. */
-static void the_answer_is_short(void **state) {
+/* A screenful: sentences wrap, the verdict shows at most eight causes and two pieces of advice. Nothing is cut where no
+ * terminal reads it: rows of tables are as wide as the longest name. */
+static void the_answer_is_short_and_whole(void **state) {
     (void)state;
     static const char *const words[] = {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz",
                                         WHOLE "/h100_qwen.json.gz", WHOLE "/mi300_resnet.json.gz",
                                         WHOLE "/rocprofv3_908.json.gz"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        int exit_code, lines = 0, verdict = 0;
+        int exit_code, lines = 0, verdict = 0, causes = 0, advice = 0;
         char *output = run(words[i], &exit_code);
         assert_int_equal(exit_code, 0);
         for (const char *line = output; *line; line++, lines++) {
@@ -81,12 +82,19 @@ static void the_answer_is_short(void **state) {
             char copy[1024];
             assert_true(bytes < sizeof copy);
             snprintf(copy, sizeof copy, "%.*s", (int)bytes, line);
-            if (aorta_columns(copy) > 100) fail_msg("%s: %d columns: %s", words[i], aorta_columns(copy), copy);
             if (verdict || strncmp(copy, "Verdict:", 8) == 0) verdict++;
+            if (strncmp(copy, "  ", 2) == 0 && copy[2] && strchr("#.", copy[2])) causes++;
+            if (strncmp(copy, "  try:", 6) == 0 || strncmp(copy, "  or: ", 6) == 0) advice++;
+            if (verdict && aorta_columns(copy) > 100)
+                fail_msg("%s: %d columns: %s", words[i], aorta_columns(copy), copy);
+            if (strstr(copy, "…") && !strstr(copy, "more ranks (--json has all)"))
+                fail_msg("%s: cut: %s", words[i], copy);
             line += bytes;
         }
-        assert_in_range(verdict, 4, 10);
-        assert_in_range(lines, 10, 40);
+        assert_in_range(causes, 1, 8);
+        assert_in_range(advice, 1, 2);
+        assert_in_range(verdict, 4, 24);
+        assert_in_range(lines, 10, 50);
         free(output);
     }
 }
@@ -251,7 +259,7 @@ static void the_page_stands_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_answer),
-        cmocka_unit_test(the_answer_is_short),
+        cmocka_unit_test(the_answer_is_short_and_whole),
         cmocka_unit_test(rank_keys_are_there),
         cmocka_unit_test(own_collectives_have_their_kind),
         cmocka_unit_test(what_is_not_known_is_null),

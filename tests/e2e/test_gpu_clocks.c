@@ -134,7 +134,7 @@ static void test_power_cap(void **state) {
     free(printed);
 }
 
-/* A remark costs nothing: the causes are the whole step, as they are without it. */
+/* A note costs nothing: the causes are the whole step, as they are without it. */
 static void check_costs(const json_t *label) {
     const json_t *verdict = e2e_get(label, "verdict");
     double sum = 0;

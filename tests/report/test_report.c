@@ -251,7 +251,7 @@ static void original_is_not_trusted(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_make(&options, &log, &text, NULL));
-    assert_non_null(strstr(text.data, "not to be had from these files"));
+    assert_non_null(strstr(text.data, "these files do not show it"));
     assert_non_null(strstr(text.data, "at most 100.0%"));
     aorta_text_free(&text);
     workspace_remove(&out);

@@ -281,7 +281,7 @@ static void text_and_json(void **state) {
     struct compared c;
     compare(&usual, &other, &c);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c.comparison, 0.05, &text);
+    aorta_trace_comparison_text(&c.comparison, 0.05, 100, &text);
     assert_non_null(strstr(text.data, "base base: 2 ranks, 6 steps\n"));
     assert_non_null(strstr(text.data, "ms per step and rank\n"));
     assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));

@@ -104,8 +104,9 @@ static void a_long_wait_takes_the_gap(void **state) {
     add(&made);
     analyze(&made);
     expect(&made, AORTA_CAUSE_HOST_SYNC, 1000, "before gelu on stream 7, host in cudaStreamSynchronize");
+    assert_string_equal(find(&made, AORTA_CAUSE_HOST_SYNC)->kernel, "gelu");
     expect(&made, AORTA_CAUSE_LAUNCH_LATENCY, 10, "between launch and start");
-    expect(&made, AORTA_CAUSE_COMPUTE, 1990, "most of it relu");
+    expect(&made, AORTA_CAUSE_COMPUTE, 1990, "most of it relu (1 run, ");
     assert_int_equal(made.analysis.ranks[0].gap_count, 1);
     assert_int_equal(aorta_idle_largest(&made.analysis.ranks[0].gaps[0].idle), AORTA_IDLE_HOST_SYNC);
     end(&made);
@@ -128,7 +129,7 @@ static void a_short_wait_takes_its_length(void **state) {
     end(&made);
 }
 
-static void waiting_for_data_is_told_apart(void **state) {
+static void waiting_for_data_has_its_own_cause(void **state) {
     (void)state;
     struct made made = {0};
     begin(&made, 0);
@@ -174,7 +175,7 @@ static void products_slow_down_beside_collectives(void **state) {
 
 /* Without shapes (rocprofv3, recorded programs): a kernel and its grid. Two grids of one kernel, whose times differ by
  * more than what the collective costs, are not mixed up. */
-static void products_without_shapes_are_told_apart_by_their_grids(void **state) {
+static void products_without_shapes_differ_by_their_grids(void **state) {
     (void)state;
     static const int64_t blocks[2][3] = {{12, 4, 1}, {3, 1, 1}}, threads[3] = {256, 1, 1};
     struct made made = {0};
@@ -293,14 +294,14 @@ static void make_late(struct made *made, enum aorta_trace_format format, int64_t
 }
 
 /* What `aorta trace run` recorded holds its own cost: each launch is some 3.5 us longer by it. */
-static void the_recordings_own_part_is_told(void **state) {
+static void the_recordings_own_part_is_noted(void **state) {
     (void)state;
     struct made made;
     make_late(&made, AORTA_TRACE_SPOOL, 10000); /* 11 x 3.5 us of some 100 */
-    const char *remark = made.verdict.remark;
-    assert_non_null(remark);
-    if (strncmp(remark, "recording: up to 0.0385 of the 0.099 ms of late launches", 56) != 0) fail_msg("%s", remark);
-    assert_non_null(strstr(remark, "each of 11 launches a step some 3.5 us longer"));
+    const char *note = made.verdict.note;
+    assert_non_null(note);
+    if (strncmp(note, "recording: up to 0.0385 of the 0.099 ms of late launches", 56) != 0) fail_msg("%s", note);
+    assert_non_null(strstr(note, "each of 11 launches a step some 3.5 us longer"));
     struct aorta_text text = {0};
     aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &text);
     check_ok(aorta_text_check(&text));
@@ -308,13 +309,13 @@ static void the_recordings_own_part_is_told(void **state) {
     aorta_text_free(&text);
     end(&made);
     make_late(&made, AORTA_TRACE_SPOOL, 1000); /* all of it could be: no more than there is */
-    assert_non_null(strstr(made.verdict.remark, "up to 0.009 of the 0.009 ms"));
+    assert_non_null(strstr(made.verdict.note, "up to 0.009 of the 0.009 ms"));
     end(&made);
     make_late(&made, AORTA_TRACE_SPOOL, 500000); /* a thousandth */
-    assert_null(made.verdict.remark);
+    assert_null(made.verdict.note);
     end(&made);
     make_late(&made, AORTA_TRACE_KINETO, 10000);
-    assert_null(made.verdict.remark);
+    assert_null(made.verdict.note);
     end(&made);
 }
 
@@ -457,12 +458,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_takes_the_gap),
         cmocka_unit_test(a_short_wait_takes_its_length),
-        cmocka_unit_test(waiting_for_data_is_told_apart),
+        cmocka_unit_test(waiting_for_data_has_its_own_cause),
         cmocka_unit_test(products_slow_down_beside_collectives),
-        cmocka_unit_test(products_without_shapes_are_told_apart_by_their_grids),
+        cmocka_unit_test(products_without_shapes_differ_by_their_grids),
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
-        cmocka_unit_test(the_recordings_own_part_is_told),
+        cmocka_unit_test(the_recordings_own_part_is_noted),
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
