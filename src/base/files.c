@@ -195,7 +195,7 @@ static bool to_parent(char *path) {
     return true;
 }
 
-/* Makes a file and removes it: the only proof that holds for every file system, user and mount. */
+/* Makes a file and removes it: the only check that is valid for every file system, user and mount. */
 static aorta_status try_directory(const char *existing, const char *path, const char *key) {
     char *probe = aorta_path_join(existing, ".aorta_XXXXXX.tmp");
     if (!probe) return no_memory(path);

@@ -55,10 +55,10 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
 
 /* ---- lines ---- */
 
-/* Bytes of the line that begins here: to the last space that leaves it within `room` columns; a longer word is broken.
+/* Bytes of the line that begins here: to the last space that leaves it within `width` columns; a longer word is broken.
  */
-static size_t line_bytes(const char *text, int room) {
-    size_t fits = bytes_of(text, room);
+static size_t line_bytes(const char *text, int width) {
+    size_t fits = bytes_of(text, width);
     if (!text[fits]) return fits;
     size_t at = fits;
     while (at > 0 && text[at] != ' ') at--;
@@ -66,26 +66,26 @@ static size_t line_bytes(const char *text, int room) {
 }
 
 /* Bytes of the last line, when it is to end in an ellipsis: to the end of a clause near it, or of a word. */
-static size_t cut_bytes(const char *text, int room) {
-    size_t fits = line_bytes(text, room - 2);
+static size_t cut_bytes(const char *text, int width) {
+    size_t fits = line_bytes(text, width - 2);
     for (size_t at = fits; at > fits - fits / 4; at--)
         if (strchr(",;:(", text[at - 1]) && text[at] == ' ') return at - 1;
     return fits;
 }
 
-static int room_of(const struct aorta_lines *lines, int line) {
-    int room = lines->width - (line ? lines->indent : lines->taken);
-    return room < 8 ? 8 : room;
+static int width_left(const struct aorta_lines *lines, int line) {
+    int width = lines->width - (line ? lines->indent : lines->taken);
+    return width < 8 ? 8 : width;
 }
 
 /* Writes unless `out` is NULL; returns the number of lines. */
 static int lay(struct aorta_text *out, const char *text, const struct aorta_lines *lines, int most) {
     int line = 0;
     for (;; line++) {
-        int room = room_of(lines, line);
-        size_t bytes = line_bytes(text, room);
+        int width = width_left(lines, line);
+        size_t bytes = line_bytes(text, width);
         bool cut = text[bytes] && line + 1 >= most;
-        if (cut) bytes = cut_bytes(text, room);
+        if (cut) bytes = cut_bytes(text, width);
         if (out) {
             if (line) aorta_text_printf(out, "%*s", lines->indent, "");
             aorta_text_append(out, text, bytes);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` bytes and the terminating NUL. */
+/* Makes space for `more` bytes and the terminating NUL. */
 static bool reserve(struct aorta_text *text, size_t more) {
     if (text->failed) return false;
     if (more >= SIZE_MAX / 2 - text->length) {

@@ -37,7 +37,7 @@ static void find_library(const struct library *library, char path[256]) {
     struct aorta_library found;
     aorta_status status = aorta_library_open(&description, NULL, &found);
     snprintf(path, 256, "%s", status ? "" : found.path);
-    aorta_status_free(status); /* told as missing */
+    aorta_status_free(status); /* reported as missing */
 }
 
 void info_gpu_gather(struct info_gpu *gpu) {

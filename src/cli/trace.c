@@ -7,7 +7,7 @@ static const struct aorta_command subcommands[] = {
      aorta_cli_trace_compare},
     {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
      aorta_cli_trace_merge},
-    {"run", "runs a program that nobody changed, records its GPUs, and judges it at its end", aorta_cli_trace_run},
+    {"run", "runs a program that nobody changed, records its GPUs, and analyses it at its end", aorta_cli_trace_run},
     {0},
 };
 

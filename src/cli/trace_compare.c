@@ -26,7 +26,7 @@ static const struct aorta_cli_option rows[] = {
                .when_null = -1,
                .limits = &positive,
                .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%), and, "
-                       "where there are steps to tell by, not by chance (p < 0.05)"},
+                       "where steps are known, not by chance (p < 0.05)"},
      .argument = "X"},
     {.value = {.key = "json",
                .type = AORTA_OPTION_BOOL,

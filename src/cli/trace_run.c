@@ -1,4 +1,4 @@
-/* aorta trace run: an unmodified program, recorded and judged. */
+/* aorta trace run: an unmodified program, recorded and analysed. */
 #include "cli/trace_run.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -51,7 +51,7 @@ static const struct aorta_cli_option rows[] = {
                .type = AORTA_OPTION_BOOL,
                .offset = AT(whole),
                .fallback = "false",
-               .help = "judge the whole recording, start and end included, instead of its steps"}},
+               .help = "analyse the whole recording, start and end included, instead of its steps"}},
     {.value = {.key = "comm-pattern",
                .type = AORTA_OPTION_STRING_LIST,
                .offset = AT(comm_patterns),
@@ -135,8 +135,8 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .command = true,
-    .footer = "Only steps are judged: those that the program marks with NVTX (--nvtx), else those that show in the\n"
-              "repetition of its kernels. Where nothing repeats the whole recording is judged.\n"
+    .footer = "Only steps are analysed: those that the program marks with NVTX (--nvtx), else those that show in the\n"
+              "repetition of its kernels. Where nothing repeats the whole recording is analysed.\n"
               "Exit code: the program's own (128 + signal when a signal ended it).\n",
 };
 
@@ -198,7 +198,7 @@ static bool has_steps(const struct aorta_trace_list *list) {
     return false;
 }
 
-/* Finds the steps and says what is judged. */
+/* Finds the steps and says what is analysed. */
 static aorta_status choose_steps(const struct aorta_trace_run_arguments *arguments,
                                  struct aorta_trace_run_outcome *outcome, bool *steps) {
     struct aorta_trace_list *list = &outcome->traces;
@@ -216,8 +216,8 @@ static aorta_status choose_steps(const struct aorta_trace_run_arguments *argumen
     return NULL;
 }
 
-static aorta_status judge(const struct aorta_trace_run_outcome *outcome, bool steps, struct aorta_text *text,
-                          struct aorta_text *json) {
+static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps, struct aorta_text *text,
+                            struct aorta_text *json) {
     struct aorta_trace_analysis analysis;
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
@@ -256,7 +256,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     bool steps;
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
-    if (!status) status = judge(outcome, steps, &text, &json);
+    if (!status) status = analyze(outcome, steps, &text, &json);
     if (!status && arguments->json) status = aorta_cli_print(json.data);
     if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     if (!status && arguments->output) {
@@ -285,7 +285,7 @@ static aorta_status check_command(char *const *command) {
     return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", command[0], strchr(command[0], '/') ? "" : " in PATH");
 }
 
-/* The program has run: its exit code counts, and what goes wrong with the analysis is only told. */
+/* The program has run: its exit code counts, and what goes wrong with the analysis is only printed. */
 static int run_in(const struct aorta_trace_run_arguments *arguments, const char *directory,
                   const struct aorta_trace_options *options, aorta_status *status) {
     struct aorta_trace_run_outcome outcome = {0};

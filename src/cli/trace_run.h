@@ -31,7 +31,7 @@ struct aorta_trace_run_arguments {
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 
-/* What was recorded, ready to be judged. Zero-initialise; ends with aorta_trace_run_outcome_free. */
+/* What was recorded, ready to be analysed. Zero-initialise; ends with aorta_trace_run_outcome_free. */
 struct aorta_trace_run_outcome {
     struct aorta_trace_run_result result;
     struct aorta_trace_list traces;

@@ -136,8 +136,8 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     struct aorta_train_outcome outcome;
     say_begin(o, ranks, &log);
     aorta_status status = aorta_train(&run, &outcome);
-    bool judge = !status || (aorta_status_code(status) == AORTA_INTERRUPTED && outcome.steps > 0);
-    if (judge && ranks->rank == 0 && run.record && !values->no_report)
+    bool with_report = !status || (aorta_status_code(status) == AORTA_INTERRUPTED && outcome.steps > 0);
+    if (with_report && ranks->rank == 0 && run.record && !values->no_report)
         status = aorta_status_join(status, report(o, &log));
     if (!status || aorta_status_code(status) == AORTA_INTERRUPTED) aorta_comm_shutdown();
     return status;

@@ -1,4 +1,4 @@
-/* What other rooms hang on a device. */
+/* What other modules attach to a device. */
 #include "device/backend.h"
 #include "device/gpu.h"
 

@@ -43,7 +43,7 @@ struct aorta_device_info {
 struct aorta_memory_info { /* bytes, of this device object */
     uint64_t allocated;    /* handed out now */
     uint64_t peak;         /* most that was handed out at once, since creation or the last reset */
-    uint64_t reserved;     /* held from the system, handed out or kept for reuse */
+    uint64_t reserved;     /* taken from the system, in use or cached */
     uint64_t pinned;       /* page-locked host memory handed out now */
     uint64_t free;         /* what could still be handed out; what the system has of it may be 100 ms old */
 };

@@ -25,7 +25,7 @@ struct aorta_device_metrics {
     double sm_clock_mhz, sm_clock_max_mhz, memory_clock_mhz;
     double utilization;       /* 0 to 1: share of the last sampling period in which a kernel ran */
     double memory_used_bytes; /* by all processes */
-    /* Time that the clock was held down for power and for heat; only differences mean something. No word on them in
+    /* Time that the clock was limited for power and for heat; only differences mean something. No word on them in
      * `reason`: many drivers do not count. */
     double power_capped_ms, thermal_capped_ms;
     bool clock_limits_known;

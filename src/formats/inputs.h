@@ -15,7 +15,7 @@ AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, si
                                                     struct aorta_trace_list *list);
 
 /* AORTA_USAGE when a folder, which exists, holds what aorta_trace_open_inputs would read of it: a new recording there
- * would be judged together with the old one. `option` names it in the message, as in "-o". */
+ * would be analysed together with the old one. `option` names it in the message, as in "-o". */
 AORTA_MUST_USE aorta_status aorta_trace_check_unused(const char *folder, const char *option);
 
 #endif

@@ -181,7 +181,7 @@ static aorta_status write_all(struct merging *m, const char *output, const struc
     return aorta_merge_sink_commit(sink);
 }
 
-/* ---- what is told ---- */
+/* ---- the report ---- */
 
 static double us(int64_t ns) {
     return (double)ns / 1e3;
@@ -219,7 +219,7 @@ static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out)
     aorta_text_puts(out, "\n");
 }
 
-static void tell(const struct merging *m, const char *output, struct aorta_text *out) {
+static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
     for (size_t i = 0; i < m->count; i++) tell_rank(m, i, out);
     int late = aorta_alignment_straggler(&m->alignment);
     if (late >= 0) {
@@ -245,7 +245,7 @@ aorta_status aorta_trace_merge(const char *const *paths, size_t count, const cha
     aorta_status status = read_all(&m, paths, count, output, options);
     if (!status) status = write_all(&m, output, options);
     if (!status) {
-        tell(&m, output, report);
+        write_report(&m, output, report);
         status = aorta_text_check(report);
     }
     for (size_t i = 0; i < m.count && m.written; i++) {

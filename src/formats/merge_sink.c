@@ -49,7 +49,7 @@ static aorta_status pack(struct aorta_merge_sink *sink, int flush) {
     do {
         sink->packer.next_out = sink->packed;
         sink->packer.avail_out = PACKED;
-        deflate(&sink->packer, flush); /* cannot fail with room in both buffers */
+        deflate(&sink->packer, flush); /* cannot fail with space in both buffers */
         AORTA_TRY(aorta_file_append(sink->file, (const char *)sink->packed, PACKED - sink->packer.avail_out));
     } while (sink->packer.avail_out == 0);
     return NULL;

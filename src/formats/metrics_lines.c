@@ -110,7 +110,7 @@ static void drop_first(struct aorta_metrics_lines *lines) {
     lines->count--;
 }
 
-/* With the lock held, which is let go meanwhile. *written: the first line is; else its records have not come. */
+/* Called with the lock, which is released meanwhile. *written: the first line is; else its records have not come. */
 static aorta_status try_first(struct aorta_metrics_lines *lines, bool at_once, bool *written) {
     struct line *line = &lines->lines[lines->first];
     aorta_status status = NULL;
@@ -221,7 +221,7 @@ void aorta_metrics_lines_close(struct aorta_metrics_lines *lines) {
     free(lines);
 }
 
-/* The thread's failure, returned once; with the lock held. What waits after it is dropped. */
+/* The thread's failure, returned once; called with the lock. What waits after it is dropped. */
 static aorta_status failure_of(struct aorta_metrics_lines *lines) {
     aorta_status status = lines->status;
     while (status && lines->count) drop_first(lines);

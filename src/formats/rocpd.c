@@ -354,7 +354,7 @@ static uint32_t big_endian(const unsigned char *bytes, int count) {
     return value;
 }
 
-/* A file that was cut short is told by its header (https://www.sqlite.org/fileformat.html, section 1.3), which SQLite
+/* The header shows that a file was cut short (https://www.sqlite.org/fileformat.html, section 1.3), which SQLite
  * itself looks at late. */
 static aorta_status check_whole(const struct database *db, int64_t *bytes) {
     unsigned char head[100] = {0};
@@ -430,7 +430,7 @@ static aorta_status read_rocpd(const char *path, const struct aorta_trace_option
     aorta_status status = check_whole(&db, &bytes);
     if (!status) status = check_closed(path);
     if (status && recover && aorta_status_code(status) == AORTA_FORMAT) {
-        cut = true; /* what can be read is kept; if nothing can, that failure is told */
+        cut = true; /* what can be read stays; if nothing can, that failure is returned */
         aorta_status_free(status);
         status = NULL;
     }

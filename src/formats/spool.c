@@ -113,9 +113,9 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
     struct aorta_spool_facts *facts = reader->facts;
     struct aorta_spool_process process;
     memcpy(&process, record, sizeof process);
-    size_t room = bytes - sizeof process;
-    if (process.command_length > room || process.library_length > room - process.command_length ||
-        process.host_length > room - process.command_length - process.library_length)
+    size_t space = bytes - sizeof process;
+    if (process.command_length > space || process.library_length > space - process.command_length ||
+        process.host_length > space - process.command_length - process.library_length)
         return damaged(reader, "texts that are longer than their record");
     if (facts->command) return NULL; /* the first one counts */
     const uint8_t *texts = (const uint8_t *)record + sizeof process;
@@ -127,9 +127,9 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
     head->rank = process.rank >= 0 ? process.rank : -1;
     head->world = process.world >= 0 ? process.world : -1;
     head->process = process.pid;
-    bool told = process.parts & AORTA_SPOOL_PARTS_TOLD;
-    head->no_launches = told && !(process.parts & AORTA_SPOOL_LAUNCHES);
-    head->no_waits = told && !(process.parts & AORTA_SPOOL_WAITS);
+    bool known = process.parts & AORTA_SPOOL_PARTS_KNOWN;
+    head->no_launches = known && !(process.parts & AORTA_SPOOL_LAUNCHES);
+    head->no_waits = known && !(process.parts & AORTA_SPOOL_WAITS);
     return facts->command && facts->library && facts->host ? NULL : no_memory(reader);
 }
 

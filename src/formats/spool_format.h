@@ -1,9 +1,9 @@
 /* The file that the injected library writes, one for each process: a head, then records one after another.
  *
- * All values are in the machine's byte order, which the head tells. A record begins with its own size and type, so that
+ * All values are in the machine's byte order, which the head names. A record begins with its own size and type, so that
  * unknown types can be passed over; sizes are multiples of 8. Records are only ever appended, and only whole ones
  * count: a file that was cut anywhere behind its head (kill -9, a full disk) is valid up to its last whole record. The
- * state in the head is rewritten in place, so that it can be told even when the disk is full.
+ * state in the head is rewritten in place, so that it is known even when the disk is full.
  *
  * Times are CUPTI's own, CLOCK_REALTIME in ns: another profiler that takes CUPTI over later counts on that. */
 #ifndef AORTA_FORMATS_SPOOL_FORMAT_H
@@ -45,7 +45,7 @@ struct aorta_spool_head {
     uint64_t unfinished; /* records without times: work that was under way at the end */
     int64_t last_ns;     /* when records last arrived; 0: never */
     uint64_t written;    /* bytes of whole records */
-    int64_t begun_ns;    /* when recording began; 0: not yet, or a file from before this was told */
+    int64_t begun_ns;    /* when recording began; 0: not yet, or a file from before this was written */
     uint64_t padding;
 };
 
@@ -67,14 +67,14 @@ enum aorta_spool_type {
     AORTA_SPOOL_NOTE
 };
 
-/* Which calls of the host are recorded; 0 in files that were written before this was told: all. */
+/* Which calls of the host are recorded; 0 in files from before this was written: all. */
 enum aorta_spool_part {
     AORTA_SPOOL_LAUNCHES = 1, /* of kernels, graphs, copies and fills */
     AORTA_SPOOL_WAITS = 2,    /* for the device; allocations and frees, which may wait too */
-    AORTA_SPOOL_PARTS_TOLD = 1 << 30,
+    AORTA_SPOOL_PARTS_KNOWN = 1 << 30,
 };
 
-/* Begins each file. Numbers are -1 where the environment did not tell. */
+/* Begins each file. Numbers are -1 where the environment does not say. */
 struct aorta_spool_process {
     struct aorta_spool_record record;
     int32_t pid, parent, rank, world, local_rank, local_world;

@@ -64,7 +64,7 @@ struct aorta_step_traces {
     int first, count;
     bool finish, ending; /* the file is to be ended; the thread is to end */
     bool failed;         /* nothing is written any more */
-    aorta_status status; /* the failure, until it is told */
+    aorta_status status; /* the failure, until it is returned */
     int64_t written;
     char *last; /* path of the file written last */
 };
@@ -262,7 +262,7 @@ aorta_status aorta_step_traces_open(const struct aorta_step_traces_settings *set
     return NULL;
 }
 
-/* The thread's failure, told once; with the lock held. What waits after it is dropped. */
+/* The thread's failure, returned once; called with the lock. What waits after it is dropped. */
 static aorta_status failure_of(struct aorta_step_traces *traces) {
     aorta_status status = traces->status;
     while (traces->failed && traces->count) drop_first(traces);

@@ -22,7 +22,7 @@ static const struct {
                                 "better cooling gives the time back (nvidia-smi -q -d TEMPERATURE)"},
     [AORTA_CLOCK_HW_THERMAL] = {"hw_thermal", "slowed down by the hardware for heat",
                                 "its cooling fails (nvidia-smi -q -d TEMPERATURE)"},
-    [AORTA_CLOCK_POWER_BRAKE] = {"power_brake", "held down by the machine's power brake",
+    [AORTA_CLOCK_POWER_BRAKE] = {"power_brake", "limited by the machine's power brake",
                                  "the machine's power supply is the limit, not the program"},
     [AORTA_CLOCK_HW_SLOWDOWN] = {"hw_slowdown", "slowed down by the hardware",
                                  "for heat, by the machine's power brake or for power drawn too fast (nvidia-smi -q -d "
@@ -164,7 +164,7 @@ void aorta_clocks_figures(const struct aorta_clocks *clocks, struct aorta_text *
                       100 * aorta_clocks_share(clocks));
 }
 
-/* Drivers tell the power as a mean over up to a second, which begins before a short run does: a value far from the
+/* Drivers give the power as a mean over up to a second, which begins before a short run does: a value far from the
  * limit is of that, and would only confuse. */
 static void say_power(const struct aorta_clocks *clocks, struct aorta_text *out) {
     if (clocks->power_w >= 0.9 * clocks->power_limit_w)

@@ -39,10 +39,10 @@ static bool any_spool(const char *directory) {
 
 /* Often at first, for short programs, then seldom; no more once something is recorded. */
 static void watch(const struct aorta_trace_run_options *options, pid_t child, int round,
-                  struct aorta_witness *witness) {
-    if (!options->spools || witness->driver_pid) return;
+                  struct aorta_cuda_search *search) {
+    if (!options->spools || search->driver_pid) return;
     if (round > LOOKS_AT_FIRST && round % LOOK_EVERY) return;
-    if (!any_spool(options->spools)) aorta_witness_look(witness, child, AORTA_INJECT_DIRECTORY);
+    if (!any_spool(options->spools)) aorta_cuda_search_look(search, child, AORTA_INJECT_DIRECTORY);
 }
 
 static void pass_on(pid_t child, const siginfo_t *info) {
@@ -59,7 +59,7 @@ static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_
         siginfo_t info;
         if (sigtimedwait(watched, &info, &pause) > 0) pass_on(child, &info);
         ended = waitpid(child, &wait_status, WNOHANG);
-        if (ended == 0) watch(options, child, round, &result->witness);
+        if (ended == 0) watch(options, child, round, &result->search);
     }
     if (ended < 0) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
     result->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;

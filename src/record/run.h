@@ -4,7 +4,7 @@
 
 #include "formats/open.h"
 #include "formats/spool.h"
-#include "record/witness.h"
+#include "record/cuda_search.h"
 
 /* One variable for the program's environment. */
 struct aorta_trace_run_variable {
@@ -23,7 +23,7 @@ struct aorta_trace_run_result {
     int exit_code; /* the program's; 128 + signal when a signal ended it */
     int signal;    /* that ended it; 0: none */
     double seconds;
-    struct aorta_witness witness;
+    struct aorta_cuda_search search;
 };
 
 /* Runs the program to its end, in the foreground, with our standard streams. Signals are passed on: SIGTERM, SIGHUP,

@@ -7,7 +7,7 @@
 
 enum { RANKS_SHOWN = 4 };
 
-/* What boxes are told apart by; the order is that of the legend. */
+/* What distinguishes boxes; the order is that of the legend. */
 enum sort {
     SORT_COMPUTE,
     SORT_ALL_GATHER,

@@ -1,4 +1,4 @@
-/* Colours: Okabe & Ito, "Color Universal Design" (2008), told apart by colour-blind readers too. */
+/* Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers too. */
 #include "report/plots.h"
 #include "base/files.h"
 #include "report/gnuplot.h"
@@ -237,7 +237,7 @@ static aorta_status draw_runs(const struct aorta_labelled *runs, size_t count, c
                               struct aorta_text *files) {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
-        if (!runs[i].judged) continue;
+        if (!runs[i].has_verdict) continue;
         any = true;
         stems[i] = picture_stem(runs[i].run.label, stems, i);
         AORTA_TRY(draw_run(&runs[i], directory, stems[i], files));

@@ -75,7 +75,7 @@ static aorta_status print_verdict(const struct aorta_labelled *labelled, int wid
 
 static aorta_status print_run(const struct aorta_labelled *labelled, bool several, int width, struct aorta_text *text) {
     if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
-    if (labelled->judged)
+    if (labelled->has_verdict)
         AORTA_TRY(print_verdict(labelled, width, text));
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
@@ -146,7 +146,7 @@ static aorta_status read_and_judge(const struct aorta_report_options *options, c
         struct aorta_run run;
         AORTA_TRY(
             aorta_run_read(options->inputs[i].directory, options->inputs[i].label, options->read_every, log, &run));
-        aorta_status status = aorta_labelled_judge(&run, options->warmup, &runs[i]);
+        aorta_status status = aorta_labelled_make(&run, options->warmup, &runs[i]);
         if (status) {
             aorta_run_free(&run);
             return status;

@@ -14,14 +14,14 @@ struct aorta_run_step {
     int64_t epoch, step, global_step;
     double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms;
     bool skipped, simulated;
-    bool clocked;                       /* the line held a reading of the device's clock, or why there is none */
+    bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
     struct aorta_device_metrics clocks; /* of that, what clocks.h takes */
     int64_t clocks_at_ns;
-    bool recorded;                /* the line held ranges */
+    bool recorded;                /* the line has ranges */
     bool profiled;                /* they were read; else the two below are empty */
     struct aorta_profile profile; /* its strings lie in the run's arena */
     struct aorta_overlap overlap; /* computed from the ranges */
-    bool traced;                  /* the line held the kernel view, too, and it was read */
+    bool traced;                  /* the line has the kernel view, too, and it was read */
     struct aorta_profile kernel_profile;
     struct aorta_overlap kernel_overlap;
 };
@@ -44,7 +44,7 @@ struct aorta_run {
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
  * Missing ranks and torn last lines are warnings in the log and stay visible in the run. `read_every`: see the run; 0:
- * aorta_run_read_every of the files, which the log tells when it is not 1. What a line holds beside ranges is always
+ * aorta_run_read_every of the files, which the log reports when it is not 1. What a line has beside ranges is always
  * read. */
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);

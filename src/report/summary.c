@@ -76,10 +76,10 @@ static void count_records(struct aorta_labelled *labelled) {
     }
 }
 
-aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
     struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
-    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to judge %zu iterations", run->step_count);
+    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", run->step_count);
     const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
     size_t count = 0;
     labelled->by_kernels = all_traced(run);
@@ -98,7 +98,7 @@ aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aort
         aorta_verdict_free(&labelled->verdict);
         return aorta_annotate(status, "%s", run->directory);
     }
-    labelled->judged = count > 0;
+    labelled->has_verdict = count > 0;
     labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
     labelled->run = *run;
     status = find_measured(labelled);
@@ -334,17 +334,17 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
     aorta_json_key_int(json, "world_size", run->world_size);
     write_missing_ranks(json, run);
-    aorta_json_key_bool(json, "simulated", run->simulated || (labelled->judged && labelled->verdict.simulated));
+    aorta_json_key_bool(json, "simulated", run->simulated || (labelled->has_verdict && labelled->verdict.simulated));
     aorta_json_key_int(json, "iterations", (int64_t)run->step_count);
     aorta_json_key_int(json, "warmup_per_rank", (int64_t)labelled->warmup);
     aorta_json_key_int(json, "incomplete_lines", (int64_t)run->torn_lines);
     aorta_json_key_int(json, "read_every", run->read_every);
     write_loss(json, run);
     AORTA_TRY(write_metrics(json, labelled, -1));
-    aorta_json_key_double(json, "overlap_ratio_total", labelled->judged ? labelled->verdict.overlap_ratio : NAN);
+    aorta_json_key_double(json, "overlap_ratio_total", labelled->has_verdict ? labelled->verdict.overlap_ratio : NAN);
     write_host_bound(json, labelled);
     write_collectives(json, labelled);
-    if (labelled->judged) {
+    if (labelled->has_verdict) {
         aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
         aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse || labelled->verdict.gaps);
         write_slowdown(json, &labelled->verdict.slowdown);

@@ -25,8 +25,8 @@ struct aorta_records {
 struct aorta_labelled {
     struct aorta_run run;
     struct aorta_verdict verdict;
-    bool judged;   /* there were ranges; else there is no verdict */
-    size_t warmup; /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
+    bool has_verdict; /* there were ranges; else there is no verdict */
+    size_t warmup;    /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
     bool by_kernels;
@@ -37,7 +37,7 @@ struct aorta_labelled {
 };
 
 /* Takes over *run on success. */
-AORTA_MUST_USE aorta_status aorta_labelled_judge(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
+AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
 void aorta_labelled_free(struct aorta_labelled *labelled);
 
 /* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */

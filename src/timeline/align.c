@@ -181,7 +181,7 @@ static void find_last(struct work *w, struct aorta_align_shared *shared, const s
     shared->first_rank = first->rank;
     shared->last_rank = last->rank;
     shared->skew_ns = last->start_ns - first->start_ns;
-    if (shared->skew_ns <= w->out->p95_ns) return; /* within what the clocks can tell */
+    if (shared->skew_ns <= w->out->p95_ns) return; /* within what the clocks can show */
     struct aorta_align_clock *clock = &w->out->clocks[last->rank];
     int64_t busy_ns =
         aorta_intervals_within(&busy[last->rank], first->start_ns + clock->shift_ns, last->start_ns + clock->shift_ns);

@@ -204,7 +204,7 @@ static void place_group(const struct aorta_align_rank *ranks, struct align_op *o
     }
 }
 
-/* Sequence numbers can repeat (pieces of one request): the same one on one rank is told apart by order. */
+/* Sequence numbers can repeat (pieces of one request): those of one rank are distinguished by their order. */
 static void number_twins(struct align_op *ops, size_t count) {
     for (size_t i = 1; i < count; i++) {
         struct align_op before = ops[i - 1];

@@ -80,7 +80,7 @@ struct aorta_trace_gap {
     int64_t step;           /* number; INT64_MIN: in none */
 };
 
-/* A stretch of a rank's time that is judged on its own: a step, or what lies before, after or between. */
+/* A stretch of a rank's time that is analysed on its own: a step, or what lies before, after or between. */
 struct aorta_trace_window {
     int64_t number;               /* of the step; INT64_MIN: no step */
     int64_t start_ns, end_ns;     /* work is cut at these */

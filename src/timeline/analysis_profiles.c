@@ -30,7 +30,7 @@ static struct aorta_trace_part *part_of(const struct filling *filling, uint32_t 
 
 /* ---- one range ---- */
 
-/* What tells matrix products apart: their arithmetic, else the dims of their inputs, else how they were launched. */
+/* What distinguishes matrix products: their arithmetic, else the dims of their inputs, else how they were launched. */
 static void describe_product(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              struct aorta_range_info *info) {
     double flops = aorta_trace_flops(trace, work->shape);
@@ -48,7 +48,7 @@ static void describe_collective(const struct filling *filling, uint32_t work, bo
     range->info.bytes = part->bytes > 0 ? part->bytes : 0;
     range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
     range->info.group_size = part->group_size > 0 ? part->group_size : 0;
-    /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not judged. */
+    /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not compared. */
     bool paired = whole && part->meeting != AORTA_TRACE_NONE;
     range->sequence = paired ? (int64_t)part->meeting : -1 - (int64_t)(part - filling->all_parts);
 }

@@ -96,8 +96,9 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
     c->steps = samples.steps;
     c->stepped = samples.stepped;
     for (size_t i = 0; !status && i < count; i++)
-        if (c->steps[i] < 2) c->unsure = "fewer than two steps in a recording: no spread to judge a change by";
-    if (!c->stepped) c->unsure = "not every recording marks its steps (ProfilerStep#N): no spread to judge a change by";
+        if (c->steps[i] < 2) c->unsure = "fewer than two steps in a recording: no spread to compare a change with";
+    if (!c->stepped)
+        c->unsure = "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with";
     if (!status) {
         c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
         if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");

@@ -58,7 +58,7 @@ AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
 
 /* Whether the step (the recording) of this input takes more than `threshold` (0.05: 5%) longer than the base's, and,
- * where that can be told, not by chance (p < 0.05). */
+ * where that can be said, not by chance (p < 0.05). */
 bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t input, double threshold);
 
 #endif

@@ -172,7 +172,7 @@ static size_t name_length(const char *name, size_t length) {
     return end < length ? end : length;
 }
 
-/* CUTLASS's kernels are all called this; their template argument tells them apart. */
+/* CUTLASS's kernels are all called this; their template argument distinguishes them. */
 static bool says_nothing(const char *name, size_t length) {
     static const char *const generic[] = {"Kernel", "Kernel2", "device_kernel"};
     for (size_t i = 0; i < sizeof generic / sizeof generic[0]; i++)
@@ -220,7 +220,7 @@ static const char *put_name(char *text, size_t size, const char *name) {
     return text;
 }
 
-/* Where the words stand that tell what the kernel is. */
+/* Where the words are that say what the kernel is. */
 static void find_words(const char *name, size_t *first, size_t *end) {
     size_t length = head_length(name), from = length;
     while (from > 0 && in_name(name[from - 1])) from--;

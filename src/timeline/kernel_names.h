@@ -19,7 +19,7 @@ enum aorta_kernel_class {
 struct aorta_kernel_kind {
     enum aorta_kernel_class class;
     enum aorta_collective collective; /* when `named` */
-    bool named;                       /* the name tells which collective it is */
+    bool named;                       /* the name says which collective it is */
 };
 
 /* Patterns of a user's own collective kernels (--comm-pattern), tried before the table. */

@@ -1,4 +1,4 @@
-/* Names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI tells those of kernels. */
+/* Names as C++ compilers mangle them (Itanium C++ ABI, section 5.1), which is how CUPTI gives those of kernels. */
 #ifndef AORTA_TIMELINE_MANGLED_H
 #define AORTA_TIMELINE_MANGLED_H
 

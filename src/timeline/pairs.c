@@ -96,7 +96,7 @@ static bool all_meet(struct aorta_rank_step *const *items, size_t count) {
 }
 
 /* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
- * of another host: steps that all ranks were seen in tell. */
+ * of another host: steps that all ranks were seen in decide. */
 static bool clocks_are_one(struct aorta_rank_step *const *by_step, size_t count) {
     size_t most = 0;
     for (size_t i = 0, same; i < count; i += same) {

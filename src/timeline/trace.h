@@ -48,7 +48,7 @@ struct aorta_trace_work {
     uint8_t kind;         /* enum aorta_trace_kind */
     uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */
     bool graph;           /* launched as part of a graph: shares its launch with others */
-    bool named;           /* collective kernels: the name tells which one it is */
+    bool named;           /* collective kernels: the name says which one it is */
     uint8_t by_name;      /* when `named`: enum aorta_collective */
 };
 

@@ -17,7 +17,7 @@ enum aorta_cause {
     AORTA_CAUSE_SERIALIZED_STREAMS,
     AORTA_CAUSE_EXPOSED_COLLECTIVE,
     AORTA_CAUSE_CONTENTION,
-    AORTA_CAUSE_HOST_PAUSE, /* these two: only a replay tells them from late launches */
+    AORTA_CAUSE_HOST_PAUSE, /* these two: only a replay separates them from late launches */
     AORTA_CAUSE_ALLOCATION,
     AORTA_CAUSE_COMPUTE,
     AORTA_CAUSE_COUNT
@@ -94,7 +94,7 @@ struct aorta_verdict {
 size_t aorta_verdict_warmup(size_t iterations);
 
 /* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below
- * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to judge. */
+ * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to analyse. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
                                                struct aorta_verdict *verdict);
 /* The same for a program whose configuration nobody knows (a trace): no warm-up is left out and advice is general.

@@ -97,7 +97,7 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
         aorta_text_puts(out, "Verdict: nothing ran");
         return;
     }
-    if (gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0])) {
+    if (gains_matter(verdict) && verdict->findings[0].gain_share >= BOUND) {
         headline_of_gain(verdict, out);
         return;
     }

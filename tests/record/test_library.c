@@ -341,8 +341,8 @@ static void cuda_that_was_never_initialised_is_seen(void **state) {
     recording_open(&r);
     recording_run(&r, "uninitialised", 0, NULL);
     assert_int_equal(r.record.process_count, 0);
-    assert_true(r.result.witness.driver_pid > 0);
-    assert_false(r.result.witness.dropped);
+    assert_true(r.result.search.driver_pid > 0);
+    assert_false(r.result.search.dropped);
     expect_words(&r, "never initialised (cuInit)");
     recording_close(&r);
 }

@@ -42,7 +42,7 @@ aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gp
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
                                   void *args);
 
-/* ---- compile_ahead.c: with the lock of the functions held ---- */
+/* ---- compile_ahead.c: the caller has the lock of the functions ---- */
 
 /* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
 bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,

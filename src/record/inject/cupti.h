@@ -25,7 +25,7 @@ bool aorta_inject_cupti_open(struct aorta_inject_cupti *cupti, const char *wish)
 void *aorta_inject_driver_symbol(const char *name);
 
 /* Whether another profiler has subscribed in this process. Takes and gives back the one subscription there is, so it
- * is asked only at the start and when no records come. `name`: the other's, where CUPTI tells it. */
+ * is asked only at the start and when no records come. `name`: the other's, where CUPTI names it. */
 bool aorta_inject_cupti_taken(const struct aorta_inject_cupti *cupti, char name[64]);
 
 #endif

@@ -34,7 +34,7 @@ const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const st
     atomic_store(&detach->phase, ASKED); /* not before: from now on CUPTI may be gone */
     if (results[0] == AORTA_CUPTI_SUCCESS || results[1] == AORTA_CUPTI_SUCCESS) return NULL;
     aorta_inject_detach_cancel(detach);
-    return "CUPTI stays in the process, for it refused to tell of calls";
+    return "CUPTI stays in the process, because it refused callbacks of calls";
 }
 
 bool aorta_inject_detach_done(const struct aorta_inject_detach *detach) {

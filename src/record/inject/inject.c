@@ -5,13 +5,14 @@
  * handler is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a
  * failure ends the recording and never the program.
  *
- * CUPTI serves one client. No subscription is held, because PyTorch's profiler gives up the GPU when it cannot have it;
- * when records stop coming, the subscription is tried for a moment, and if it is another's, this library steps aside:
- * it touches nothing any more, since what is enabled then is the other's. No clock is registered for the same reason.
+ * CUPTI serves one client. The library keeps no subscription, because PyTorch's profiler gives up the GPU when it
+ * cannot have it; when records stop coming, the subscription is tried for a moment, and if it is another's, this
+ * library stops using CUPTI: it touches nothing any more, since what is enabled then is the other's. No clock is
+ * registered for the same reason.
  *
  * Kernels of graphs are recorded one by one (kind CONCURRENT_KERNEL), not one record for a whole launch (kind
  * GRAPH_TRACE): it costs the device about a microsecond a node more, but only so compute and communication inside a
- * graph can be told apart. */
+ * graph can be separated. */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "measure/cupti_buffers.h"
@@ -469,7 +470,7 @@ static void put_process(void) {
         .command_length = (uint32_t)lengths[0],
         .library_length = (uint32_t)lengths[1],
         .host_length = (uint32_t)lengths[2],
-        .parts = inject.records.parts | AORTA_SPOOL_PARTS_TOLD,
+        .parts = inject.records.parts | AORTA_SPOOL_PARTS_KNOWN,
     };
     aorta_spool_put_texts(&inject.spool, AORTA_SPOOL_PROCESS, &record, sizeof record, texts, lengths, 3);
 }

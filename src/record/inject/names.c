@@ -23,7 +23,7 @@ static bool add(struct aorta_inject_names *names, struct aorta_inject_name *slot
     return true;
 }
 
-/* The slot that has the text, made when it is new; NULL: no room. */
+/* The slot that has the text, made when it is new; NULL: it is full. */
 static const struct aorta_inject_name *find(struct aorta_inject_names *names, struct aorta_spool *spool,
                                             const char *text) {
     size_t length = strnlen(text, AORTA_INJECT_NAME_LONGEST);

@@ -26,7 +26,7 @@ struct aorta_inject_names { /* zero-initialise */
     size_t count, bytes;
 };
 
-/* The text's number, written to the spool when it is new; 0 when there is no room or no text. */
+/* The text's number, written to the spool when it is new; 0 when it is full or there is no text. */
 uint32_t aorta_inject_name(struct aorta_inject_names *names, struct aorta_spool *spool, const char *text);
 void aorta_inject_names_free(struct aorta_inject_names *names);
 

@@ -1,4 +1,4 @@
-/* What `aorta trace run` tells the injected library, by environment variables: only these reach every child. */
+/* What `aorta trace run` passes to the injected library, by environment variables: only these reach every child. */
 #ifndef AORTA_RECORD_INJECT_SETTINGS_H
 #define AORTA_RECORD_INJECT_SETTINGS_H
 

@@ -32,7 +32,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t length) {
 /* The head's place on the disk is taken from the start, so this works on a full one. */
 static void write_head(struct aorta_spool *spool) {
     ssize_t done = pwrite(spool->fd, &spool->head, sizeof spool->head, 0);
-    (void)done; /* there is nobody to tell */
+    (void)done; /* nobody reads the failure */
 }
 
 /* A file past the size limit of the process would bring SIGXFSZ; the write fails with EFBIG all the same. */
@@ -131,7 +131,7 @@ static size_t rounded(size_t bytes) {
 }
 
 /* Room for one record in the buffer; NULL when recording has ended. */
-static uint8_t *room(struct aorta_spool *spool, size_t bytes) {
+static uint8_t *reserve(struct aorta_spool *spool, size_t bytes) {
     if (spool->used + bytes > sizeof spool->buffer) write_buffer(spool);
     if (spool->stopped) return NULL;
     if (spool->head.bytes + spool->head.written + spool->used + bytes > spool->limit) {
@@ -147,7 +147,7 @@ static uint8_t *room(struct aorta_spool *spool, size_t bytes) {
 void aorta_spool_put(struct aorta_spool *spool, enum aorta_spool_type type, unsigned detail, void *record,
                      size_t bytes) {
     *(struct aorta_spool_record *)record = (struct aorta_spool_record){(uint32_t)bytes, type, (uint16_t)detail};
-    uint8_t *place = room(spool, bytes);
+    uint8_t *place = reserve(spool, bytes);
     if (place) memcpy(place, record, bytes);
 }
 
@@ -157,7 +157,7 @@ void aorta_spool_put_texts(struct aorta_spool *spool, enum aorta_spool_type type
     for (size_t i = 0; i < count; i++) whole += lengths[i];
     whole = rounded(whole);
     *(struct aorta_spool_record *)record = (struct aorta_spool_record){(uint32_t)whole, type, 0};
-    uint8_t *place = room(spool, whole);
+    uint8_t *place = reserve(spool, whole);
     if (!place) return;
     memset(place + whole - AORTA_SPOOL_STRIDE, 0, AORTA_SPOOL_STRIDE);
     memcpy(place, record, bytes);

@@ -1,4 +1,4 @@
-#include "record/witness.h"
+#include "record/cuda_search.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -70,13 +70,13 @@ static bool has_variable(pid_t pid, const char *variable) {
     return found;
 }
 
-void aorta_witness_look(struct aorta_witness *witness, pid_t root, const char *variable) {
+void aorta_cuda_search_look(struct aorta_cuda_search *search, pid_t root, const char *variable) {
     pid_t family[FAMILY_MAX];
     int count = find_family(root, family);
-    witness->looks++;
-    for (int i = 0; i < count && !witness->driver_pid; i++) {
+    search->looks++;
+    for (int i = 0; i < count && !search->driver_pid; i++) {
         if (!has_driver(family[i])) continue;
-        witness->driver_pid = family[i];
-        witness->dropped = !has_variable(family[i], variable);
+        search->driver_pid = family[i];
+        search->dropped = !has_variable(family[i], variable);
     }
 }

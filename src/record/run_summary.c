@@ -61,7 +61,7 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
         break;
     }
     uint32_t parts = facts->process.parts;
-    if ((parts & AORTA_SPOOL_PARTS_TOLD) && !(parts & AORTA_SPOOL_WAITS))
+    if ((parts & AORTA_SPOOL_PARTS_KNOWN) && !(parts & AORTA_SPOOL_WAITS))
         aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were left out, as --record says"
                                                           : "; the host's calls were left out, as --record says");
     if (facts->note[0] && facts->head.state != AORTA_SPOOL_ASIDE) aorta_text_printf(out, "; %s", facts->note);
@@ -137,8 +137,8 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
     }
 }
 
-static void put_unseen(const struct aorta_witness *witness, struct aorta_text *out) {
-    if (!witness->driver_pid) {
+static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text *out) {
+    if (!search->driver_pid) {
         aorta_text_puts(out,
                         "none of its processes loaded CUDA's driver (libcuda.so.1): the program ran on the CPU, or "
                         "was over at once. For PyTorch see torch.cuda.is_available(); `aorta info` shows which "
@@ -146,8 +146,8 @@ static void put_unseen(const struct aorta_witness *witness, struct aorta_text *o
         return;
     }
     aorta_text_printf(out, "process %d loaded CUDA's driver, but the driver did not load the recording library: ",
-                      (int)witness->driver_pid);
-    if (witness->dropped)
+                      (int)search->driver_pid);
+    if (search->dropped)
         aorta_text_puts(out, "CUDA_INJECTION64_PATH had been taken out of its environment. sudo, env -i, ssh, srun and "
                              "containers do that: pass the variables on, or start `aorta trace run` inside\n");
     else
@@ -159,5 +159,5 @@ void aorta_trace_run_tell_nothing(const struct aorta_trace_run_record *record,
                                   const struct aorta_trace_run_result *result, struct aorta_text *out) {
     aorta_text_puts(out, "no activity of a GPU was recorded: ");
     for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
-    if (!record->process_count) put_unseen(&result->witness, out);
+    if (!record->process_count) put_unseen(&result->search, out);
 }
