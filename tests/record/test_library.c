@@ -545,7 +545,7 @@ static void cupti_stays_where_it_cannot_leave_or_must_not(void **state) {
                                                               {"FAKE_CUPTI_REFUSE", "cuptiSubscribe:1"},
                                                               {"FAKE_CUPTI_REFUSE", "cuptiFinalize:1"},
                                                               {AORTA_INJECT_DETACH, "0"}};
-    static const char *const words[] = {"until CUDA 12.6", "refused to tell of calls", "refused a subscription",
+    static const char *const words[] = {"until CUDA 12.6", "refused callbacks of calls", "refused a subscription",
                                         "cuptiFinalize (1)", "as --duration says"};
     const int used = FAKE_CUPTI_REGISTERED | FAKE_CUPTI_ENABLED | FAKE_CUPTI_FLUSHED;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
