@@ -325,16 +325,22 @@ aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */
     struct found *found = calloc(list->count + 1, sizeof *found);
-    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
+    struct aorta_trace **traces = calloc(list->count + 1, sizeof(*traces));
     aorta_status status = NULL;
-    bool all = list->count > 0;
+    if (!found || !traces) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
+    size_t count = 0;
+    bool all = true;
     for (size_t i = 0; i < list->count && !status; i++) {
-        status = find_steps(list->items[i], &found[i].rows, &found[i].count);
-        all = all && found[i].count >= FEWEST_STEPS;
+        if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
+        traces[count] = list->items[i];
+        status = find_steps(traces[count], &found[count].rows, &found[count].count);
+        all = all && found[count].count >= FEWEST_STEPS;
+        count++;
     }
-    if (!status && all && agree(found, list->count))
-        for (size_t i = 0; i < list->count; i++) give(list->items[i], &found[i]);
-    for (size_t i = 0; i < list->count; i++) free(found[i].rows);
+    if (!status && all && count && agree(found, count))
+        for (size_t i = 0; i < count; i++) give(traces[i], &found[i]);
+    for (size_t i = 0; found && i < count; i++) free(found[i].rows);
+    free(traces);
     free(found);
     return status;
 }

@@ -9,8 +9,8 @@
 #include "timeline/trace.h"
 
 /* Gives traces without steps those that repetition shows, three at least, and sets steps_inferred. Of several traces
- * all or none get steps; a step has the same number in all of them, as far as their times show. Nothing happens where
- * nothing repeats. AORTA_MEMORY. */
+ * with device work all or none get steps; a step has the same number in all of them, as far as their times show.
+ * Nothing happens where nothing repeats. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list);
 
 #endif

@@ -167,6 +167,18 @@ static void one_rank_without_steps_leaves_all_without(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* A launcher that initialises CUDA and runs nothing. */
+static void a_process_without_work_takes_no_steps_away(void **state) {
+    (void)state;
+    struct program programs[2];
+    for (int rank = 0; rank < 2; rank++) program_open(&programs[rank], rank);
+    for (int i = 0; i < 10; i++) train_step(&programs[0], "adam", false);
+    struct aorta_trace_list list = list_of(finish(&programs[0]), finish(&programs[1]));
+    assert_true(list.items[0]->step_count >= 8);
+    assert_int_equal(list.items[1]->step_count, 0);
+    aorta_trace_list_free(&list);
+}
+
 static void marked_steps_count(void **state) {
     (void)state;
     struct program program;
@@ -197,6 +209,7 @@ int main(void) {
         cmocka_unit_test(ranks_number_the_same_steps_alike),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
+        cmocka_unit_test(a_process_without_work_takes_no_steps_away),
         cmocka_unit_test(marked_steps_count),
         cmocka_unit_test(empty_traces_are_no_trouble),
     };
