@@ -199,17 +199,9 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct
 
 static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
                                             struct aorta_text *) = {
-    [AORTA_CAUSE_HOST_LAUNCH] = say_gap,
-    [AORTA_CAUSE_LAUNCH_LATENCY] = say_gap,
-    [AORTA_CAUSE_HOST_SYNC] = say_gap,
-    [AORTA_CAUSE_DATA_WAIT] = say_gap,
-    [AORTA_CAUSE_COPY] = say_largest,
-    [AORTA_CAUSE_STRAGGLER] = say_straggler,
-    [AORTA_CAUSE_SLOW_COLLECTIVE] = say_exposed,
-    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_exposed,
-    [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
-    [AORTA_CAUSE_CONTENTION] = say_slowest_gemm,
-    [AORTA_CAUSE_COMPUTE] = say_largest,
+#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) in_traces,
+#include "verdict/causes.def"
+#undef CAUSE
 };
 
 static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {

@@ -12,12 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct {
+    const char *key, *plain;
+    bool by_kind;
+} causes[AORTA_CAUSE_COUNT] = {
+#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) {key, plain, by_kind},
+#include "verdict/causes.def"
+#undef CAUSE
+};
+
 const char *aorta_cause_name(enum aorta_cause cause) {
-    static const char *const names[AORTA_CAUSE_COUNT] = {
-        "host_launch",     "launch_latency",     "host_sync",          "data_wait",  "copy",       "straggler",
-        "slow_collective", "serialized_streams", "exposed_collective", "contention", "host_pause", "allocation",
-        "compute"};
-    return (unsigned)cause < AORTA_CAUSE_COUNT ? names[cause] : "unknown";
+    return (unsigned)cause < AORTA_CAUSE_COUNT ? causes[cause].key : "unknown";
+}
+
+const char *aorta_cause_plain_name(enum aorta_cause cause) {
+    return causes[cause].plain;
+}
+
+bool aorta_cause_has_kind(enum aorta_cause cause) {
+    return causes[cause].by_kind;
 }
 
 void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {

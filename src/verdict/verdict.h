@@ -7,22 +7,14 @@
 #include "timeline/steps.h"
 
 enum aorta_cause {
-    AORTA_CAUSE_HOST_LAUNCH,
-    AORTA_CAUSE_LAUNCH_LATENCY,
-    AORTA_CAUSE_HOST_SYNC,
-    AORTA_CAUSE_DATA_WAIT,
-    AORTA_CAUSE_COPY,
-    AORTA_CAUSE_STRAGGLER,
-    AORTA_CAUSE_SLOW_COLLECTIVE,
-    AORTA_CAUSE_SERIALIZED_STREAMS,
-    AORTA_CAUSE_EXPOSED_COLLECTIVE,
-    AORTA_CAUSE_CONTENTION,
-    AORTA_CAUSE_HOST_PAUSE, /* these two: only a replay separates them from late launches */
-    AORTA_CAUSE_ALLOCATION,
-    AORTA_CAUSE_COMPUTE,
+#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) AORTA_CAUSE_##name,
+#include "verdict/causes.def"
+#undef CAUSE
     AORTA_CAUSE_COUNT
 };
-const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
+const char *aorta_cause_name(enum aorta_cause cause);       /* "host_launch", … */
+const char *aorta_cause_plain_name(enum aorta_cause cause); /* "late launches"; before the kind of a collective */
+bool aorta_cause_has_kind(enum aorta_cause cause);          /* there is a finding for each kind of collective */
 
 /* What else is known of a finding: bits. */
 enum aorta_circumstance {

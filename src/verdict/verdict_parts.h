@@ -28,9 +28,6 @@ struct aorta_grounds {
     int64_t rank_iterations;                                  /* sum over ranks */
 };
 
-/* Whether a cause is one for each kind of collective. (verdict_words.c) */
-bool aorta_cause_has_kind(enum aorta_cause cause);
-
 /* Makes the findings from the ranks' costs. (verdict_words.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds);
 

@@ -10,23 +10,6 @@
 
 enum { USUAL_WIDTH = 100, BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
 
-static const char *plain_name(enum aorta_cause cause) {
-    static const char *const names[AORTA_CAUSE_COUNT] = {"late launches",
-                                                         "late starts",
-                                                         "the host waiting for the device",
-                                                         "waiting for data",
-                                                         "copies",
-                                                         "waiting for the last rank",
-                                                         "slow ",
-                                                         "compute queued behind ",
-                                                         "exposed ",
-                                                         "contention",
-                                                         "a pause of the host",
-                                                         "allocation of device memory",
-                                                         "compute"};
-    return names[cause];
-}
-
 /* ---- the headline ---- */
 
 /* Causes that together say more than the largest of them. */
@@ -83,7 +66,7 @@ static bool gains_matter(const struct aorta_verdict *verdict) {
 
 static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_finding *first = &verdict->findings[0];
-    aorta_text_printf(out, "Verdict: limited by %s%s", plain_name(first->cause),
+    aorta_text_printf(out, "Verdict: limited by %s%s", aorta_cause_plain_name(first->cause),
                       aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
     if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
     aorta_text_printf(out, ": without it the %s takes %.2f ms less of %.2f (%.0f%%)", verdict->whole ? "run" : "step",
@@ -124,7 +107,7 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
         aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)",
                           first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
                               ? "an idle device, why is not recorded"
-                              : plain_name(first->cause),
+                              : aorta_cause_plain_name(first->cause),
                           aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
 }

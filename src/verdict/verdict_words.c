@@ -181,25 +181,12 @@ static void say_compute(struct subject *subject) {
 }
 
 static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
-    [AORTA_CAUSE_HOST_LAUNCH] = say_host_launch,
-    [AORTA_CAUSE_LAUNCH_LATENCY] = say_launch_latency,
-    [AORTA_CAUSE_HOST_SYNC] = say_host_sync,
-    [AORTA_CAUSE_DATA_WAIT] = say_data_wait,
-    [AORTA_CAUSE_COPY] = say_copy,
-    [AORTA_CAUSE_STRAGGLER] = say_straggler,
-    [AORTA_CAUSE_SLOW_COLLECTIVE] = say_slow_collective,
-    [AORTA_CAUSE_SERIALIZED_STREAMS] = say_serialized,
-    [AORTA_CAUSE_EXPOSED_COLLECTIVE] = say_exposed,
-    [AORTA_CAUSE_CONTENTION] = say_contention,
-    [AORTA_CAUSE_COMPUTE] = say_compute,
+#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) in_steps,
+#include "verdict/causes.def"
+#undef CAUSE
 };
 
 /* ---- findings ---- */
-
-bool aorta_cause_has_kind(enum aorta_cause cause) {
-    return cause == AORTA_CAUSE_SLOW_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS ||
-           cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
-}
 
 static double rank_cost_ms(const struct aorta_rank_costs *costs, enum aorta_cause cause, int kind) {
     int64_t ns = aorta_cause_has_kind(cause) ? costs->collective_ns[cause][kind] : costs->cause_ns[cause];
