@@ -85,7 +85,7 @@ static void every_limit_has_words(void **state) {
         {BIT(POWER_CAP), "at the power limit (691 of 700 W) in 2 of 3 readings: kernels side by side share the power"},
         {BIT(SW_THERMAL), "slowed down by the driver for heat in 2 of 3 readings: better cooling"},
         {BIT(HW_THERMAL) | BIT(HW_SLOWDOWN), "slowed down by the hardware for heat in 2 of 3 readings: its cooling"},
-        {BIT(POWER_BRAKE) | BIT(HW_SLOWDOWN), "held down by the machine's power brake in 2 of 3 readings: the mach"},
+        {BIT(POWER_BRAKE) | BIT(HW_SLOWDOWN), "limited by the machine's power brake in 2 of 3 readings: the mach"},
         {BIT(HW_SLOWDOWN), "slowed down by the hardware in 2 of 3 readings: for heat"},
         {BIT(APPLICATIONS), "kept there by applications clocks that somebody set in 2 of 3 readings: nvidia-smi -q"},
         {BIT(SYNC_BOOST), "kept in step with the slowest device of its sync boost group in 2 of 3 readings: that"},
