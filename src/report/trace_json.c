@@ -410,6 +410,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);
     aorta_verdict_findings(verdict, &json);
     aorta_verdict_replay_write(verdict, &json);
+    aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
     aorta_json_key_string(&json, "remark", verdict->note);
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");

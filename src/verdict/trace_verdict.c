@@ -248,9 +248,20 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
     return status;
 }
 
+/* Ranks that the files name and that are not among those given. */
+static int missing_ranks(const struct aorta_trace_analysis *analysis) {
+    int world = 0;
+    for (size_t i = 0; i < analysis->group_count; i++)
+        if (analysis->groups[i].size > world) world = analysis->groups[i].size;
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].trace->world > world) world = analysis->ranks[i].trace->world;
+    return world > (int)analysis->rank_count ? world - (int)analysis->rank_count : 0;
+}
+
 aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     memset(verdict, 0, sizeof *verdict);
     aorta_status status = make(analysis, verdict);
+    verdict->ranks_missing = missing_ranks(analysis);
     for (size_t i = 0; !status && i < verdict->finding_count; i++)
         status = add_evidence(analysis, &verdict->findings[i]);
     if (!status) status = aorta_verdict_gains(analysis, verdict);

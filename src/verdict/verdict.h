@@ -69,7 +69,8 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     struct aorta_verdict_replay replay;
-    char *note; /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
+    char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
+    int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool simulated, common_clock;
     bool recorded;         /* aorta_verdict_make_recorded made it */
     bool whole;            /* an iteration is a whole recording, not a step */

@@ -215,9 +215,25 @@ static void put_advice(const struct aorta_verdict *verdict, int width, struct ao
     }
 }
 
+/* Who was waited for cannot be said where only some ranks were given. */
+static void put_missing(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    static const double much = 0.1; /* of the step */
+    struct aorta_text sentence = {0};
+    if (!verdict->ranks_missing || verdict->exposed_ms < much * verdict->step_ms_mean) return;
+    aorta_text_printf(
+        &sentence,
+        "Give the files of all ranks: %d of %zu %s missing, and collectives that ran %.2f of %.2f ms with "
+        "no compute beside them may have waited for %s",
+        verdict->ranks_missing, verdict->rank_count + (size_t)verdict->ranks_missing,
+        verdict->ranks_missing == 1 ? "is" : "are", verdict->exposed_ms, verdict->step_ms_mean,
+        verdict->ranks_missing == 1 ? "it" : "them");
+    put(&sentence, 2, width, out);
+}
+
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0};
     if (!width) width = USUAL_WIDTH;
+    put_missing(verdict, width, out);
     headline(verdict, &sentence);
     put(&sentence, 2, width, out);
     figures(verdict, &sentence);

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- real traces ---- */
 
@@ -173,6 +174,24 @@ static void two_ranks_are_aligned_and_the_late_one_is_named(void **state) {
 }
 
 /* Windows meet without a gap, so that the steps of a file are as long as the part of it that they cover. */
+/* Who was waited for is in the other rank's file: the text asks for it first, and only then. */
+static void missing_ranks_are_asked_for(void **state) {
+    (void)state;
+    const char *paths[] = {RECORDED "/whole/fsdp2_rank1.json.gz", RECORDED "/whole/fsdp2_rank0.json.gz"};
+    for (size_t count = 1; count <= 2; count++) {
+        struct read read;
+        struct aorta_text text = {0};
+        read_paths(paths, count, NULL, &read);
+        assert_int_equal(read.verdict.ranks_missing, 2 - (int)count);
+        aorta_verdict_text(&read.verdict, 200, &text);
+        check_ok(aorta_text_check(&text));
+        bool asked = strncmp(text.data, "Give the files of all ranks: 1 of 2 is missing", 46) == 0;
+        assert_int_equal(asked, count == 1);
+        aorta_text_free(&text);
+        end(&read);
+    }
+}
+
 static void steps_cut_the_time(void **state) {
     (void)state;
     struct read whole, steps, one;
@@ -432,6 +451,7 @@ int main(void) {
         cmocka_unit_test(cut_traces_have_the_reference_values),
         cmocka_unit_test(whole_traces_have_the_reference_values),
         cmocka_unit_test(two_ranks_are_aligned_and_the_late_one_is_named),
+        cmocka_unit_test(missing_ranks_are_asked_for),
         cmocka_unit_test(steps_cut_the_time),
         cmocka_unit_test(steps_apart_leave_out_what_is_between),
         cmocka_unit_test(one_recording_counts_once),
