@@ -39,7 +39,7 @@ static bool grow_edges(struct aorta_graph *graph) {
 aorta_status aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count) {
     *graph = (struct aorta_graph){.rank_count = rank_count, .ranks = malloc((rank_count + 1) * sizeof *graph->ranks)};
     if (!graph->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", rank_count);
-    memcpy(graph->ranks, ranks, rank_count * sizeof *ranks);
+    if (rank_count) memcpy(graph->ranks, ranks, rank_count * sizeof *ranks);
     for (uint32_t i = 0; i < rank_count; i++) graph->ranks[i].mark = AORTA_GRAPH_NONE;
     return NULL;
 }
@@ -155,6 +155,7 @@ static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t po
 }
 
 static bool reorder(void *array, size_t size, const uint32_t *order, uint32_t count) {
+    if (!count) return true; /* the array may be NULL */
     char *sorted = malloc((size_t)count * size + 1);
     if (!sorted) return false;
     for (uint32_t i = 0; i < count; i++)

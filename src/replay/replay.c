@@ -184,7 +184,7 @@ static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_
 }
 
 static double measured(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
+    if (graph->point_count) memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
     measure_ranks(graph, replay);
     return replay->step_ns;
 }
