@@ -38,9 +38,8 @@ static const struct {
     [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range; taken as not known"},
     [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch does: host and "
                                                                "device clocks disagree by that much"},
-    [AORTA_REASON_SAME_STREAM_OVERLAP] =
-        {"same_stream_overlap",
-         "work that starts before the work before it on the same stream ends, as ROCm's queues allow"},
+    [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap",
+                                          "work that starts before the work before it on the same stream ends"},
     [AORTA_REASON_LOST] = {"lost", "events that the recorder says it lost"},
     [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},

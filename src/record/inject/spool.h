@@ -1,5 +1,5 @@
-/* Writing a spool (trace/spool_format.h). One thread at a time. Failures end the recording and are written to the head;
- * nothing is printed, for the process belongs to somebody else. */
+/* Writing a spool (formats/spool_format.h). One thread at a time. Failures end the recording and are written to the
+ * head; nothing is printed, for the process belongs to somebody else. */
 #ifndef AORTA_RECORD_INJECT_SPOOL_H
 #define AORTA_RECORD_INJECT_SPOOL_H
 
