@@ -14,6 +14,7 @@ libraries that the machine lacks).
   compare     110 s  two runs of the same thing are the same, ten of ten; with 10% more work slower, ten of ten
   workloads   230 s  all 15 at their default sizes on the fewest (1 where they may), 8 and 32 streams (or their most),
                      verified; as a graph on 8; p50 beside the original's
+  copies       15 s  what the copy engines hide of 64 MiB beside a product of 4096 x 4096, in each direction
   optimizer    40 s  (only when named) the host's part of zero_offload with 1, 4, 8 and 16 threads
 
 A part goes on after a failure; what is left when the time is over is named. What is printed stays below 9000
@@ -377,8 +378,27 @@ def optimizer(visit):
 
 
 # name: what it does, the most seconds it may take, whether it is among those that are done unasked
+# ---- what copy engines hide ----
+
+def copies(visit):
+    for direction in ("d2h", "h2d", "d2d", "p2p"):
+        name = f"copies_{direction}"
+        words = ["sdma", "--direction", direction, "--json"]
+        small = ["--matrix-size", "256", "--copy-mb", "1"] if visit.options.small else []
+        status = visit.aorta(name, [*words, "--device", visit.options.device, *small])
+        found = visit.load(name)
+        if direction == "p2p" and status == 2:
+            visit.say(f"p2p: {visit.why(name)}")  # one device
+        elif status != 0 or not found:
+            visit.wrong(name, status)
+        else:
+            visit.say(f"{direction}: product {found['gemm_alone_ms']['p50']:.3f} ms, copy {found['copy_alone_ms']['p50']:.3f} ms "
+                      f"({found['copy_alone_gbps']:.1f} GB/s), together {found['together_ms']['p50']:.3f}: "
+                      f"{percent(found['share_of_ideal'])[1:]} of what is ideal")
+
+
 PARTS = {"mistakes": (mistakes, 30, True), "rate": (rate, 120, True), "gaps": (gaps, 100, True),
-         "map": (map_queues, 90, True), "compare": (compare, 180, True), "workloads": (workloads, 400, True),
+         "map": (map_queues, 90, True), "compare": (compare, 180, True), "workloads": (workloads, 400, True), "copies": (copies, 30, True),
          "optimizer": (optimizer, 90, False)}
 
 
