@@ -29,6 +29,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"Input Dims", ARGUMENT_DIMS},
     {"Input dims", ARGUMENT_DIMS},
     {"Input type", ARGUMENT_TYPES},
+    {"Concrete Inputs", ARGUMENT_VALUES},
     {"Collective name", ARGUMENT_COLLECTIVE},
     {"In msg nelems", ARGUMENT_IN_ELEMENTS},
     {"Out msg nelems", ARGUMENT_OUT_ELEMENTS},
@@ -247,11 +248,14 @@ static void add_operation(struct trace_kineto *kineto, const struct kineto_event
                                         &collective);
         return;
     }
-    struct aorta_json_value dims = argument[ARGUMENT_DIMS], types = argument[ARGUMENT_TYPES];
-    if (!dims.length) return;
-    aorta_trace_builder_operation(kineto->builder,
-                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
-                                  name.text + 1, name.length - 2, dims.text, dims.length, types.text, types.length);
+    const struct aorta_operation operation = {.name = name.text + 1,
+                                              .name_length = name.length - 2,
+                                              .dims = argument[ARGUMENT_DIMS],
+                                              .types = argument[ARGUMENT_TYPES],
+                                              .values = argument[ARGUMENT_VALUES]};
+    if (!operation.dims.length) return;
+    aorta_trace_builder_operation(
+        kineto->builder, aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset), &operation);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
@@ -262,15 +266,16 @@ static bool is_own_product(struct aorta_json_value name) {
 
 static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
-    struct aorta_json_value types = event->argument[ARGUMENT_TYPES];
-    char operation[64];
+    char own[64];
     size_t length = 1;
     while (length < name.length - 1 && name.text[length] != ' ') length++;
-    int written = snprintf(operation, sizeof operation, "aorta::%.*s", (int)length - 1, name.text + 1);
-    if (!dims.length || written >= (int)sizeof operation) return;
+    int written = snprintf(own, sizeof own, "aorta::%.*s", (int)length - 1, name.text + 1);
+    if (!dims.length || written >= (int)sizeof own) return;
+    const struct aorta_operation operation = {
+        .name = own, .name_length = (size_t)written, .dims = dims, .types = event->argument[ARGUMENT_TYPES]};
     aorta_trace_builder_operation(kineto->builder,
                                   aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
-                                  operation, (size_t)written, dims.text, dims.length, types.text, types.length);
+                                  &operation);
 }
 
 static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
@@ -300,12 +305,12 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
-/* Operations come by the ten thousand; only products, attention and collectives matter. */
+/* Operations come by the ten thousand; only those that are counted, and collectives, matter. */
 static bool wants_arguments(enum category category, struct aorta_json_value name) {
     if (category == CATEGORY_DEVICE_ANNOTATION) return false;
     if (category == CATEGORY_ANNOTATION) return is_own_product(name);
     if (category != CATEGORY_OPERATION) return true;
-    return is_request(name) || (name.length > 2 && aorta_trace_operation_wanted(name.text + 1, name.length - 2));
+    return is_request(name) || (name.length > 2 && aorta_operation_wanted(name.text + 1, name.length - 2));
 }
 
 static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {

@@ -130,10 +130,10 @@ static void write_shape(struct aorta_json *json, const struct aorta_trace *trace
     key_text(json, "op", trace, shape ? shape->op : AORTA_TRACE_NONE);
     key_text(json, "dims", trace, shape ? shape->dims : AORTA_TRACE_NONE);
     key_text(json, "types", trace, shape ? shape->types : AORTA_TRACE_NONE);
-    key_known(json, "batch", shape ? shape->batch : -1);
-    key_known(json, "m", shape ? shape->m : -1);
-    key_known(json, "n", shape ? shape->n : -1);
-    key_known(json, "k", shape ? shape->k : -1);
+    key_known(json, "batch", shape ? shape->product.batch : -1);
+    key_known(json, "m", shape ? shape->product.m : -1);
+    key_known(json, "n", shape ? shape->product.n : -1);
+    key_known(json, "k", shape ? shape->product.k : -1);
 }
 
 static void write_gemms(struct aorta_json *json, const struct aorta_trace_rank *rank) {

@@ -280,21 +280,25 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
     row->kind = meaning->call_kind;
 }
 
-void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t operation, const char *name,
-                                   size_t name_length, const char *dims, size_t dims_length, const char *types,
-                                   size_t types_length) {
-    struct aorta_trace_shape shape;
-    if (operation < 0 || !aorta_trace_shape_of(name, name_length, dims, dims_length, &shape)) return;
-    shape.op = aorta_trace_builder_text(builder, name, name_length);
-    shape.dims = aorta_trace_builder_text(builder, dims, dims_length);
-    shape.types = types_length ? aorta_trace_builder_text(builder, types, types_length) : AORTA_TRACE_NONE;
-    uint32_t number = add_key(builder, &builder->shape_keys, shape.op, shape.dims, shape.types);
-    if (number == builder->shapes.count) {
+void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t number,
+                                   const struct aorta_operation *operation) {
+    struct aorta_trace_shape shape = {.types = AORTA_TRACE_NONE};
+    if (number < 0 || !aorta_operation_count(operation, &shape.product, &shape.amount)) return;
+    shape.op = aorta_trace_builder_text(builder, operation->name, operation->name_length);
+    shape.dims = aorta_trace_builder_text(builder, operation->dims.text, operation->dims.length);
+    if (operation->types.length)
+        shape.types = aorta_trace_builder_text(builder, operation->types.text, operation->types.length);
+    uint32_t values = AORTA_TRACE_NONE;
+    if (operation->values.length && aorta_operation_reads_values(operation))
+        values = aorta_trace_builder_text(builder, operation->values.text, operation->values.length);
+    const int64_t op_and_types = (int64_t)((uint64_t)shape.op << 32 | shape.types);
+    uint32_t row_number = add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
+    if (row_number == builder->shapes.count) {
         struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
         if (row) *row = shape;
     }
     struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
-    if (row) *row = (struct trace_operation){operation, number};
+    if (row) *row = (struct trace_operation){.operation = number, .shape = row_number};
 }
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,

@@ -54,14 +54,10 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
-/* An operation of the framework with the shapes of its inputs, by its number. Those that are no matrix product,
- * convolution or attention are dropped. Texts as in the file. */
-void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t operation, const char *name,
-                                   size_t name_length, const char *dims, size_t dims_length, const char *types,
-                                   size_t types_length);
-
-/* Whether operations of this name are kept at all. */
-bool aorta_trace_operation_wanted(const char *name, size_t length);
+/* An operation of the framework with its inputs, by its number. Those that are not counted (operations.h) are dropped.
+ */
+void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t number,
+                                   const struct aorta_operation *operation);
 
 /* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): the facts of
  * collective kernels that carry none themselves and were launched within it. */

@@ -175,10 +175,13 @@ static void link_shapes(struct aorta_trace_builder *builder) {
     struct trace_pending *rows = builder->pending.items;
     if (!builder->operations.count) return;
     for (size_t i = 0; i < builder->pending.count; i++) {
-        const struct trace_operation key = {rows[i].operation, 0};
-        const struct trace_operation *found =
+        const struct trace_operation key = {.operation = rows[i].operation};
+        struct trace_operation *found =
             bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, operation_order);
-        if (found && rows[i].work.kind == AORTA_TRACE_KERNEL) rows[i].work.shape = found->shape;
+        if (!found || rows[i].work.kind != AORTA_TRACE_KERNEL) continue;
+        rows[i].work.shape = found->shape;
+        rows[i].work.leads = !found->seen;
+        found->seen = true;
     }
 }
 

@@ -24,6 +24,7 @@ struct trace_pending { /* device work with what it is linked by */
 struct trace_operation {
     int64_t operation;
     uint32_t shape;
+    bool seen; /* its first kernel is linked */
 };
 struct trace_request {
     int64_t start_ns, end_ns;
@@ -61,8 +62,5 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder);
 
 /* facts.c: what names and sizes say about a collective: kind, bytes. */
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
-/* Whether an operation's shapes are kept; fills batch, m, n, k (-1: not known) from the dimensions of its inputs. */
-bool aorta_trace_shape_of(const char *name, size_t name_length, const char *dims, size_t dims_length,
-                          struct aorta_trace_shape *shape);
 
 #endif

@@ -75,7 +75,7 @@ int aorta_trace_rank_in_path(const char *path) {
 
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
     if (shape == AORTA_TRACE_NONE) return NAN;
-    const struct aorta_trace_shape *row = &trace->shapes[shape];
+    const struct aorta_product *row = &trace->shapes[shape].product;
     if (row->m < 0 || row->n < 0 || row->k < 0) return NAN;
     return 2.0 * (double)(row->batch > 0 ? row->batch : 1) * (double)row->m * (double)row->n * (double)row->k;
 }

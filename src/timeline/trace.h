@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "timeline/kernel_names.h"
+#include "timeline/operations.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,7 @@ struct aorta_trace_work {
     uint8_t kind;         /* enum aorta_trace_kind */
     uint8_t class;        /* kernels: enum aorta_kernel_class by the one table of names */
     bool graph;           /* launched as part of a graph: shares its launch with others */
+    bool leads;           /* the first kernel of its operation's run */
     bool named;           /* collective kernels: the name says which one it is */
     uint8_t by_name;      /* when `named`: enum aorta_collective */
 };
@@ -125,12 +127,13 @@ struct aorta_trace_collective {
     bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
 };
 
-/* The operation that launched a kernel, with its shape; each once. Matrices are C[m,n] = A[m,k] B[k,n]. */
+/* The operation that launched a kernel, with its shape; each once. */
 struct aorta_trace_shape {
-    uint32_t op;            /* text: "aten::addmm" */
-    uint32_t dims;          /* text: "[[768], [512, 768], [768, 768]]" */
-    uint32_t types;         /* text: "[\"float\", …]"; NONE: not known */
-    int64_t batch, m, n, k; /* -1: no matrix product, or not of a known form */
+    uint32_t op;    /* text: "aten::addmm" */
+    uint32_t dims;  /* text: "[[768], [512, 768], [768, 768]]" */
+    uint32_t types; /* text: "[\"float\", …]"; NONE: not known */
+    struct aorta_product product;
+    struct aorta_work_amount amount; /* of one run: all kernels of the operation together */
 };
 
 struct aorta_trace_device {

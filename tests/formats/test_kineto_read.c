@@ -121,9 +121,9 @@ static void products_have_their_shapes(void **state) {
     const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
     assert_string_equal(aorta_trace_text(trace, shape->op), "aten::mm");
     assert_string_equal(aorta_trace_text(trace, shape->dims), "[[2304, 512], [512, 768]]");
-    assert_int_equal(shape->m, 2304);
-    assert_int_equal(shape->k, 512);
-    assert_int_equal(shape->n, 768);
+    assert_int_equal(shape->product.m, 2304);
+    assert_int_equal(shape->product.k, 512);
+    assert_int_equal(shape->product.n, 768);
     aorta_trace_free(trace);
 }
 

@@ -83,9 +83,9 @@ static void a_step_comes_back(void **state) {
 
     assert_int_not_equal(first->shape, AORTA_TRACE_NONE);
     const struct aorta_trace_shape *shape = &trace->shapes[first->shape];
-    assert_int_equal(shape->m, 512);
-    assert_int_equal(shape->k, 768);
-    assert_int_equal(shape->n, 2048);
+    assert_int_equal(shape->product.m, 512);
+    assert_int_equal(shape->product.k, 768);
+    assert_int_equal(shape->product.n, 2048);
     const struct aorta_trace_collective *c = &trace->collectives[second->collective];
     assert_int_equal(c->kind, AORTA_ALL_GATHER);
     assert_int_equal(c->bytes, 4096);

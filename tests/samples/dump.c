@@ -29,7 +29,7 @@ static void dump_work(const struct aorta_trace *t, struct aorta_text *out) {
         const struct aorta_trace_shape *s = &t->shapes[i];
         aorta_text_printf(out, "shape %s %s %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
                           aorta_trace_text(t, s->op), aorta_trace_text(t, s->dims), aorta_trace_text(t, s->types),
-                          s->batch, s->m, s->n, s->k);
+                          s->product.batch, s->product.m, s->product.n, s->product.k);
     }
 }
 

@@ -65,7 +65,8 @@ static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
 }
 
 static void operation(struct aorta_trace_builder *builder, int64_t number, const char *name, const char *dims) {
-    aorta_trace_builder_operation(builder, number, name, strlen(name), dims, strlen(dims), "", 0);
+    const struct aorta_operation operation = {.name = name, .name_length = strlen(name), .dims = {dims, strlen(dims)}};
+    aorta_trace_builder_operation(builder, number, &operation);
 }
 
 static void add_kernel(struct aorta_trace_builder *builder, int64_t start_ns, int64_t number) {
@@ -106,7 +107,8 @@ static void products_by_their_inputs(void **state) {
         {"aten::linear", "[[9223372036854775807, 3, 32], [10, 32]]", -1, -1, -1, -1, true},
         {"aten::_flash_attention_forward", "[[16, 559, 16, 64]]", -1, -1, -1, -1, true},
         {"aten::mm_like", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
-        {"aten::add", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
+        {"aten::add", "[[2, 2], [2, 2]]", -1, -1, -1, -1, true},
+        {"aten::multinomial", "[[2, 2], []]", 0, 0, 0, 0, false},
         {"mm", "[[2, 2], [2, 2]]", 0, 0, 0, 0, false},
     };
     enum { ROWS = sizeof rows / sizeof *rows };
@@ -122,10 +124,10 @@ static void products_by_their_inputs(void **state) {
         }
         const struct aorta_trace_shape *shape = &trace->shapes[trace->work[i].shape];
         assert_string_equal(aorta_trace_text(trace, shape->op), rows[i].name);
-        assert_int_equal(shape->batch, rows[i].batch);
-        assert_int_equal(shape->m, rows[i].m);
-        assert_int_equal(shape->n, rows[i].n);
-        assert_int_equal(shape->k, rows[i].k);
+        assert_int_equal(shape->product.batch, rows[i].batch);
+        assert_int_equal(shape->product.m, rows[i].m);
+        assert_int_equal(shape->product.n, rows[i].n);
+        assert_int_equal(shape->product.k, rows[i].k);
     }
     aorta_trace_free(trace);
 }

@@ -1,0 +1,69 @@
+/* What an operation of the framework computes and moves at least, from the shapes and types of its inputs. */
+#ifndef AORTA_TIMELINE_OPERATIONS_H
+#define AORTA_TIMELINE_OPERATIONS_H
+
+#include "base/json_value.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What work is to a device's peaks. */
+enum aorta_work_class {
+    AORTA_WORK_GEMM,        /* matrix products */
+    AORTA_WORK_CONVOLUTION, /* convolutions */
+    AORTA_WORK_ATTENTION,   /* fused attention */
+    AORTA_WORK_POINTWISE,   /* element by element: arithmetic, casts, copies made by kernels, lookups */
+    AORTA_WORK_REDUCTION,   /* sums, norms, softmax */
+    AORTA_WORK_OTHER,       /* anything else, or not known */
+    AORTA_WORK_CLASS_COUNT
+};
+const char *aorta_work_class_name(enum aorta_work_class class); /* "gemm", … */
+
+/* The type that arithmetic is done in; accumulation may be wider. */
+enum aorta_arithmetic {
+    AORTA_IN_FP64,
+    AORTA_IN_FP32,
+    AORTA_IN_TF32,
+    AORTA_IN_FP16,
+    AORTA_IN_BF16,
+    AORTA_IN_FP8,
+    AORTA_ARITHMETIC_COUNT,
+    AORTA_ARITHMETIC_UNKNOWN = AORTA_ARITHMETIC_COUNT
+};
+const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic); /* "fp64", …; "unknown" */
+
+/* What one run of an operation does. The arithmetic is that of products: 0 where there are none. */
+struct aorta_work_amount {
+    enum aorta_work_class class;
+    enum aorta_arithmetic arithmetic;
+    double flops; /* NaN: not known */
+    double bytes; /* read and written at least, each input and output once; NaN: not known */
+};
+
+/* An operation as a file describes it, JSON as it stands there; length 0: the file does not say. */
+struct aorta_operation {
+    const char *name; /* without quotes; need not end with NUL */
+    size_t name_length;
+    struct aorta_json_value dims, types, values; /* of the inputs: shapes; C++ types; what is no tensor */
+};
+
+/* C[m,n] = A[m,k] B[k,n], `batch` times; -1: no matrix product, or not of a known form. */
+struct aorta_product {
+    int64_t batch, m, n, k;
+};
+
+/* Whether operations of this name are counted at all. */
+bool aorta_operation_wanted(const char *name, size_t length);
+/* Whether what is no tensor among its inputs (strides, causal masks) changes what is counted. */
+bool aorta_operation_reads_values(const struct aorta_operation *operation);
+/* False: it is not wanted, and nothing is set. */
+bool aorta_operation_count(const struct aorta_operation *operation, struct aorta_product *product,
+                           struct aorta_work_amount *amount);
+
+/* The class of a kernel by its name, where its operation is not known. */
+enum aorta_work_class aorta_kernel_work_class(const char *kernel);
+/* Whether the name says that single precision is computed in TF32 (XF32). */
+bool aorta_kernel_uses_tf32(const char *kernel);
+
+#endif
