@@ -3,9 +3,15 @@
 #define AORTA_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 /* pthread_create with default attributes; the new thread gets no signals, which are for the program's own threads. An
  * errno, 0 for success. */
 int aorta_thread_start(pthread_t *thread, void *(*function)(void *), void *user);
+
+/* A condition variable whose waits end at times of aorta_clock_ns. */
+void aorta_cond_init(pthread_cond_t *cond);
+/* Waits until it is signalled or aorta_clock_ns is time_ns. 0, or ETIMEDOUT. */
+int aorta_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t time_ns);
 
 #endif

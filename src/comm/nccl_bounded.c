@@ -3,11 +3,11 @@
 #include "comm/nccl_group.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "device/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CHECK_NS 50000000
 
@@ -45,11 +45,7 @@ static void *run(void *argument) {
 static struct bounded *make(nccl_function *function, const struct nccl_call *call) {
     struct bounded *made = calloc(1, sizeof *made);
     if (!made) return NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->ended, &attributes);
-    pthread_condattr_destroy(&attributes);
+    aorta_cond_init(&made->ended);
     pthread_mutex_init(&made->lock, NULL);
     made->function = function;
     made->call = *call;
@@ -60,11 +56,8 @@ static struct bounded *make(nccl_function *function, const struct nccl_call *cal
 static bool await(struct bounded *bounded, const struct nccl_domain *domain) {
     const int64_t until_ns = aorta_clock_ns() + (int64_t)(domain->timeout_s * 1e9);
     pthread_mutex_lock(&bounded->lock);
-    while (!bounded->done && !atomic_load(&domain->failed) && aorta_clock_ns() < until_ns) {
-        const int64_t next_ns = aorta_clock_ns() + CHECK_NS;
-        const struct timespec next = {next_ns / 1000000000, next_ns % 1000000000};
-        pthread_cond_timedwait(&bounded->ended, &bounded->lock, &next);
-    }
+    while (!bounded->done && !atomic_load(&domain->failed) && aorta_clock_ns() < until_ns)
+        aorta_cond_wait_until(&bounded->ended, &bounded->lock, aorta_clock_ns() + CHECK_NS);
     bool done = bounded->done;
     bounded->abandoned = !done;
     pthread_mutex_unlock(&bounded->lock);

@@ -2,12 +2,12 @@
 #include "comm/nccl_group.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "device/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CHECK_NS 100000000
 #define ASK_NS 500000000     /* between two questions for lost ranks */
@@ -162,12 +162,7 @@ static void *run(void *argument) {
     struct watch watch = {.domain = domain, .moved_ns = now_ns, .asked_ns = now_ns, .lost = -1};
     pthread_mutex_lock(&domain->lock);
     while (!domain->ending) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += CHECK_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&domain->wake, &domain->lock, &until);
+        aorta_cond_wait_until(&domain->wake, &domain->lock, aorta_clock_ns() + CHECK_NS);
         if (domain->ending) break;
         pthread_mutex_unlock(&domain->lock);
         check(&watch);
@@ -178,12 +173,8 @@ static void *run(void *argument) {
 }
 
 aorta_status nccl_watch_begin(struct nccl_domain *domain) {
-    pthread_condattr_t attributes;
     pthread_mutex_init(&domain->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&domain->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    aorta_cond_init(&domain->wake);
     int error = pthread_create(&domain->watchdog, NULL, run, domain);
     if (!error) return NULL;
     pthread_cond_destroy(&domain->wake);

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Asking for records costs the program: its launches may wait while the library flushes. So short steps are looked at
  * together, when so many are new or that much time has passed since a look found nothing. */
@@ -142,11 +141,10 @@ static int64_t due_ns(const struct aorta_metrics_lines *lines, const struct look
 }
 
 static void wait_until(struct aorta_metrics_lines *lines, int64_t time_ns) {
-    const struct timespec until = {time_ns / 1000000000, time_ns % 1000000000};
     if (time_ns == INT64_MAX)
         pthread_cond_wait(&lines->changed, &lines->lock);
     else
-        pthread_cond_timedwait(&lines->changed, &lines->lock, &until);
+        aorta_cond_wait_until(&lines->changed, &lines->lock, time_ns);
 }
 
 static void *run(void *argument) {
@@ -184,12 +182,8 @@ aorta_status aorta_metrics_lines_open(struct aorta_tracer *tracer, struct aorta_
     made->tracer = tracer;
     made->writer = writer;
     made->last_range_ns = made->last_kernel_ns = INT64_MIN;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    aorta_cond_init(&made->changed);
     int error = tracer ? aorta_thread_start(&made->thread, run, made) : 0;
     if (error) {
         pthread_cond_destroy(&made->changed);

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const int64_t every_ns = 500000000;
 
@@ -44,10 +43,9 @@ static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
 
 /* False when the sampler ends before. */
 static bool wait_until(struct aorta_hwq_clock_sampler *sampler, int64_t due_ns) {
-    const struct timespec due = {due_ns / 1000000000, due_ns % 1000000000};
     int timed_out = 0;
     pthread_mutex_lock(&sampler->lock);
-    while (!sampler->ending && !timed_out) timed_out = pthread_cond_timedwait(&sampler->changed, &sampler->lock, &due);
+    while (!sampler->ending && !timed_out) timed_out = aorta_cond_wait_until(&sampler->changed, &sampler->lock, due_ns);
     bool ending = sampler->ending;
     pthread_mutex_unlock(&sampler->lock);
     return !ending;
@@ -73,12 +71,8 @@ static void stop(struct aorta_hwq_clock_sampler *sampler) {
 aorta_status aorta_hwq_clock_sampler_open(struct aorta_device *device, struct aorta_hwq_clock_sampler **out) {
     struct aorta_hwq_clock_sampler *sampler = *out = calloc(1, sizeof *sampler);
     if (!sampler) return AORTA_ERROR(AORTA_MEMORY, "no host memory to sample the clock of the device");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&sampler->lock, NULL);
-    pthread_cond_init(&sampler->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    aorta_cond_init(&sampler->changed);
     sampler->device = device;
     take_sample(sampler, false);
     return NULL;

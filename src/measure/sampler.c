@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const int64_t long_ns = 200000, settle_ns = 500000000;
 
@@ -70,12 +69,8 @@ aorta_status aorta_sampler_open(struct aorta_device *device, bool at_once, int64
     struct aorta_sampler *sampler = calloc(1, sizeof *sampler);
     if (!sampler) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the device's metrics");
     sampler->device = device, sampler->rarely = rarely;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&sampler->lock, NULL);
-    pthread_cond_init(&sampler->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    aorta_cond_init(&sampler->changed);
     if (at_once) take_first_readings(sampler);
     bool needed = !sampler->silent; /* from its start the thread may change that */
     sampler->wanted = !at_once;
@@ -125,12 +120,11 @@ void aorta_sampler_insist(struct aorta_sampler *sampler) {
 
 void aorta_sampler_settle(struct aorta_sampler *sampler) {
     const int64_t until_ns = aorta_clock_ns() + settle_ns;
-    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
     int timed_out = 0;
     if (!sampler->running) return;
     pthread_mutex_lock(&sampler->lock);
     while (!timed_out && !sampler->silent && (sampler->wanted || sampler->reading))
-        timed_out = pthread_cond_timedwait(&sampler->changed, &sampler->lock, &until);
+        timed_out = aorta_cond_wait_until(&sampler->changed, &sampler->lock, until_ns);
     pthread_mutex_unlock(&sampler->lock);
 }
 

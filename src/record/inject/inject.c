@@ -355,9 +355,7 @@ static void *run(void *unused) {
     yield_to_the_program();
     pthread_mutex_lock(&inject.lock);
     while (!inject.ending && atomic_load(&inject.state) == RUNNING) {
-        int64_t until_ns = next_look(aorta_clock_ns());
-        const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-        pthread_cond_timedwait(&inject.wake, &inject.lock, &until);
+        aorta_cond_wait_until(&inject.wake, &inject.lock, next_look(aorta_clock_ns()));
         if (inject.ending) break;
         pthread_mutex_unlock(&inject.lock);
         look();
@@ -476,12 +474,8 @@ static void put_process(void) {
 }
 
 static bool start_thread(void) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&inject.lock, NULL);
-    pthread_cond_init(&inject.wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    aorta_cond_init(&inject.wake);
     int error = aorta_thread_start(&inject.thread, run, NULL);
     inject.threaded = error == 0;
     if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
