@@ -116,6 +116,15 @@ struct aorta_cupti_memset { /* CUpti_ActivityMemset4 and later */
     uint32_t channel, channel_type;
 };
 
+/* What the records of copies and fills have in common; it lies at different places in them. */
+struct aorta_cupti_transfer {
+    uint64_t bytes, start, end, graph_node;
+    uint32_t device, context, stream, correlation, graph, channel, channel_type;
+};
+#define AORTA_CUPTI_TRANSFER(r)                                                                                        \
+    ((struct aorta_cupti_transfer){(r)->bytes, (r)->start, (r)->end, (r)->graph_node, (r)->device, (r)->context,       \
+                                   (r)->stream, (r)->correlation, (r)->graph, (r)->channel, (r)->channel_type})
+
 struct aorta_cupti_call { /* CUpti_ActivityAPI */
     uint32_t kind, id;    /* id: the callback's number in cupti_runtime_cbid.h or cupti_driver_cbid.h */
     uint64_t start, end;

@@ -241,74 +241,43 @@ static struct aorta_trace_record from_kernel(const struct aorta_cupti_kernel *k)
     };
 }
 
-static struct aorta_trace_record from_memcpy(const struct aorta_cupti_memcpy *c) {
+static struct aorta_trace_record from_transfer(enum aorta_trace_kind kind, const char *name,
+                                               struct aorta_cupti_transfer t) {
     return (struct aorta_trace_record){
-        .kind = AORTA_TRACE_COPY,
-        .name = copy_name(c->copy_kind),
-        .start_ns = (int64_t)c->start,
-        .end_ns = (int64_t)c->end,
-        .stream = c->stream,
-        .device = c->device,
-        .context = c->context,
-        .correlation = c->correlation,
-        .graph = c->graph,
-        .graph_node = c->graph_node,
-        .bytes = (int64_t)c->bytes,
-        .channel = c->channel,
-        .channel_type = c->channel_type,
-    };
-}
-
-static struct aorta_trace_record from_memcpy_peer(const struct aorta_cupti_memcpy_peer *c) {
-    return (struct aorta_trace_record){
-        .kind = AORTA_TRACE_COPY,
-        .name = copy_name(c->copy_kind),
-        .start_ns = (int64_t)c->start,
-        .end_ns = (int64_t)c->end,
-        .stream = c->stream,
-        .device = c->device,
-        .context = c->context,
-        .correlation = c->correlation,
-        .graph = c->graph,
-        .graph_node = c->graph_node,
-        .bytes = (int64_t)c->bytes,
-        .channel = c->channel,
-        .channel_type = c->channel_type,
-    };
-}
-
-static struct aorta_trace_record from_memset(const struct aorta_cupti_memset *m) {
-    return (struct aorta_trace_record){
-        .kind = AORTA_TRACE_FILL,
-        .name = "fill",
-        .start_ns = (int64_t)m->start,
-        .end_ns = (int64_t)m->end,
-        .stream = m->stream,
-        .device = m->device,
-        .context = m->context,
-        .correlation = m->correlation,
-        .graph = m->graph,
-        .graph_node = m->graph_node,
-        .bytes = (int64_t)m->bytes,
-        .channel = m->channel,
-        .channel_type = m->channel_type,
+        .kind = kind,
+        .name = name,
+        .start_ns = (int64_t)t.start,
+        .end_ns = (int64_t)t.end,
+        .stream = t.stream,
+        .device = t.device,
+        .context = t.context,
+        .correlation = t.correlation,
+        .graph = t.graph,
+        .graph_node = t.graph_node,
+        .bytes = (int64_t)t.bytes,
+        .channel = t.channel,
+        .channel_type = t.channel_type,
     };
 }
 
 static bool decode(const struct aorta_cupti_activity *activity, struct aorta_trace_record *record) {
+    const void *bytes = activity;
+    const struct aorta_cupti_memcpy *copy = bytes;
+    const struct aorta_cupti_memcpy_peer *peer = bytes;
+    const struct aorta_cupti_memset *fill = bytes;
     switch (activity->kind) {
     case AORTA_CUPTI_KIND_KERNEL:
     case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
-        *record = from_kernel((const void *)activity);
+        *record = from_kernel(bytes);
         return true;
     case AORTA_CUPTI_KIND_MEMCPY:
-        *record = from_memcpy((const void *)activity);
+        *record = from_transfer(AORTA_TRACE_COPY, copy_name(copy->copy_kind), AORTA_CUPTI_TRANSFER(copy));
         return true;
     case AORTA_CUPTI_KIND_MEMCPY_PEER:
-        *record = from_memcpy_peer((const void *)activity);
+        *record = from_transfer(AORTA_TRACE_COPY, copy_name(peer->copy_kind), AORTA_CUPTI_TRANSFER(peer));
         return true;
     case AORTA_CUPTI_KIND_MEMSET:
-        *record = from_memset((const void *)activity);
+        *record = from_transfer(AORTA_TRACE_FILL, "fill", AORTA_CUPTI_TRANSFER(fill));
         return true;
     }
     return false; /* not asked for */

@@ -74,49 +74,20 @@ static void put_kernel(struct aorta_inject_records *records, struct aorta_spool 
 }
 
 static void put_transfer(struct aorta_inject_records *records, struct aorta_spool *spool, enum aorta_spool_type type,
-                         unsigned detail, struct aorta_spool_transfer record) {
-    if (!finished(records, (uint64_t)record.start_ns, (uint64_t)record.end_ns)) return;
-    describe_device(records, spool, record.device);
+                         unsigned detail, struct aorta_cupti_transfer t) {
+    if (!finished(records, t.start, t.end)) return;
+    describe_device(records, spool, t.device);
+    struct aorta_spool_transfer record = {
+        .start_ns = (int64_t)t.start,
+        .end_ns = (int64_t)t.end,
+        .bytes = (int64_t)t.bytes,
+        .correlation = t.correlation,
+        .device = t.device,
+        .context = t.context,
+        .stream = t.stream,
+        .graph = t.graph,
+    };
     aorta_spool_put(spool, type, detail, &record, sizeof record);
-}
-
-static struct aorta_spool_transfer from_memcpy(const struct aorta_cupti_memcpy *c) {
-    return (struct aorta_spool_transfer){
-        .start_ns = (int64_t)c->start,
-        .end_ns = (int64_t)c->end,
-        .bytes = (int64_t)c->bytes,
-        .correlation = c->correlation,
-        .device = c->device,
-        .context = c->context,
-        .stream = c->stream,
-        .graph = c->graph,
-    };
-}
-
-static struct aorta_spool_transfer from_memcpy_peer(const struct aorta_cupti_memcpy_peer *c) {
-    return (struct aorta_spool_transfer){
-        .start_ns = (int64_t)c->start,
-        .end_ns = (int64_t)c->end,
-        .bytes = (int64_t)c->bytes,
-        .correlation = c->correlation,
-        .device = c->device,
-        .context = c->context,
-        .stream = c->stream,
-        .graph = c->graph,
-    };
-}
-
-static struct aorta_spool_transfer from_memset(const struct aorta_cupti_memset *m) {
-    return (struct aorta_spool_transfer){
-        .start_ns = (int64_t)m->start,
-        .end_ns = (int64_t)m->end,
-        .bytes = (int64_t)m->bytes,
-        .correlation = m->correlation,
-        .device = m->device,
-        .context = m->context,
-        .stream = m->stream,
-        .graph = m->graph,
-    };
 }
 
 static const struct aorta_inject_call *find_call(uint32_t kind, uint32_t id) {
@@ -156,23 +127,22 @@ static void put_marker(struct aorta_inject_records *records, struct aorta_spool 
 void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spool *spool,
                          const struct aorta_cupti_activity *activity) {
     const void *record = activity;
+    const struct aorta_cupti_memcpy *copy = record;
+    const struct aorta_cupti_memcpy_peer *peer = record;
+    const struct aorta_cupti_memset *fill = record;
     switch (activity->kind) {
     case AORTA_CUPTI_KIND_KERNEL:
     case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
         put_kernel(records, spool, record);
         break;
-    case AORTA_CUPTI_KIND_MEMCPY: {
-        const struct aorta_cupti_memcpy *c = record;
-        put_transfer(records, spool, AORTA_SPOOL_COPY, c->copy_kind, from_memcpy(c));
+    case AORTA_CUPTI_KIND_MEMCPY:
+        put_transfer(records, spool, AORTA_SPOOL_COPY, copy->copy_kind, AORTA_CUPTI_TRANSFER(copy));
         break;
-    }
-    case AORTA_CUPTI_KIND_MEMCPY_PEER: {
-        const struct aorta_cupti_memcpy_peer *c = record;
-        put_transfer(records, spool, AORTA_SPOOL_COPY, c->copy_kind, from_memcpy_peer(c));
+    case AORTA_CUPTI_KIND_MEMCPY_PEER:
+        put_transfer(records, spool, AORTA_SPOOL_COPY, peer->copy_kind, AORTA_CUPTI_TRANSFER(peer));
         break;
-    }
     case AORTA_CUPTI_KIND_MEMSET:
-        put_transfer(records, spool, AORTA_SPOOL_FILL, 0, from_memset(record));
+        put_transfer(records, spool, AORTA_SPOOL_FILL, 0, AORTA_CUPTI_TRANSFER(fill));
         break;
     case AORTA_CUPTI_KIND_RUNTIME:
     case AORTA_CUPTI_KIND_DRIVER:
