@@ -184,20 +184,8 @@ static bool concerns(const struct building *b, const char *name, int64_t correla
 }
 
 static void add_request(const struct building *b, const struct rocprof_call *call, const char *name, uint32_t thread) {
-    struct aorta_trace_collective request = {
-        .in_elements = -1,
-        .out_elements = -1,
-        .bytes = -1,
-        .sequence = -1,
-        .blocks = -1,
-        .name = text(b, name),
-        .dtype = AORTA_TRACE_NONE,
-        .group = AORTA_TRACE_NONE,
-        .communicator = AORTA_TRACE_NONE,
-        .annotation = AORTA_TRACE_NONE,
-        .group_size = -1,
-        .peer = -1,
-    };
+    struct aorta_trace_collective request = aorta_trace_unknown_collective;
+    request.name = text(b, name);
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (strcmp(functions[i].name, name) != 0) continue;
         request.kind = functions[i].kind;

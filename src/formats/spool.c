@@ -228,21 +228,8 @@ static aorta_status read_kernel(struct spool_reader *reader, const void *record,
         .kind = AORTA_TRACE_KERNEL,
         .graph = kernel.graph != 0,
     };
-    /* All that is known of a collective besides its name: NCCL runs one block for each channel. */
-    const struct aorta_trace_collective collective = {
-        .in_elements = -1,
-        .out_elements = -1,
-        .bytes = -1,
-        .sequence = -1,
-        .blocks = kernel.grid[0],
-        .name = AORTA_TRACE_NONE,
-        .dtype = AORTA_TRACE_NONE,
-        .group = AORTA_TRACE_NONE,
-        .communicator = AORTA_TRACE_NONE,
-        .annotation = AORTA_TRACE_NONE,
-        .group_size = -1,
-        .peer = -1,
-    };
+    struct aorta_trace_collective collective = aorta_trace_unknown_collective;
+    collective.blocks = kernel.grid[0]; /* NCCL runs one block for each channel */
     bool is_collective = named && reader->texts[kernel.name - 1].collective;
     aorta_trace_builder_work(reader->builder, &work, -1, is_collective ? &collective : NULL, reader->offset);
     const int64_t blocks[3] = {kernel.grid[0], kernel.grid[1], kernel.grid[2]};

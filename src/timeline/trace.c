@@ -15,6 +15,21 @@ static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
     [AORTA_TRACE_SPOOL] = "aorta trace run",
 };
 
+const struct aorta_trace_collective aorta_trace_unknown_collective = {
+    .in_elements = -1,
+    .out_elements = -1,
+    .bytes = -1,
+    .sequence = -1,
+    .blocks = -1,
+    .name = AORTA_TRACE_NONE,
+    .dtype = AORTA_TRACE_NONE,
+    .group = AORTA_TRACE_NONE,
+    .communicator = AORTA_TRACE_NONE,
+    .annotation = AORTA_TRACE_NONE,
+    .group_size = -1,
+    .peer = -1,
+};
+
 const char *aorta_trace_format_name(enum aorta_trace_format format) {
     return format_names[format];
 }

@@ -127,6 +127,8 @@ struct aorta_trace_collective {
     bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
 };
 
+extern const struct aorta_trace_collective aorta_trace_unknown_collective; /* nothing is known of it */
+
 /* The operation that launched a kernel, with its shape; each once. */
 struct aorta_trace_shape {
     uint32_t op;    /* text: "aten::addmm" */

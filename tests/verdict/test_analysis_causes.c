@@ -218,21 +218,15 @@ static void the_last_rank_is_named(void **state) {
     for (int rank = 0; rank < 2; rank++) {
         begin(&made, rank);
         const int32_t ranks[] = {0, 1};
-        struct aorta_trace_collective facts = {
-            .in_elements = 1000,
-            .out_elements = 1000,
-            .bytes = 4000,
-            .sequence = -1,
-            .blocks = -1,
-            .name = text(&made, "allreduce"),
-            .dtype = text(&made, "Float"),
-            .group = aorta_trace_builder_group(made.builder, text(&made, "0"), text(&made, "all"), 2, ranks, 2),
-            .communicator = AORTA_TRACE_NONE,
-            .annotation = AORTA_TRACE_NONE,
-            .group_size = 2,
-            .peer = -1,
-            .kind = AORTA_ALL_REDUCE,
-            .named = true};
+        struct aorta_trace_collective facts = aorta_trace_unknown_collective;
+        facts.in_elements = facts.out_elements = 1000;
+        facts.bytes = 4000;
+        facts.name = text(&made, "allreduce");
+        facts.dtype = text(&made, "Float");
+        facts.group = aorta_trace_builder_group(made.builder, text(&made, "0"), text(&made, "all"), 2, ranks, 2);
+        facts.group_size = 2;
+        facts.kind = AORTA_ALL_REDUCE;
+        facts.named = true;
         for (int i = 0; i < 5; i++) {
             int64_t start = 1000 + 2000 * i, late = rank == 1 && i == 1 ? 400 : 0;
             facts.sequence = i;
@@ -378,20 +372,12 @@ static int64_t add_step(struct made *made, int rank, int step, int64_t start, in
         int64_t launch = start + KERNELS * 10000 + (r ? pause : 0);
         arrival[r] = launch + 10000 > idle ? launch + 10000 : idle;
     }
-    const struct aorta_trace_collective facts = {.in_elements = -1,
-                                                 .out_elements = -1,
-                                                 .bytes = 1 << 20,
-                                                 .sequence = step,
-                                                 .blocks = -1,
-                                                 .name = AORTA_TRACE_NONE,
-                                                 .dtype = AORTA_TRACE_NONE,
-                                                 .group = AORTA_TRACE_NONE,
-                                                 .communicator = AORTA_TRACE_NONE,
-                                                 .annotation = AORTA_TRACE_NONE,
-                                                 .group_size = 2,
-                                                 .peer = -1,
-                                                 .kind = AORTA_ALL_REDUCE,
-                                                 .named = true};
+    struct aorta_trace_collective facts = aorta_trace_unknown_collective;
+    facts.bytes = 1 << 20;
+    facts.sequence = step;
+    facts.group_size = 2;
+    facts.kind = AORTA_ALL_REDUCE;
+    facts.named = true;
     int64_t last = arrival[0] > arrival[1] ? arrival[0] : arrival[1];
     kernel(made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, start + KERNELS * 10000 + (rank ? pause : 0),
            arrival[rank], last + 200000, -1, &facts);
