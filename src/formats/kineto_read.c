@@ -51,6 +51,7 @@ enum category {
     CATEGORY_FILL,
     CATEGORY_CALL,
     CATEGORY_OPERATION,
+    CATEGORY_FUNCTION,
     CATEGORY_ANNOTATION,
     CATEGORY_DEVICE_ANNOTATION,
     CATEGORY_IGNORED
@@ -71,8 +72,8 @@ static const struct aorta_key_row category_rows[] = {
     {"Operator", CATEGORY_OPERATION},
     {"user_annotation", CATEGORY_ANNOTATION},
     {"gpu_user_annotation", CATEGORY_DEVICE_ANNOTATION},
+    {"python_function", CATEGORY_FUNCTION},
     /* These neither occupy the device nor hold it back. */
-    {"python_function", CATEGORY_IGNORED},
     {"overhead", CATEGORY_IGNORED},
     {"Trace", CATEGORY_IGNORED},
     {"ac2g", CATEGORY_IGNORED},
@@ -238,6 +239,12 @@ static bool is_request(struct aorta_json_value name) {
     return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
 }
 
+static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    return (struct aorta_trace_annotation){event->start_ns, event->end_ns,
+                                           aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                           get_thread(kineto, event)};
+}
+
 static void add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
@@ -248,14 +255,26 @@ static void add_operation(struct trace_kineto *kineto, const struct kineto_event
                                         &collective);
         return;
     }
+    const struct aorta_trace_annotation frame = frame_of(kineto, event);
     const struct aorta_operation operation = {.name = name.text + 1,
                                               .name_length = name.length - 2,
                                               .dims = argument[ARGUMENT_DIMS],
                                               .types = argument[ARGUMENT_TYPES],
                                               .values = argument[ARGUMENT_VALUES]};
-    if (!operation.dims.length) return;
-    aorta_trace_builder_operation(
-        kineto->builder, aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset), &operation);
+    aorta_trace_builder_operation(kineto->builder, &frame,
+                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
+                                  operation.dims.length ? &operation : NULL);
+}
+
+/* Those that are not Python's nor PyTorch's own: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
+static bool is_of_program(struct aorta_json_value name) {
+    static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
+    static const char installed[] = "/site-packages/torch/";
+    for (size_t i = 0; i < COUNT(others); i++) {
+        size_t length = strlen(others[i]);
+        if (name.length > length && !memcmp(name.text, others[i], length)) return false;
+    }
+    return !memmem(name.text, name.length, installed, sizeof installed - 1);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
@@ -273,7 +292,10 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
     if (!dims.length || written >= (int)sizeof own) return;
     const struct aorta_operation operation = {
         .name = own, .name_length = (size_t)written, .dims = dims, .types = event->argument[ARGUMENT_TYPES]};
-    aorta_trace_builder_operation(kineto->builder,
+    const struct aorta_trace_annotation frame = {event->start_ns, event->end_ns,
+                                                 aorta_trace_builder_text(kineto->builder, own, (size_t)written),
+                                                 get_thread(kineto, event)};
+    aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
                                   &operation);
 }
@@ -305,9 +327,9 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
-/* Operations come by the ten thousand; only those that are counted, and collectives, matter. */
+/* Operations come by the ten thousand; the arguments of those that are counted, and of collectives, matter. */
 static bool wants_arguments(enum category category, struct aorta_json_value name) {
-    if (category == CATEGORY_DEVICE_ANNOTATION) return false;
+    if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
     if (category == CATEGORY_ANNOTATION) return is_own_product(name);
     if (category != CATEGORY_OPERATION) return true;
     return is_request(name) || (name.length > 2 && aorta_operation_wanted(name.text + 1, name.length - 2));
@@ -346,7 +368,7 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     if (category == CATEGORY_IGNORED) return NULL;
     struct aorta_json_value name = event.field[FIELD_NAME], args = event.field[FIELD_ARGS];
     bool wanted = wants_arguments(category, name);
-    if (category == CATEGORY_OPERATION && !wanted) return NULL;
+    if (category == CATEGORY_FUNCTION && !is_of_program(name)) return NULL;
     if (!aorta_json_is_string(name) || !get_times(&event)) {
         bad_event(kineto, category, event.offset);
         return NULL;
@@ -370,6 +392,11 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     case CATEGORY_OPERATION:
         add_operation(kineto, &event);
         break;
+    case CATEGORY_FUNCTION: {
+        const struct aorta_trace_annotation frame = frame_of(kineto, &event);
+        aorta_trace_builder_function(kineto->builder, &frame);
+        break;
+    }
     case CATEGORY_ANNOTATION:
         add_annotation(kineto, &event);
         break;

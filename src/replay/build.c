@@ -47,7 +47,7 @@ static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace,
 static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
-    bool *launching = calloc(trace->thread_count + 1, sizeof *launching);
+    bool *launching = aorta_trace_launching_threads(trace);
     struct aorta_replay_call *calls = malloc((trace->call_count + 1) * sizeof *calls);
     uint32_t *rows = malloc((trace->call_count + 1) * sizeof *rows), count = 0;
     uint32_t *sources = malloc((trace->call_count + 1) * sizeof *sources);
@@ -58,8 +58,6 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
         free(launching);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
     }
-    for (size_t i = 0; i < trace->call_count; i++)
-        if (aorta_trace_call_launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
     for (size_t i = 0; i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;

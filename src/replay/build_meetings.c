@@ -1,6 +1,7 @@
 /* How long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the run,
  * or on this link. */
 #include "replay/build.h"
+#include "timeline/links.h"
 #include "timeline/steps.h"
 
 #include <stdlib.h>
@@ -8,31 +9,12 @@
 
 enum {
     FEW_BLOCKS = 4, /* a kernel of so few blocks has too few channels for a link of this sort */
-    NEAR_RANKS = 8, /* so many are within one host */
     LINK_LATENCY_NS = 20000,
     PIECE_BYTES = 25 << 20, /* a bucket of gradients, as PyTorch's DDP makes them */
 };
 
-/* ---- links ---- */
-
-/* Bytes a nanosecond in each direction that a GPU's NVLinks have together, by its name (NVIDIA's data sheets); PCIe
- * cards of the same name have none. Of that, large collectives of NCCL reach 0.57 as bus bandwidth (measured on two
- * H200: docs/results.md). */
-static const struct {
-    const char *name;
-    double gbps;
-} links[] = {{"H100", 450}, {"H200", 450}, {"GH200", 450}, {"A100", 300}, {"B200", 900}, {"GB200", 900}};
+/* Of a link's peak large collectives of NCCL reach so much as bus bandwidth (measured on two H200: docs/results.md). */
 static const double REACHED = 0.57;
-
-static double link_gbps(const struct aorta_trace *trace, int32_t device) {
-    for (size_t i = 0; i < trace->device_count; i++) {
-        const char *name = aorta_trace_text(trace, trace->devices[i].name);
-        if (trace->devices[i].id != device || strcasestr(name, "PCIe")) continue;
-        for (size_t j = 0; j < sizeof links / sizeof *links; j++)
-            if (strcasestr(name, links[j].name)) return links[j].gbps;
-    }
-    return 0;
-}
 
 /* ---- one meeting ---- */
 
@@ -76,9 +58,10 @@ static bool has_few_channels(const struct aorta_trace *trace, const struct aorta
 static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct sample *sample) {
     const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->meeting];
     const struct aorta_trace_rank *rank = &analysis->ranks[shared->parts[0].rank];
-    double gbps = REACHED * link_gbps(rank->trace, rank->device);
+    double gbps = REACHED * aorta_link_gbps(rank->trace, rank->device);
     double factor = aorta_collective_bus_factor((enum aorta_collective)sample->kind, sample->group_size);
-    if (gbps <= 0 || factor <= 0 || sample->group_size > NEAR_RANKS || !has_few_channels(rank->trace, shared->parts))
+    if (gbps <= 0 || factor <= 0 || sample->group_size > AORTA_LINK_RANKS ||
+        !has_few_channels(rank->trace, shared->parts))
         return -1;
     int64_t best_ns = LINK_LATENCY_NS + (int64_t)(factor * (double)sample->bytes / gbps);
     return sample->transfer_ns > 2 * best_ns ? best_ns : -1;

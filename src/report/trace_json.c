@@ -1,6 +1,7 @@
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 #include "base/json.h"
 #include "report/trace_report.h"
+#include "timeline/links.h"
 
 #include <math.h>
 #include <string.h>
@@ -191,6 +192,51 @@ static void write_collectives(struct aorta_json *json, const struct aorta_trace_
     aorta_json_array_end(json);
 }
 
+static double share_of_link(double busbw_gbps, double link_gbps) {
+    return link_gbps > 0 ? busbw_gbps / link_gbps : NAN;
+}
+
+static void write_collective_sizes(struct aorta_json *json, const struct aorta_trace_analysis *analysis,
+                                   const struct aorta_trace_rank *rank) {
+    begin_rows(json, "collective_sizes");
+    for (size_t i = 0; i < rank->collective_size_count; i++) {
+        const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
+        double link_gbps = aorta_trace_link_of(analysis, rank, row);
+        aorta_json_object(json);
+        aorta_json_key_string(json, "kind", aorta_collective_name(row->kind));
+        write_group(json, analysis, row->group);
+        key_known(json, "bytes_each", row->bytes_each);
+        key_text(json, "dtype", rank->trace, row->dtype);
+        key_known(json, "channels", row->channels);
+        write_times(json, &row->times);
+        aorta_json_key_int(json, "waits_known", (int64_t)row->waits_known);
+        key_ms_unless(json, !row->waits_known, "wait_ms", row->wait_ns);
+        key_ms_unless(json, !row->waits_known, "transfer_ms", row->transfer_ns);
+        aorta_json_key_fixed(json, "transfer_busbw_gbps", row->transfer_busbw_gbps, 6);
+        aorta_json_key_fixed(json, "link_gbps", link_gbps > 0 ? link_gbps : NAN, 3);
+        aorta_json_key_fixed(json, "link_share", share_of_link(row->transfer_busbw_gbps, link_gbps), 6);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_syncs(struct aorta_json *json, const struct aorta_trace_rank *rank) {
+    begin_rows(json, "synchronisations");
+    for (size_t i = 0; i < rank->sync_count; i++) {
+        const struct aorta_trace_sync_row *row = &rank->syncs[i];
+        aorta_json_object(json);
+        key_text(json, "call", rank->trace, row->name);
+        key_text(json, "operation", rank->trace, row->operation);
+        key_text(json, "function", rank->trace, row->function);
+        key_text(json, "range", rank->trace, row->range);
+        write_times(json, &row->times);
+        aorta_json_key_fixed(json, "count_per_step", (double)row->times.count / (double)rank->steps, 6);
+        aorta_json_key_fixed(json, "ms_per_step", (double)row->times.total_ns / 1e6 / (double)rank->steps, 9);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
 static void write_lane(struct aorta_json *json, const struct aorta_trace_lane_row *lane, int64_t span_ns) {
     aorta_json_key_int(json, "count", (int64_t)lane->count);
     key_ms(json, "busy_ms", lane->busy_ns);
@@ -340,6 +386,8 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
     write_kernels(json, rank, true, "copies");
     write_gemms(json, rank);
     write_collectives(json, analysis, rank);
+    write_collective_sizes(json, analysis, rank);
+    write_syncs(json, rank);
     write_lanes(json, rank);
     write_gaps(json, rank);
     write_warnings(json, rank->trace);
@@ -382,6 +430,23 @@ static void write_shared(struct aorta_json *json, const struct aorta_trace_analy
     aorta_json_array_end(json);
 }
 
+static void write_differences(struct aorta_json *json, const struct aorta_trace_analysis *analysis) {
+    begin_rows(json, "kernel_differences");
+    for (size_t i = 0; i < analysis->difference_count; i++) {
+        const struct aorta_trace_difference *row = &analysis->differences[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "kernel", row->name);
+        aorta_json_key_int(json, "rank", analysis->ranks[row->rank].rank);
+        aorta_json_key_fixed(json, "count_per_step", row->count, 6);
+        aorta_json_key_fixed(json, "ms_per_step", row->ns / 1e6, 9);
+        aorta_json_key_fixed(json, "others_count_per_step", row->others_count, 6);
+        aorta_json_key_fixed(json, "others_ms_per_step", row->others_ns / 1e6, 9);
+        aorta_json_key_fixed(json, "excess_ms_per_step", row->excess_ns / 1e6, 9);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
 static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
     aorta_json_key(json, "gemm_slowdown");
     aorta_json_object(json);
@@ -405,6 +470,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, analysis, i);
     aorta_json_array_end(&json);
     write_shared(&json, analysis);
+    write_differences(&json, analysis);
     write_slowdown(&json, &verdict->slowdown);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);

@@ -1,14 +1,30 @@
 /* A screenful for a terminal: the ranks' figures, the largest rows of each table, then the verdict. */
 #include "base/lines.h"
 #include "report/trace_report.h"
+#include "timeline/links.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { RANKS_SHOWN = 16, KERNELS_SHOWN = 5, COLLECTIVES_SHOWN = 4, LANES_SHOWN = 5 };
+enum {
+    RANKS_SHOWN = 16,
+    KERNELS_SHOWN = 5,
+    COLLECTIVES_SHOWN = 4,
+    LANES_SHOWN = 5,
+    SYNCS_SHOWN = 3,
+    DIFFERENCES_SHOWN = 4
+};
 /* Tables are 96 columns wide; of a wider terminal the names get the rest. Elsewhere (width 0) no name is cut. */
-enum { USUAL_WIDTH = 100, TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, NAME_SIZE = 512 };
+enum {
+    USUAL_WIDTH = 100,
+    TABLE_WIDTH = 96,
+    KERNEL_COLUMNS = 48,
+    COLLECTIVE_COLUMNS = 36,
+    SYNC_COLUMNS = 66,
+    NAME_SIZE = 512
+};
 
 static int name_columns(int columns, int width, int longest) {
     if (!width) return longest > columns ? longest : columns;
@@ -103,11 +119,11 @@ static void kernel_lines(const struct aorta_trace_rank *rank, int width, struct 
     }
 }
 
-static void bandwidth(struct aorta_text *out, double gbps) {
-    if (isnan(gbps))
+static void number(struct aorta_text *out, double value, int decimals) {
+    if (isnan(value))
         aorta_text_puts(out, "         -");
     else
-        aorta_text_printf(out, " %9.2f", gbps);
+        aorta_text_printf(out, " %9.*f", decimals, value);
 }
 
 static const char *collective_name(const struct aorta_trace_analysis *analysis,
@@ -134,17 +150,143 @@ static void collective_lines(const struct aorta_trace_analysis *analysis, const 
         aorta_text_puts(out, "  ");
         aorta_text_column(out, collective_name(analysis, row, name), columns);
         aorta_text_printf(out, "%7zu", row->times.count);
-        if (row->bytes >= 0)
-            aorta_text_printf(out, " %9.3f", (double)row->bytes / 1e6 / (double)row->times.count);
-        else
-            aorta_text_puts(out, "         -");
+        number(out, row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN, 3);
         aorta_text_printf(out, " %9.3f %9.3f", ms(row->times.total_ns), ms(row->blamed_ns));
-        if (row->waits_known)
-            aorta_text_printf(out, " %9.3f", ms(row->wait_ns));
-        else
-            aorta_text_puts(out, "         -");
-        bandwidth(out, isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps);
+        number(out, row->waits_known ? ms(row->wait_ns) : NAN, 3);
+        number(out, isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps, 2);
         aorta_text_puts(out, "\n");
+    }
+}
+
+/* ---- collectives by size ---- */
+
+static const char *size_name(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                             const struct aorta_trace_collective_row *row, char name[NAME_SIZE]) {
+    collective_name(analysis, row, name);
+    size_t length = strlen(name);
+    if (row->dtype != AORTA_TRACE_NONE)
+        snprintf(name + length, NAME_SIZE - length, ", %s", aorta_trace_text(rank->trace, row->dtype));
+    return name;
+}
+
+/* What a size takes is known without the waiting, and sizes differ within a kind or the link is known. */
+static bool sizes_say_more(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank) {
+    bool several = rank->collective_size_count > rank->collective_count;
+    for (size_t i = 0; i < rank->collective_size_count; i++)
+        if (rank->collective_sizes[i].waits_known &&
+            (several || aorta_trace_link_of(analysis, rank, &rank->collective_sizes[i]) > 0))
+            return true;
+    return false;
+}
+
+static void size_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
+                       struct aorta_text *out) {
+    if (!sizes_say_more(analysis, rank)) return;
+    char name[NAME_SIZE];
+    int longest = 0;
+    for (size_t i = 0; i < rank->collective_size_count && i < COLLECTIVES_SHOWN; i++)
+        longest = larger(longest, aorta_columns(size_name(analysis, rank, &rank->collective_sizes[i], name)));
+    const int columns = name_columns(COLLECTIVE_COLUMNS, width, longest);
+    aorta_text_column(out, "collectives by size", columns + 2);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s\n", "count", "MB each", "channels", "transfer", "GB/s bus",
+                      "of link");
+    for (size_t i = 0; i < rank->collective_size_count && i < COLLECTIVES_SHOWN; i++) {
+        const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
+        double link_gbps = aorta_trace_link_of(analysis, rank, row);
+        aorta_text_puts(out, "  ");
+        aorta_text_column(out, size_name(analysis, rank, row, name), columns);
+        aorta_text_printf(out, "%7zu", row->times.count);
+        number(out, row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN, 3);
+        number(out, row->channels >= 0 ? (double)row->channels : NAN, 0);
+        number(out, row->waits_known ? ms(row->transfer_ns) : NAN, 3);
+        number(out, row->transfer_busbw_gbps, 2);
+        aorta_text_puts(out, "   ");
+        percent(out, link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN);
+        aorta_text_puts(out, "\n");
+    }
+}
+
+/* ---- calls that wait for the device ---- */
+
+static const char *period(const struct aorta_trace_analysis *analysis) {
+    return analysis->stepped ? "a step" : "in all";
+}
+
+static size_t sync_calls(const struct aorta_trace_rank *rank) {
+    size_t count = 0;
+    for (size_t i = 0; i < rank->sync_count; i++) count += rank->syncs[i].times.count;
+    return count;
+}
+
+/* They matter from a hundredth of the recording on. */
+static bool syncs_matter(const struct aorta_trace_rank *rank) {
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < rank->sync_count; i++) total_ns += rank->syncs[i].times.total_ns;
+    return 100 * total_ns >= rank->figures.span_ns && total_ns > 0;
+}
+
+/* The rank that waits most often: others may wait longer, for that one. */
+static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace_rank *best = NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (syncs_matter(&analysis->ranks[i]) && (!best || sync_calls(&analysis->ranks[i]) > sync_calls(best)))
+            best = &analysis->ranks[i];
+    return best;
+}
+
+static const char *sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row,
+                             char name[NAME_SIZE]) {
+    bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+    uint32_t operation = placed ? row->operation : row->range;
+    snprintf(name, NAME_SIZE, "%s%s%s%s%s", aorta_trace_text(trace, row->name),
+             operation != AORTA_TRACE_NONE ? " in " : "", aorta_trace_text(trace, operation),
+             row->function != AORTA_TRACE_NONE ? " at " : "", aorta_trace_text(trace, row->function));
+    return name;
+}
+
+static void sync_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
+    const struct aorta_trace_rank *rank = rank_of_syncs(analysis);
+    if (!rank) return;
+    char name[NAME_SIZE], whose[32] = "", title[80];
+    int longest = 0;
+    if (analysis->rank_count > 1) snprintf(whose, sizeof whose, " of rank %d", rank->rank);
+    snprintf(title, sizeof title, "calls%s that wait for the device, %s", whose, period(analysis));
+    for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++)
+        longest = larger(longest, aorta_columns(sync_name(rank->trace, &rank->syncs[i], name)));
+    const int columns = name_columns(SYNC_COLUMNS, width, longest);
+    aorta_text_column(out, title, columns + 2);
+    aorta_text_printf(out, "%7s %9s %9s\n", "count", "ms", "p95 us");
+    for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++) {
+        const struct aorta_trace_sync_row *row = &rank->syncs[i];
+        aorta_text_puts(out, "  ");
+        aorta_text_column(out, sync_name(rank->trace, row, name), columns);
+        aorta_text_printf(out, "%7.1f %9.3f %9.2f\n", (double)row->times.count / (double)rank->steps,
+                          ms(row->times.total_ns) / (double)rank->steps, row->times.p95_ns / 1e3);
+    }
+}
+
+/* ---- kernels that differ ---- */
+
+static const char *difference_name(const struct aorta_trace_analysis *analysis, size_t row, char name[NAME_SIZE]) {
+    return aorta_kernel_short_name(analysis->differences[row].name, name, NAME_SIZE);
+}
+
+static void difference_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
+    if (!analysis->difference_count) return;
+    char name[NAME_SIZE], title[64];
+    int longest = 0;
+    snprintf(title, sizeof title, "kernels that differ between ranks, %s", period(analysis));
+    for (size_t i = 0; i < analysis->difference_count && i < DIFFERENCES_SHOWN; i++)
+        longest = larger(longest, aorta_columns(difference_name(analysis, i, name)));
+    const int columns = name_columns(KERNEL_COLUMNS, width, longest);
+    aorta_text_column(out, title, columns + 2);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s\n", "rank", "count", "ms", "others", "ms");
+    for (size_t i = 0; i < analysis->difference_count && i < DIFFERENCES_SHOWN; i++) {
+        const struct aorta_trace_difference *row = &analysis->differences[i];
+        aorta_text_puts(out, "  ");
+        aorta_text_column(out, difference_name(analysis, i, name), columns);
+        aorta_text_printf(out, "%7d %9.1f %9.3f %9.1f %9.3f\n", analysis->ranks[row->rank].rank, row->count,
+                          row->ns / 1e6, row->others_count, row->others_ns / 1e6);
     }
 }
 
@@ -213,12 +355,15 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
     kernel_lines(rank, width, out);
     collective_lines(analysis, rank, width, out);
+    size_lines(analysis, rank, width, out);
     lane_line(rank, rank->streams, rank->stream_count, false, &sentence);
     put_sentence(&sentence, width, out);
     if (rank->queue_count) {
         lane_line(rank, rank->queues, rank->queue_count, true, &sentence);
         put_sentence(&sentence, width, out);
     }
+    sync_lines(analysis, width, out);
+    difference_lines(analysis, width, out);
     warning_lines(analysis, width, &sentence, out);
     aorta_text_puts(out, "\n");
     aorta_verdict_text(report->verdict, width, out);

@@ -93,6 +93,12 @@ static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
     analysis->rank_count = kept;
 }
 
+static void count_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        rank->steps += aorta_trace_window_counts(analysis, &rank->windows[i]);
+    if (!rank->steps) rank->steps = 1;
+}
+
 static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
                         const struct aorta_trace_analysis_options *options) {
     for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_windows_cut(&analysis->ranks[i], options));
@@ -107,16 +113,18 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     for (size_t i = 0; i < analysis->rank_count; i++)
         AORTA_TRY(aorta_trace_profiles_make(&analysis->ranks[i], analysis->alignment.clocks[i].shift_ns, &work->parts,
                                             i, &work->waits[i]));
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
     aorta_trace_meetings_finish(analysis, &work->parts);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_parts *parts = &work->parts;
         AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
                                                parts->first[i + 1] - parts->first[i], &work->busy[i]));
+        AORTA_TRY(aorta_trace_syncs_make(&analysis->ranks[i], analysis->stepped));
+        count_steps(analysis, &analysis->ranks[i]);
     }
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
-            if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
-    return NULL;
+    return aorta_trace_differences_make(analysis, work->busy);
 }
 
 aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
@@ -153,6 +161,8 @@ static void free_rank(struct aorta_trace_rank *rank) {
     free(rank->streams);
     free(rank->queues);
     free(rank->collectives);
+    free(rank->collective_sizes);
+    free(rank->syncs);
     free(rank->gaps);
 }
 
@@ -161,6 +171,7 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     free(analysis->ranks);
     free(analysis->groups);
     free(analysis->meetings);
+    free(analysis->differences);
     aorta_alignment_free(&analysis->alignment);
     memset(analysis, 0, sizeof *analysis);
 }

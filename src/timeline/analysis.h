@@ -55,18 +55,39 @@ struct aorta_trace_lane_row {
     size_t others;         /* queues that a stream used; streams that a queue served */
 };
 
-/* Collectives of one kind and process group. */
+/* Collectives of one kind and process group; in the finer table also of one size, type and number of channels. */
 struct aorta_trace_collective_row {
     enum aorta_collective kind;
-    uint32_t group; /* of aorta_trace_analysis.groups; NONE: the file does not say */
+    uint32_t group;     /* of aorta_trace_analysis.groups; NONE: the file does not say */
+    int64_t bytes_each; /* finer table: larger buffer of this rank; -1: not known */
+    int64_t channels;   /* finer table: thread blocks of the kernel; -1: not known */
+    uint32_t dtype;     /* finer table: text as in the file; NONE: not known */
     struct aorta_trace_times times;
     int64_t bytes;                           /* sum; -1: not known of every one */
     int64_t comm_ns, overlap_ns, exposed_ns; /* U(row), of it beside compute, the rest */
     int64_t blamed_ns;                       /* its part of the rank's exposed_comm_ns; the rows' add up to it */
     int64_t wait_ns;                         /* sum of the time before the last rank had arrived */
     size_t waits_known;                      /* collectives that all ranks of the group recorded */
+    int64_t transfer_ns;                     /* sum over those: from when the last rank had arrived */
     double algbw_gbps, busbw_gbps;           /* over all of them, waiting included; NaN: not known */
     double transfer_busbw_gbps;              /* over those with known waits, without the waits; NaN: not known */
+};
+
+/* Calls of the host that wait for the device, of one name and from one place in the program. Texts; NONE: not recorded.
+ */
+struct aorta_trace_sync_row {
+    uint32_t name, operation, function, range; /* as in aorta_trace_caller */
+    struct aorta_trace_times times;            /* in the steps that count */
+};
+
+/* A kernel that takes a rank longer than it takes the others, or that only this rank runs. A step's. */
+struct aorta_trace_difference {
+    const char *name; /* of the rank's trace */
+    uint32_t rank;    /* place in ranks[] */
+    double count, ns;
+    double others_count, others_ns; /* the median of the other ranks, */
+    double excess_ns;               /* and what the rank takes beyond; where runs had no collective beside them these
+                                     * two are of such runs */
 };
 
 /* A stretch in which nothing ran. */
@@ -108,8 +129,11 @@ struct aorta_trace_rank {
     size_t gemm_count;
     struct aorta_trace_lane_row *streams, *queues; /* queue_count 0: the file names no queues */
     size_t stream_count, queue_count;
-    struct aorta_trace_collective_row *collectives;
-    size_t collective_count;
+    struct aorta_trace_collective_row *collectives, *collective_sizes;
+    size_t collective_count, collective_size_count;
+    struct aorta_trace_sync_row *syncs;
+    size_t sync_count;
+    size_t steps;                 /* windows that count, which are what `a step` is; at least 1 */
     struct aorta_trace_gap *gaps; /* the longest */
     size_t gap_count;
     struct aorta_trace_window *windows; /* in order of time; those of chosen steps, or all */
@@ -139,9 +163,11 @@ struct aorta_trace_analysis {
     size_t rank_count;
     struct aorta_trace_world_group *groups;
     size_t group_count;
-    struct aorta_alignment alignment;     /* of the ranks, by their place */
-    struct aorta_trace_meeting *meetings; /* one for each of alignment.shared[] */
-    bool stepped;                         /* steps are known; else a rank's whole recording counts as one */
+    struct aorta_alignment alignment;           /* of the ranks, by their place */
+    struct aorta_trace_meeting *meetings;       /* one for each of alignment.shared[] */
+    struct aorta_trace_difference *differences; /* largest excess first */
+    size_t difference_count;
+    bool stepped; /* steps are known; else a rank's whole recording counts as one */
 };
 
 struct aorta_trace_analysis_options {

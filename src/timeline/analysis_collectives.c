@@ -1,4 +1,4 @@
-/* The table of a rank's collectives, by kind and process group. */
+/* The tables of a rank's collectives: by kind and process group, and by their sizes as well. */
 #include "timeline/analysis_parts.h"
 
 #include <math.h>
@@ -13,11 +13,18 @@ static int row_order(const struct aorta_trace_part *a, const struct aorta_trace_
     return order ? order : compare(a->group, b->group);
 }
 
-/* By row, then by time. */
+static int size_order(const struct aorta_trace_part *a, const struct aorta_trace_part *b) {
+    int order = row_order(a, b);
+    if (!order) order = compare(b->bytes, a->bytes);
+    if (!order) order = compare(a->dtype, b->dtype);
+    return order ? order : compare(a->channels, b->channels);
+}
+
+/* By row of the finer table, then by time. */
 static int part_order(const void *left, const void *right) {
     const struct aorta_trace_part *a = *(const struct aorta_trace_part *const *)left;
     const struct aorta_trace_part *b = *(const struct aorta_trace_part *const *)right;
-    int order = row_order(a, b);
+    int order = size_order(a, b);
     return order ? order : compare(a->work, b->work);
 }
 
@@ -25,7 +32,10 @@ static int longest_first(const void *left, const void *right) {
     const struct aorta_trace_collective_row *a = left, *b = right;
     int order = compare(b->times.total_ns, a->times.total_ns);
     if (!order) order = compare(a->kind, b->kind);
-    return order ? order : compare(a->group, b->group);
+    if (!order) order = compare(a->group, b->group);
+    if (!order) order = compare(b->bytes_each, a->bytes_each);
+    if (!order) order = compare(a->dtype, b->dtype);
+    return order ? order : compare(a->channels, b->channels);
 }
 
 /* GB/s of 10^9 bytes: bytes per ns. */
@@ -34,24 +44,25 @@ static double rate(int64_t bytes, int64_t ns) {
 }
 
 static void measure_bandwidth(const struct aorta_trace_part *const *parts, size_t count, int64_t waited_bytes,
-                              int64_t transfer_ns, struct aorta_trace_collective_row *row) {
+                              struct aorta_trace_collective_row *row) {
     bool one_size = parts[0]->group_size > 1;
     for (size_t i = 1; i < count; i++) one_size &= parts[i]->group_size == parts[0]->group_size;
     double factor = one_size ? aorta_collective_bus_factor(row->kind, parts[0]->group_size) : NAN;
     if (factor <= 0) factor = NAN; /* a barrier, or of no known kind */
     row->algbw_gbps = rate(row->bytes, row->times.total_ns);
     row->busbw_gbps = row->algbw_gbps * factor;
-    row->transfer_busbw_gbps = rate(waited_bytes, transfer_ns) * factor;
+    row->transfer_busbw_gbps = rate(waited_bytes, row->transfer_ns) * factor;
 }
 
-/* parts: those of one row, by time. */
+/* parts: those of one row. */
 static aorta_status make_row(const struct aorta_trace_rank *rank, const struct aorta_trace_part *const *parts,
                              size_t count, const struct aorta_trace_busy *busy, int64_t *scratch,
                              struct aorta_trace_collective_row *row) {
     struct aorta_intervals comm = {0};
     aorta_status status = NULL;
-    int64_t waited_bytes = 0, transfer_ns = 0;
-    *row = (struct aorta_trace_collective_row){.kind = parts[0]->kind, .group = parts[0]->group};
+    int64_t waited_bytes = 0;
+    *row = (struct aorta_trace_collective_row){
+        .kind = parts[0]->kind, .group = parts[0]->group, .bytes_each = -1, .channels = -1, .dtype = AORTA_TRACE_NONE};
     for (size_t i = 0; !status && i < count; i++) {
         const struct aorta_trace_work *work = &rank->work[parts[i]->work];
         scratch[i] = work->end_ns - work->start_ns;
@@ -62,38 +73,59 @@ static aorta_status make_row(const struct aorta_trace_rank *rank, const struct a
         row->waits_known++;
         row->wait_ns += parts[i]->wait_ns;
         waited_bytes += parts[i]->bytes > 0 ? parts[i]->bytes : 0;
-        transfer_ns += scratch[i] - parts[i]->wait_ns;
+        row->transfer_ns += scratch[i] - parts[i]->wait_ns;
     }
     row->times = aorta_trace_times_of(scratch, count);
     row->comm_ns = aorta_intervals_length(&comm);
     for (size_t i = 0; i < comm.count; i++)
         row->overlap_ns += aorta_intervals_within(&busy->compute, comm.items[i].start_ns, comm.items[i].end_ns);
     row->exposed_ns = row->comm_ns - row->overlap_ns;
-    measure_bandwidth(parts, count, waited_bytes, transfer_ns, row);
+    measure_bandwidth(parts, count, waited_bytes, row);
     aorta_intervals_free(&comm);
+    return status;
+}
+
+static void describe_size(const struct aorta_trace_part *part, struct aorta_trace_collective_row *row) {
+    row->bytes_each = part->bytes;
+    row->channels = part->channels;
+    row->dtype = part->dtype;
+}
+
+typedef int (*part_comparison)(const struct aorta_trace_part *a, const struct aorta_trace_part *b);
+
+/* A row for the parts that `same` finds equal, which are neighbours in `sorted`; the caller frees *rows. */
+static aorta_status make_rows(const struct aorta_trace_rank *rank, const struct aorta_trace_part *const *sorted,
+                              size_t part_count, part_comparison same, const struct aorta_trace_busy *busy,
+                              struct aorta_trace_collective_row **rows, size_t *count) {
+    int64_t *scratch = malloc((part_count + 1) * sizeof *scratch);
+    aorta_status status = NULL;
+    size_t limit = 0;
+    for (size_t i = 0; i < part_count; i++) limit += i == 0 || same(sorted[i - 1], sorted[i]) != 0;
+    *rows = calloc(limit + 1, sizeof **rows);
+    if (!scratch || !*rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
+    for (size_t i = 0; !status && i < part_count;) {
+        size_t equal = 1;
+        while (i + equal < part_count && same(sorted[i], sorted[i + equal]) == 0) equal++;
+        status = make_row(rank, sorted + i, equal, busy, scratch, &(*rows)[(*count)++]);
+        if (same == size_order) describe_size(sorted[i], &(*rows)[*count - 1]);
+        i += equal;
+    }
+    if (!status) qsort(*rows, *count, sizeof **rows, longest_first);
+    free(scratch);
     return status;
 }
 
 aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank, const struct aorta_trace_part *parts,
                                           size_t part_count, const struct aorta_trace_busy *busy) {
     const struct aorta_trace_part **sorted = malloc((part_count + 1) * sizeof(*sorted));
-    int64_t *scratch = malloc((part_count + 1) * sizeof *scratch);
-    aorta_status status = NULL;
-    size_t rows = 0;
-    for (size_t i = 0; sorted && i < part_count; i++) sorted[i] = &parts[i];
-    if (sorted) qsort(sorted, part_count, sizeof(*sorted), part_order);
-    for (size_t i = 0; sorted && i < part_count; i++) rows += i == 0 || row_order(sorted[i - 1], sorted[i]) != 0;
-    rank->collectives = calloc(rows + 1, sizeof *rank->collectives);
-    if (!sorted || !scratch || !rank->collectives)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
-    for (size_t i = 0; !status && i < part_count;) {
-        size_t same = 1;
-        while (i + same < part_count && row_order(sorted[i], sorted[i + same]) == 0) same++;
-        status = make_row(rank, sorted + i, same, busy, scratch, &rank->collectives[rank->collective_count++]);
-        i += same;
-    }
-    if (!status) qsort(rank->collectives, rank->collective_count, sizeof *rank->collectives, longest_first);
+    if (!sorted) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
+    for (size_t i = 0; i < part_count; i++) sorted[i] = &parts[i];
+    qsort(sorted, part_count, sizeof(*sorted), part_order);
+    aorta_status status =
+        make_rows(rank, sorted, part_count, row_order, busy, &rank->collectives, &rank->collective_count);
+    if (!status)
+        status = make_rows(rank, sorted, part_count, size_order, busy, &rank->collective_sizes,
+                           &rank->collective_size_count);
     free(sorted);
-    free(scratch);
     return status;
 }

@@ -66,12 +66,16 @@ static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analys
                                     .kind = AORTA_COLLECTIVE_OTHER,
                                     .group_size = -1,
                                     .bytes = -1,
+                                    .channels = -1,
+                                    .dtype = AORTA_TRACE_NONE,
                                     .wait_ns = -1};
     const struct aorta_trace_collective *known =
         work->collective == AORTA_TRACE_NONE ? NULL : &facts->trace->collectives[work->collective];
     part.kind = known && known->named ? known->kind : kind_by_name(work);
     if (!known) return part;
     part.bytes = known->bytes;
+    part.channels = known->blocks;
+    part.dtype = known->dtype;
     part.group_size = known->group_size;
     if (known->group == AORTA_TRACE_NONE) return part;
     part.group = facts->groups[known->group];

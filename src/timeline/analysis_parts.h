@@ -27,6 +27,8 @@ struct aorta_trace_step_map {
 AORTA_MUST_USE aorta_status aorta_trace_step_map_make(const struct aorta_trace_rank *rank,
                                                       struct aorta_trace_step_map *map);
 void aorta_trace_step_map_free(struct aorta_trace_step_map *map);
+/* The window of the step in whose host range the time lies; SIZE_MAX: none. */
+size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t host_ns);
 /* The window of the step in whose host range the work was launched, else the one in which it started. */
 size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struct aorta_trace_work *work);
 
@@ -35,6 +37,8 @@ AORTA_MUST_USE aorta_status aorta_trace_figures_make(struct aorta_trace_rank *ra
 AORTA_MUST_USE aorta_status aorta_trace_lanes_make(struct aorta_trace_rank *rank);
 AORTA_MUST_USE aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank);
 AORTA_MUST_USE aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm);
+/* stepped: of the chosen steps only. */
+AORTA_MUST_USE aorta_status aorta_trace_syncs_make(struct aorta_trace_rank *rank, bool stepped);
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
 
@@ -50,6 +54,8 @@ struct aorta_trace_part {
     int32_t group_size; /* -1: not known */
     int64_t step;       /* number; INT64_MIN: in none */
     int64_t bytes;      /* -1: not known */
+    int64_t channels;   /* -1: not known */
+    uint32_t dtype;     /* text; NONE: not known */
     int64_t blamed_ns;  /* its part of the rank's exposed communication */
     int64_t wait_ns;    /* until the last rank had arrived; -1: not known */
 };
@@ -66,9 +72,13 @@ AORTA_MUST_USE aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *
 void aorta_trace_parts_free(struct aorta_trace_parts *parts);
 /* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
 void aorta_trace_meetings_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
-/* The table of one rank, from its parts. */
+/* Both tables of one rank, from its parts. */
 AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank,
                                                          const struct aorta_trace_part *parts, size_t part_count,
+                                                         const struct aorta_trace_busy *busy);
+
+/* After the windows are made; `busy` is of each rank (analysis_differences.c). */
+AORTA_MUST_USE aorta_status aorta_trace_differences_make(struct aorta_trace_analysis *analysis,
                                                          const struct aorta_trace_busy *busy);
 
 /* ---- the engine (analysis_profiles.c, analysis_gaps.c) ---- */

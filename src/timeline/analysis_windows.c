@@ -192,12 +192,16 @@ void aorta_trace_step_map_free(struct aorta_trace_step_map *map) {
     free(map->window);
 }
 
+size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t host_ns) {
+    size_t step = step_at(map->rank->trace, host_ns);
+    return step < map->rank->trace->step_count ? map->window[step] : SIZE_MAX;
+}
+
 size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struct aorta_trace_work *work) {
     const struct aorta_trace_rank *rank = map->rank;
-    const struct aorta_trace *trace = rank->trace;
     if (work->call != AORTA_TRACE_NONE) {
-        size_t step = step_at(trace, trace->calls[work->call].start_ns);
-        if (step < trace->step_count && map->window[step] != SIZE_MAX) return map->window[step];
+        size_t window = aorta_trace_window_at(map, rank->trace->calls[work->call].start_ns);
+        if (window != SIZE_MAX) return window;
     }
     size_t low = 0, high = rank->window_count;
     while (low < high) {

@@ -46,7 +46,8 @@ static bool grow_keys(struct trace_keys *set) {
     return true;
 }
 
-static uint32_t add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b, int64_t c) {
+uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
+                             int64_t c) {
     const int64_t key[3] = {a, b, c};
     if (set->count && !memcmp(set->keys[set->count - 1], key, sizeof key)) return (uint32_t)set->count - 1;
     if (builder->failed) return AORTA_TRACE_NONE;
@@ -100,10 +101,11 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     if (!builder) return;
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
-    struct trace_rows *rows[] = {
-        &builder->pending,    &builder->calls,    &builder->other_calls, &builder->annotations,   &builder->steps,
-        &builder->operations, &builder->requests, &builder->collectives, &builder->request_facts, &builder->shapes,
-        &builder->groups,     &builder->devices,  &builder->thread_names};
+    struct trace_rows *rows[] = {&builder->pending,          &builder->calls,         &builder->other_calls,
+                                 &builder->annotations,      &builder->steps,         &builder->operations,
+                                 &builder->other_operations, &builder->functions,     &builder->requests,
+                                 &builder->collectives,      &builder->request_facts, &builder->shapes,
+                                 &builder->groups,           &builder->devices,       &builder->thread_names};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -165,16 +167,26 @@ struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *bui
     return meaning->kernel;
 }
 
+enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : aorta_trace_meaning(builder, name);
+    if (!meaning) return AORTA_WORK_OTHER;
+    if (!meaning->class_known) {
+        meaning->work_class = (uint8_t)aorta_kernel_work_class(aorta_trace_text(builder->trace, name));
+        meaning->class_known = true;
+    }
+    return (enum aorta_work_class)meaning->work_class;
+}
+
 uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id) {
-    return add_key(builder, &builder->streams, device, context, id);
+    return aorta_trace_add_key(builder, &builder->streams, device, context, id);
 }
 
 uint32_t aorta_trace_builder_queue(struct aorta_trace_builder *builder, int64_t device, int64_t id, uint32_t type) {
-    return add_key(builder, &builder->queues, device, id, type);
+    return aorta_trace_add_key(builder, &builder->queues, device, id, type);
 }
 
 uint32_t aorta_trace_builder_thread(struct aorta_trace_builder *builder, int64_t process, int64_t id) {
-    return add_key(builder, &builder->threads, process, id, 0);
+    return aorta_trace_add_key(builder, &builder->threads, process, id, 0);
 }
 
 void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32_t thread, uint32_t name) {
@@ -278,27 +290,6 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
     if (!row) return;
     *row = *call;
     row->kind = meaning->call_kind;
-}
-
-void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t number,
-                                   const struct aorta_operation *operation) {
-    struct aorta_trace_shape shape = {.types = AORTA_TRACE_NONE};
-    if (number < 0 || !aorta_operation_count(operation, &shape.product, &shape.amount)) return;
-    shape.op = aorta_trace_builder_text(builder, operation->name, operation->name_length);
-    shape.dims = aorta_trace_builder_text(builder, operation->dims.text, operation->dims.length);
-    if (operation->types.length)
-        shape.types = aorta_trace_builder_text(builder, operation->types.text, operation->types.length);
-    uint32_t values = AORTA_TRACE_NONE;
-    if (operation->values.length && aorta_operation_reads_values(operation))
-        values = aorta_trace_builder_text(builder, operation->values.text, operation->values.length);
-    const int64_t op_and_types = (int64_t)((uint64_t)shape.op << 32 | shape.types);
-    uint32_t row_number = add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
-    if (row_number == builder->shapes.count) {
-        struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
-        if (row) *row = shape;
-    }
-    struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
-    if (row) *row = (struct trace_operation){.operation = number, .shape = row_number};
 }
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,

@@ -54,10 +54,13 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
-/* An operation of the framework with its inputs, by its number. Those that are not counted (operations.h) are dropped.
- */
-void aorta_trace_builder_operation(struct aorta_trace_builder *builder, int64_t number,
-                                   const struct aorta_operation *operation);
+/* An operation of the framework: `number` is the file's (-1: none). `operation`: its inputs, with the name of the
+ * frame; they are kept where they are counted (operations.h). NULL: not known. */
+void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
+                                   int64_t number, const struct aorta_operation *operation);
+
+/* A function of the program, "train.py(45): step". */
+void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
 
 /* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): the facts of
  * collective kernels that carry none themselves and were launched within it. */

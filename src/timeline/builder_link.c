@@ -39,13 +39,7 @@ static int step_order(const void *left, const void *right) {
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static int operation_order(const void *left, const void *right) {
-    const struct trace_operation *a = left, *b = right;
-    return (a->operation > b->operation) - (a->operation < b->operation);
-}
-
-/* Files are mostly in order already. */
-static void sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *)) {
+void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *)) {
     const char *items = rows->items;
     for (size_t i = 1; i < rows->count; i++)
         if (order(items + (i - 1) * size, items + i * size) > 0) {
@@ -121,7 +115,7 @@ static void adopt_other_calls(struct aorta_trace_builder *builder) {
 
 static void link_launches(struct aorta_trace_builder *builder) {
     adopt_other_calls(builder);
-    sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
+    aorta_trace_rows_sort(&builder->calls, sizeof(struct aorta_trace_call), call_order);
     struct call_index index;
     if (builder->failed || !index_calls(&index, &builder->calls)) {
         builder->failed = true;
@@ -168,21 +162,6 @@ static void drop_duplicates(struct aorta_trace_builder *builder) {
         rows[kept++] = rows[i];
     }
     builder->pending.count = kept;
-}
-
-static void link_shapes(struct aorta_trace_builder *builder) {
-    sort(&builder->operations, sizeof(struct trace_operation), operation_order);
-    struct trace_pending *rows = builder->pending.items;
-    if (!builder->operations.count) return;
-    for (size_t i = 0; i < builder->pending.count; i++) {
-        const struct trace_operation key = {.operation = rows[i].operation};
-        struct trace_operation *found =
-            bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, operation_order);
-        if (!found || rows[i].work.kind != AORTA_TRACE_KERNEL) continue;
-        rows[i].work.shape = found->shape;
-        rows[i].work.leads = !found->seen;
-        found->seen = true;
-    }
 }
 
 static void count_overlaps(struct aorta_trace_builder *builder) {
@@ -294,34 +273,38 @@ static void *take(struct trace_rows *rows, size_t *count) {
     return items;
 }
 
-/* Collectives in order of their work; those of duplicates fall away. */
+/* In the memory of the rows that it was pending in: they are the larger. Collectives in order of their work; those of
+ * duplicates fall away. */
 static void move_work(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
-    const struct trace_pending *pending = builder->pending.items;
     const struct aorta_trace_collective *facts = builder->collectives.items;
     size_t count = builder->pending.count, facts_count = builder->collectives.count;
     uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
-    trace->work = malloc((count + 1) * sizeof *trace->work);
     trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
-    if (!numbers || !trace->work || !trace->collectives) {
+    if (!numbers || !trace->collectives) {
         builder->failed = true;
         free(numbers);
         return;
     }
+    char *rows = builder->pending.items;
     for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
     for (size_t i = 0; i < count; i++) {
-        struct aorta_trace_work *work = &trace->work[i];
-        *work = pending[i].work;
-        if (work->collective == AORTA_TRACE_NONE) continue;
-        uint32_t *number = &numbers[work->collective];
-        if (*number == AORTA_TRACE_NONE) {
-            *number = (uint32_t)trace->collective_count;
-            trace->collectives[trace->collective_count++] = facts[work->collective];
+        struct aorta_trace_work work = ((const struct trace_pending *)builder->pending.items)[i].work;
+        if (work.collective != AORTA_TRACE_NONE) {
+            uint32_t *number = &numbers[work.collective];
+            if (*number == AORTA_TRACE_NONE) {
+                *number = (uint32_t)trace->collective_count;
+                trace->collectives[trace->collective_count++] = facts[work.collective];
+            }
+            work.collective = *number;
         }
-        work->collective = *number;
+        memcpy(rows + i * sizeof work, &work, sizeof work);
     }
-    trace->work_count = count;
     free(numbers);
+    builder->pending = (struct trace_rows){0};
+    trace->work_count = count;
+    trace->work = realloc(rows, (count + 1) * sizeof *trace->work);
+    if (!trace->work) trace->work = (struct aorta_trace_work *)(void *)rows; /* as large as it was */
 }
 
 /* The three tables whose rows are keys. */
@@ -353,13 +336,14 @@ static void move_keys(struct aorta_trace_builder *builder) {
 
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
-    sort(&builder->pending, sizeof(struct trace_pending), by_start);
-    sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
-    sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
+    aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
+    aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
     link_launches(builder);
     if (builder->failed) return;
     drop_duplicates(builder);
-    link_shapes(builder);
+    aorta_trace_link_shapes(builder);
+    aorta_trace_link_callers(builder);
     link_collectives(builder);
     count_overlaps(builder);
     if (builder->failed) return;

@@ -21,8 +21,9 @@ struct trace_pending { /* device work with what it is linked by */
     struct aorta_trace_work work;
     int64_t operation, offset;
 };
-struct trace_operation {
-    int64_t operation;
+struct trace_operation { /* one whose shapes are kept */
+    struct aorta_trace_annotation frame;
+    int64_t number;
     uint32_t shape;
     bool seen; /* its first kernel is linked */
 };
@@ -33,7 +34,8 @@ struct trace_request {
 
 /* What a text means, found out once: as the name of a kernel and of a call. */
 struct trace_meaning {
-    bool kernel_known, call_known, call_matters, product_known, product;
+    bool kernel_known, call_known, call_matters, product_known, product, class_known;
+    uint8_t work_class; /* enum aorta_work_class */
     uint8_t call_kind;
     struct aorta_kernel_kind kernel;
 };
@@ -43,8 +45,9 @@ struct aorta_trace_builder {
     const struct aorta_kernel_patterns *patterns;
     bool failed; /* memory ran out */
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
-    struct trace_rows collectives;   /* of the work, in order of arrival */
-    struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
+    struct trace_rows other_operations, functions; /* struct aorta_trace_annotation */
+    struct trace_rows collectives;                 /* of the work, in order of arrival */
+    struct trace_rows request_facts;               /* struct aorta_trace_collective of the requests */
     struct trace_rows shapes, groups, devices, thread_names;
     struct trace_keys streams, queues, threads, shape_keys;
     struct trace_meaning *meanings; /* by text */
@@ -53,12 +56,23 @@ struct aorta_trace_builder {
 
 /* Room for one more row, zeroed; NULL (and failed) when memory is exhausted. */
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
+/* Files are mostly in order already. */
+void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));
+/* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */
+uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
+                             int64_t c);
 /* The meaning of a text; NULL (and failed) when memory is exhausted. Valid until the next text is added. */
 struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, uint32_t text);
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
+/* Of kernels of this name. */
+enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
 
 /* builder_link.c: sorts and links all rows of a builder that has not failed. */
 void aorta_trace_builder_link(struct aorta_trace_builder *builder);
+
+/* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
+void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
+void aorta_trace_link_callers(struct aorta_trace_builder *builder);
 
 /* facts.c: what names and sizes say about a collective: kind, bytes. */
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);

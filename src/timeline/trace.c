@@ -102,6 +102,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->texts);
     free(trace->work);
     free(trace->calls);
+    free(trace->callers);
     free(trace->annotations);
     free(trace->steps);
     free(trace->streams);

@@ -84,12 +84,21 @@ struct aorta_trace_call {
 };
 /* Threads that launch are those that the device waits for; a watchdog that waits for the device is none. */
 bool aorta_trace_call_launches(const struct aorta_trace_call *call);
+
+/* Where in the program a call that waits for the device was made. Texts; NONE: not recorded. */
+struct aorta_trace_caller {
+    uint32_t call;      /* row of calls[] */
+    uint32_t operation; /* "aten::item": the outermost of PyTorch's operations around the call */
+    uint32_t function;  /* "train.py(45): step": the innermost Python function that is not PyTorch's own */
+    uint32_t range;     /* the innermost annotation */
+};
 struct aorta_trace_thread {
     int64_t process, id;
     uint32_t name; /* text; NONE: not known */
 };
 
-/* Ranges that the program marked itself on the host (record_function, NVTX, roctx). */
+/* Ranges that the program marked itself on the host (record_function, NVTX, roctx); to a builder also its functions and
+ * the framework's operations. */
 struct aorta_trace_annotation {
     int64_t start_ns, end_ns;
     uint32_t name, thread;
@@ -192,6 +201,8 @@ struct aorta_trace {
     size_t work_count;
     struct aorta_trace_call *calls; /* ascending start */
     size_t call_count;
+    struct aorta_trace_caller *callers; /* of calls that wait, where anything is known; ascending call */
+    size_t caller_count;
     struct aorta_trace_annotation *annotations; /* ascending start, longer first */
     size_t annotation_count;
     struct aorta_trace_step *steps; /* ascending start */
@@ -219,6 +230,11 @@ struct aorta_trace {
 /* The text with this number; "" for NONE. Lives as long as the trace. */
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
 size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
+
+/* Whether each of the trace's threads launches work; the caller frees it. NULL: no memory. */
+bool *aorta_trace_launching_threads(const struct aorta_trace *trace);
+/* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
+bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
 
 /* Whether work is communication: a kernel that the one table of names, or the file's own facts, call a collective. */
 static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work) {

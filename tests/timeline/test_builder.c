@@ -65,8 +65,9 @@ static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
 }
 
 static void operation(struct aorta_trace_builder *builder, int64_t number, const char *name, const char *dims) {
+    const struct aorta_trace_annotation frame = {0, 0, text(builder, name), 0};
     const struct aorta_operation operation = {.name = name, .name_length = strlen(name), .dims = {dims, strlen(dims)}};
-    aorta_trace_builder_operation(builder, number, &operation);
+    aorta_trace_builder_operation(builder, &frame, number, &operation);
 }
 
 static void add_kernel(struct aorta_trace_builder *builder, int64_t start_ns, int64_t number) {

@@ -154,11 +154,12 @@ static void products_slow_down_beside_collectives(void **state) {
     begin(&made, 0);
     for (int64_t i = 0; i < 20; i++) {
         int64_t start = 1000 + i * 200;
+        const struct aorta_trace_annotation frame = {0, 0, text(&made, "aten::mm"), 0};
         const struct aorta_operation operation = {.name = "aten::mm",
                                                   .name_length = strlen("aten::mm"),
                                                   .dims = {dims, strlen(dims)},
                                                   .types = {types, strlen(types)}};
-        aorta_trace_builder_operation(made.builder, i, &operation);
+        aorta_trace_builder_operation(made.builder, &frame, i, &operation);
         kernel(&made, "nvjet_sm90_tst", 7, start - 50, start, start + (i < 10 ? 100 : 150), i, NULL);
     }
     kernel(&made, "ncclDevKernel_AllGather_RING_LL", 9, 2900, 3000, 5000, -1, NULL);

@@ -1,0 +1,266 @@
+/* What ran on the host around a call: the operation that launched a kernel, with its shape, and what made the calls
+ * that wait for the device. */
+#include "timeline/builder_parts.h"
+
+#include "timeline/nest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
+
+/* ---- rows ---- */
+
+static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation) {
+    struct aorta_trace_shape shape = {.op = name, .types = AORTA_TRACE_NONE};
+    if (!aorta_operation_count(operation, &shape.product, &shape.amount)) return AORTA_TRACE_NONE;
+    shape.dims = aorta_trace_builder_text(builder, operation->dims.text, operation->dims.length);
+    if (operation->types.length)
+        shape.types = aorta_trace_builder_text(builder, operation->types.text, operation->types.length);
+    uint32_t values = AORTA_TRACE_NONE;
+    if (operation->values.length && aorta_operation_reads_values(operation))
+        values = aorta_trace_builder_text(builder, operation->values.text, operation->values.length);
+    const int64_t op_and_types = (int64_t)((uint64_t)shape.op << 32 | shape.types);
+    uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
+    if (number != builder->shapes.count) return number;
+    struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
+    if (row) *row = shape;
+    return number;
+}
+
+static void add_frame(struct aorta_trace_builder *builder, struct trace_rows *rows,
+                      const struct aorta_trace_annotation *frame) {
+    if (frame->end_ns - frame->start_ns < SHORTEST_NS) return;
+    struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, rows, sizeof *row);
+    if (row) *row = *frame;
+}
+
+void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
+                                   int64_t number, const struct aorta_operation *operation) {
+    if (builder->failed) return;
+    uint32_t shape = operation ? add_shape(builder, frame->name, operation) : AORTA_TRACE_NONE;
+    if (shape == AORTA_TRACE_NONE) {
+        add_frame(builder, &builder->other_operations, frame);
+        return;
+    }
+    struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
+    if (row) *row = (struct trace_operation){*frame, number, shape, false};
+}
+
+void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
+    add_frame(builder, &builder->functions, frame);
+}
+
+/* ---- shapes ---- */
+
+static int by_number(const void *left, const void *right) {
+    const struct trace_operation *a = left, *b = right;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Operations with a shape, by thread and time; made when it is first needed. */
+struct shaped {
+    struct aorta_nest_range *nest; /* `number` is the operation's row */
+    size_t count;
+};
+
+static void nest_shaped(struct aorta_trace_builder *builder, struct shaped *shaped) {
+    const struct trace_operation *operations = builder->operations.items;
+    shaped->count = builder->operations.count;
+    shaped->nest = malloc((shaped->count + 1) * sizeof *shaped->nest);
+    if (!shaped->nest) {
+        builder->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < shaped->count; i++) {
+        const struct aorta_trace_annotation *frame = &operations[i].frame;
+        shaped->nest[i] = (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, (uint32_t)i, 0};
+    }
+    aorta_nest_make(shaped->nest, shaped->count);
+}
+
+/* Convolutions run as matrix products, too. */
+static bool same_class(enum aorta_work_class kernel, enum aorta_work_class operation) {
+    if (kernel == AORTA_WORK_GEMM && operation == AORTA_WORK_CONVOLUTION) return true;
+    return kernel == operation && kernel != AORTA_WORK_OTHER;
+}
+
+/* The innermost operation with a shape around the launch, if it does what the kernel does by its name. */
+static struct trace_operation *operation_around_launch(struct aorta_trace_builder *builder,
+                                                       const struct aorta_trace_work *work, struct shaped *shaped) {
+    enum aorta_work_class class = aorta_trace_work_class(builder, work->name);
+    if (work->call == AORTA_TRACE_NONE || class == AORTA_WORK_OTHER) return NULL;
+    if (!shaped->nest) nest_shaped(builder, shaped);
+    if (!shaped->nest) return NULL;
+    const struct aorta_trace_call *calls = builder->calls.items, *call = &calls[work->call];
+    const struct aorta_nest_range *around = aorta_nest_find(shaped->nest, shaped->count, call->thread, call->start_ns);
+    if (!around) return NULL;
+    struct trace_operation *operation = (struct trace_operation *)builder->operations.items + around->number;
+    const struct aorta_trace_shape *shapes = builder->shapes.items;
+    return same_class(class, shapes[operation->shape].amount.class) ? operation : NULL;
+}
+
+static struct trace_operation *operation_of_number(const struct aorta_trace_builder *builder, int64_t number) {
+    const struct trace_operation key = {.number = number};
+    if (number < 0) return NULL;
+    return bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, by_number);
+}
+
+void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
+    struct shaped shaped = {0};
+    struct trace_pending *rows = builder->pending.items;
+    if (!builder->operations.count) return;
+    aorta_trace_rows_sort(&builder->operations, sizeof(struct trace_operation), by_number);
+    for (size_t i = 0; i < builder->pending.count && !builder->failed; i++) {
+        struct aorta_trace_work *work = &rows[i].work;
+        if (work->kind != AORTA_TRACE_KERNEL) continue;
+        struct trace_operation *found = operation_of_number(builder, rows[i].operation);
+        if (!found) found = operation_around_launch(builder, work, &shaped);
+        if (!found) continue;
+        work->shape = found->shape;
+        work->leads = !found->seen;
+        found->seen = true;
+    }
+    free(shaped.nest);
+}
+
+/* ---- callers ---- */
+
+/* A call that waits for the device. */
+struct wait {
+    int64_t start_ns, end_ns;
+    uint32_t thread, call;
+};
+
+static int wait_order(const void *left, const void *right) {
+    const struct wait *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->call > b->call) - (a->call < b->call);
+}
+
+static int caller_order(const void *left, const void *right) {
+    const struct aorta_trace_caller *a = left, *b = right;
+    return (a->call > b->call) - (a->call < b->call);
+}
+
+struct waits {
+    struct wait *items; /* by thread, then time */
+    size_t count;
+};
+
+static bool collect_waits(const struct aorta_trace_builder *builder, struct waits *waits) {
+    const struct aorta_trace_call *calls = builder->calls.items;
+    size_t count = 0;
+    for (size_t i = 0; i < builder->calls.count; i++) count += aorta_trace_call_waits(builder->trace, &calls[i]);
+    waits->items = malloc((count + 1) * sizeof *waits->items);
+    if (!waits->items) return false;
+    for (size_t i = 0; i < builder->calls.count; i++)
+        if (aorta_trace_call_waits(builder->trace, &calls[i]))
+            waits->items[waits->count++] =
+                (struct wait){calls[i].start_ns, calls[i].end_ns, calls[i].thread, (uint32_t)i};
+    if (count) qsort(waits->items, count, sizeof *waits->items, wait_order);
+    return true;
+}
+
+/* Whether the first wait that begins within the frame ends within it. */
+static bool holds_wait(const struct waits *waits, const struct aorta_trace_annotation *frame) {
+    size_t low = 0, high = waits->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct wait *wait = &waits->items[middle];
+        if (wait->thread < frame->thread || (wait->thread == frame->thread && wait->start_ns < frame->start_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < waits->count && waits->items[low].thread == frame->thread && waits->items[low].end_ns <= frame->end_ns;
+}
+
+struct frames {
+    struct aorta_nest_range *nest; /* `number` is the name */
+    size_t count, capacity;
+};
+
+/* Those of the rows that hold a wait. Each row begins with its frame. */
+static bool add_frames(const struct trace_rows *rows, size_t row_bytes, const struct waits *waits,
+                       struct frames *frames) {
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct aorta_trace_annotation *frame =
+            (const struct aorta_trace_annotation *)(const void *)((const char *)rows->items + i * row_bytes);
+        if (!holds_wait(waits, frame)) continue;
+        if (frames->count == frames->capacity) {
+            frames->capacity = frames->capacity ? 2 * frames->capacity : 64;
+            struct aorta_nest_range *grown = realloc(frames->nest, frames->capacity * sizeof *grown);
+            if (!grown) return false;
+            frames->nest = grown;
+        }
+        frames->nest[frames->count++] =
+            (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, frame->name, 0};
+    }
+    return true;
+}
+
+static bool is_torch(const struct aorta_trace_builder *builder, uint32_t name) {
+    return !strncmp(aorta_trace_text(builder->trace, name), "aten::", 6);
+}
+
+/* aten::item is around aten::_local_scalar_dense, which synchronises: the program knows the outer one. */
+static uint32_t operation_around(const struct aorta_trace_builder *builder, const struct frames *frames,
+                                 const struct wait *wait) {
+    const struct aorta_nest_range *found = aorta_nest_find(frames->nest, frames->count, wait->thread, wait->start_ns);
+    if (!found) return AORTA_TRACE_NONE;
+    while (found->parent && is_torch(builder, frames->nest[found->parent - 1].number) &&
+           frames->nest[found->parent - 1].end_ns >= wait->end_ns)
+        found = &frames->nest[found->parent - 1];
+    return found->number;
+}
+
+static uint32_t name_around(const struct frames *frames, const struct wait *wait) {
+    const struct aorta_nest_range *found = aorta_nest_find(frames->nest, frames->count, wait->thread, wait->start_ns);
+    return found ? found->number : AORTA_TRACE_NONE;
+}
+
+/* Of what holds waits. */
+struct around {
+    struct frames operations, functions, ranges;
+};
+
+static void fill_callers(struct aorta_trace_builder *builder, const struct waits *waits, const struct around *around) {
+    struct aorta_trace *trace = builder->trace;
+    trace->callers = malloc((waits->count + 1) * sizeof *trace->callers);
+    if (!trace->callers) {
+        builder->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < waits->count; i++) {
+        const struct wait *wait = &waits->items[i];
+        trace->callers[trace->caller_count++] =
+            (struct aorta_trace_caller){wait->call, operation_around(builder, &around->operations, wait),
+                                        name_around(&around->functions, wait), name_around(&around->ranges, wait)};
+    }
+    qsort(trace->callers, trace->caller_count, sizeof *trace->callers, caller_order);
+}
+
+void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
+    struct waits waits = {0};
+    struct around around = {0};
+    const size_t plain = sizeof(struct aorta_trace_annotation);
+    bool made = collect_waits(builder, &waits);
+    if (made && waits.count)
+        made = add_frames(&builder->operations, sizeof(struct trace_operation), &waits, &around.operations) &&
+               add_frames(&builder->other_operations, plain, &waits, &around.operations) &&
+               add_frames(&builder->functions, plain, &waits, &around.functions) &&
+               add_frames(&builder->annotations, plain, &waits, &around.ranges);
+    if (!made) builder->failed = true;
+    if (made && around.operations.count + around.functions.count + around.ranges.count) {
+        aorta_nest_make(around.operations.nest, around.operations.count);
+        aorta_nest_make(around.functions.nest, around.functions.count);
+        aorta_nest_make(around.ranges.nest, around.ranges.count);
+        fill_callers(builder, &waits, &around);
+    }
+    free(waits.items);
+    free(around.operations.nest);
+    free(around.functions.nest);
+    free(around.ranges.nest);
+}

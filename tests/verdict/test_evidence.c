@@ -1,0 +1,264 @@
+/* The tables behind the verdict: calls that wait and what made them, collectives by size, kernels that differ between
+ * ranks, shapes of launches whose number in the file misleads. */
+#include "check.h"
+#include "report/trace_report.h"
+#include "samples/kineto.h"
+#include "timeline/analysis.h"
+#include "timeline/links.h"
+#include "verdict/trace_verdict.h"
+
+#include <math.h>
+
+struct run {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+};
+
+static void analyze(struct run *run) {
+    check_ok(aorta_trace_analyze(&run->list, NULL, &run->analysis));
+}
+
+static void end(struct run *run) {
+    aorta_trace_analysis_free(&run->analysis);
+    aorta_trace_list_free(&run->list);
+}
+
+static void step_mark(struct sample_kineto *sample, int number, double start_us, double length_us) {
+    char name[32];
+    snprintf(name, sizeof name, "ProfilerStep#%d", number);
+    sample_kineto_event(sample, "user_annotation", name, 1, start_us, length_us, "");
+}
+
+static const char *name_of(const struct run *run, uint32_t text) {
+    return aorta_trace_text(run->analysis.ranks[0].trace, text);
+}
+
+static void print(const struct run *run, struct aorta_text *text) {
+    struct aorta_verdict verdict;
+    check_ok(aorta_trace_verdict(&run->analysis, &verdict));
+    aorta_trace_report_text(&(struct aorta_trace_report){&run->analysis, &verdict}, 0, text);
+    aorta_verdict_free(&verdict);
+    check_ok(aorta_text_check(text));
+}
+
+/* ---- calls that wait ---- */
+
+/* A loss is read twice a step, on one line; a watchdog waits too, but launches nothing; the last wait lies behind the
+ * steps. */
+static void waits_are_named_by_what_made_them(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "python_function", "train.py(10): main", 1, 0, 5000, "");
+    sample_kineto_event(&sample, "python_function", "torch/utils/data.py(3): loop", 1, 1, 4900, "");
+    for (int i = 0; i < 3; i++) {
+        double at = 1000.0 * i + 10;
+        step_mark(&sample, i, at, 990);
+        sample_kineto_kernel(&sample, "gemm", 7, at + 5, at + 20, 500, "");
+        for (int j = 0; j < 2; j++) {
+            double item = at + 100 + 300 * j;
+            sample_kineto_event(&sample, "python_function", "train.py(45): log_loss", 1, item, 250, "");
+            sample_kineto_event(&sample, "python_function", "<built-in method item of Tensor>", 1, item + 1, 248, "");
+            sample_kineto_event(&sample, "cpu_op", "aten::item", 1, item + 2, 245, "");
+            sample_kineto_event(&sample, "cpu_op", "aten::_local_scalar_dense", 1, item + 3, 243, "");
+            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, item + 10, 200, "");
+        }
+        sample_kineto_event(&sample, "cuda_runtime", "cudaEventSynchronize", 2, at + 100, 700, "");
+        sample_kineto_event(&sample, "user_annotation", "evaluate", 1, at + 800, 100, "");
+        sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, at + 810, 30, "");
+    }
+    sample_kineto_event(&sample, "cuda_runtime", "cudaDeviceSynchronize", 1, 4000, 800, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
+    assert_int_equal(rank->steps, 3);
+    assert_int_equal(rank->sync_count, 2);
+    const struct aorta_trace_sync_row *item = &rank->syncs[0], *device = &rank->syncs[1];
+    assert_string_equal(name_of(&run, item->name), "cudaStreamSynchronize");
+    assert_string_equal(name_of(&run, item->operation), "aten::item");
+    assert_string_equal(name_of(&run, item->function), "train.py(45): log_loss");
+    assert_int_equal(item->times.count, 6);
+    assert_int_equal(item->times.total_ns, 6 * 200000);
+    assert_string_equal(name_of(&run, device->function), "train.py(10): main");
+    assert_int_equal(device->operation, AORTA_TRACE_NONE);
+    assert_string_equal(name_of(&run, device->range), "evaluate");
+    assert_int_equal(device->times.count, 3);
+    struct aorta_text text = {0};
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "cudaStreamSynchronize in aten::item at train.py(45): log_loss"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
+/* Waits of less than a hundredth of the time are in the table, but not in the text. */
+static void short_waits_are_not_printed(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "gemm", 7, 0, 10, 1000, "");
+    sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, 20, 9, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run);
+    assert_int_equal(run.analysis.ranks[0].sync_count, 1);
+    assert_int_equal(run.analysis.ranks[0].syncs[0].function, AORTA_TRACE_NONE);
+    print(&run, &text);
+    assert_null(strstr(text.data, "wait for the device, "));
+    aorta_text_free(&text);
+    end(&run);
+}
+
+/* ---- collectives by size ---- */
+
+static void gather(struct sample_kineto *sample, int number, int elements, int channels, double start_us,
+                   double end_us) {
+    char args[512];
+    snprintf(
+        args, sizeof args,
+        "\"Collective name\": \"_allgather_base\", \"In msg nelems\": %d, \"Out msg nelems\": %d, \"Group size\": 2, "
+        "\"dtype\": \"BFloat16\", \"Process Group Name\": \"0\", \"Process Group Ranks\": \"[0, 1]\", \"Seq\": %d, "
+        "\"grid\": [%d, 1, 1]",
+        elements / 2, elements, number, channels);
+    sample_kineto_kernel(sample, "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, start_us - 10,
+                         start_us, end_us - start_us, args);
+}
+
+/* Rank 1 comes 100 us late to each; from then on 40 MB take 200 us, and 4 MB 50 us. */
+static void collectives_are_counted_by_size(void **state) {
+    (void)state;
+    struct run run = {0};
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, rank, 2);
+        for (int i = 0; i < 8; i++) {
+            double at = 1000.0 * (i + 1), start = rank ? at + 100 : at;
+            gather(&sample, i, i % 2 ? 2000000 : 20000000, i % 2 ? 2 : 24, start, at + 100 + (i % 2 ? 50 : 200));
+        }
+        sample_kineto_open(&sample, &run.list);
+    }
+    analyze(&run);
+    const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
+    assert_int_equal(rank->collective_count, 1);
+    assert_int_equal(rank->collective_size_count, 2);
+    const struct aorta_trace_collective_row *large = &rank->collective_sizes[0], *small = &rank->collective_sizes[1];
+    assert_int_equal(large->bytes_each, 40000000);
+    assert_int_equal(large->channels, 24);
+    assert_string_equal(name_of(&run, large->dtype), "BFloat16");
+    assert_int_equal(large->times.count, 4);
+    assert_int_equal(large->waits_known, 4);
+    assert_int_equal(large->wait_ns, 4 * 100000);
+    assert_int_equal(large->transfer_ns, 4 * 200000);
+    assert_true(fabs(large->transfer_busbw_gbps - 100) < 1e-9); /* half of 40 MB in 200 us */
+    assert_true(fabs(aorta_trace_link_of(&run.analysis, rank, large) - 450) < 1e-9);
+    assert_int_equal(small->bytes_each, 4000000);
+    assert_int_equal(small->channels, 2);
+    assert_int_equal(small->transfer_ns, 4 * 50000);
+    struct aorta_text text = {0};
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "collectives by size"));
+    assert_non_null(strstr(text.data, " 22.2%")); /* 100 of 450 GB/s */
+    aorta_text_free(&text);
+    end(&run);
+}
+
+/* ---- kernels that differ ---- */
+
+enum change { ALIKE, STRAY, SLOWER, ONCE, BESIDE };
+
+/* Four steps of 1000 us on two ranks; rank 1 is changed. */
+static void two_ranks(struct run *run, enum change change) {
+    *run = (struct run){0};
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, rank, 2);
+        for (int i = 0; i < 4; i++) {
+            double at = 1000.0 * i + 100;
+            bool mine = rank == 1, slow = mine && (change == SLOWER || (change == ONCE && i == 2));
+            step_mark(&sample, i, at, 1000);
+            sample_kineto_kernel(&sample, "gemm", 7, at + 1, at + 20, 200 + (slow ? 100 : rank), "");
+            sample_kineto_kernel(&sample, "gelu", 7, at + 5, at + 330, mine && change == BESIDE ? 150 : 100, "");
+            gather(&sample, i, 1000, 2, mine && change == BESIDE ? at + 325 : at + 500, at + 600);
+            if (mine && change == STRAY) sample_kineto_kernel(&sample, "stray", 7, at + 8, at + 700, 90, "");
+            sample_kineto_kernel(&sample, "gelu", 7, at + 9, at + 800, 100, "");
+        }
+        sample_kineto_open(&sample, &run->list);
+    }
+    analyze(run);
+}
+
+static void kernels_of_one_rank_are_named(void **state) {
+    (void)state;
+    struct run run;
+    two_ranks(&run, STRAY);
+    assert_int_equal(run.analysis.difference_count, 1);
+    const struct aorta_trace_difference *row = &run.analysis.differences[0];
+    assert_string_equal(row->name, "stray");
+    assert_int_equal(row->rank, 1);
+    assert_true(fabs(row->count - 1) < 1e-9 && fabs(row->ns - 90000) < 1e-6);
+    assert_true(fabs(row->others_count) < 1e-9 && fabs(row->excess_ns - 90000) < 1e-6);
+    struct aorta_text text = {0};
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "kernels that differ between ranks, a step"));
+    aorta_text_free(&text);
+    end(&run);
+    two_ranks(&run, SLOWER);
+    assert_int_equal(run.analysis.difference_count, 1);
+    assert_string_equal(run.analysis.differences[0].name, "gemm");
+    assert_true(fabs(run.analysis.differences[0].excess_ns - 100000) < 1e-6);
+    end(&run);
+}
+
+/* A microsecond more, one slow step of four, and a kernel that is slower only beside a collective are no differences of
+ * the ranks. */
+static void noise_is_no_difference(void **state) {
+    (void)state;
+    static const enum change changes[] = {ALIKE, ONCE, BESIDE};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct run run;
+        two_ranks(&run, changes[i]);
+        assert_int_equal(run.analysis.difference_count, 0);
+        end(&run);
+    }
+}
+
+/* ---- shapes ---- */
+
+#define PRODUCT_SHAPES                                                                                                 \
+    "\"External id\": 5, \"Input Dims\": [[64, 32], [32, 16]], \"Input type\": [\"float\", \"float\"]"
+
+/* The kernel's number is that of another operation; but its launch lies within the product. A launch elsewhere has no
+ * shape, and neither has a kernel that is no product. */
+static void launches_within_an_operation_have_its_shape(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, 100, 50, PRODUCT_SHAPES);
+    sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 110, 200, 10, "\"External id\": 77");
+    sample_kineto_kernel(&sample, "fill", 7, 120, 220, 10, "\"External id\": 77");
+    sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 160, 240, 10, "\"External id\": 77");
+    sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 170, 260, 10, "\"External id\": 5");
+    sample_kineto_open(&sample, &run.list);
+    const struct aorta_trace *trace = run.list.items[0];
+    assert_int_equal(trace->work_count, 4);
+    assert_int_equal(trace->work[0].shape, 0);
+    assert_int_equal(trace->work[1].shape, AORTA_TRACE_NONE);
+    assert_int_equal(trace->work[2].shape, AORTA_TRACE_NONE);
+    assert_int_equal(trace->work[3].shape, 0);
+    assert_true(fabs(aorta_trace_flops(trace, 0) - 2.0 * 64 * 32 * 16) < 1e-6);
+    aorta_trace_list_free(&run.list);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_named_by_what_made_them),
+        cmocka_unit_test(short_waits_are_not_printed),
+        cmocka_unit_test(collectives_are_counted_by_size),
+        cmocka_unit_test(kernels_of_one_rank_are_named),
+        cmocka_unit_test(noise_is_no_difference),
+        cmocka_unit_test(launches_within_an_operation_have_its_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
