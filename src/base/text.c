@@ -114,7 +114,7 @@ size_t aorta_edit_distance(const char *a, const char *b) {
 /* "trian" for "train": the commonest slip, and two edits. */
 static bool has_swapped_neighbours(const char *a, const char *b) {
     while (*a && *a == *b) a++, b++;
-    return *a && a[1] && a[0] == b[1] && a[1] == b[0] && strcmp(a + 2, b + 2) == 0;
+    return *a && *b && a[0] == b[1] && a[1] == b[0] && strcmp(a + 2, b + 2) == 0;
 }
 
 size_t aorta_near_distance(const char *a, const char *b) {

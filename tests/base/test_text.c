@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void test_text_grows(void **state) {
     (void)state;
@@ -59,6 +61,15 @@ static void test_nearest(void **state) {
     assert_null(aorta_nearest("", directions, 5));
 }
 
+/* A candidate that the word begins with is not read past its end: the sanitizer sees it in memory of its own. */
+static void test_nearest_stays_within(void **state) {
+    (void)state;
+    char *candidate = strdup("train");
+    assert_non_null(candidate);
+    assert_null(aorta_nearest("trainxxxx", (const char *const *)&candidate, 1));
+    free(candidate);
+}
+
 static void test_arena(void **state) {
     (void)state;
     struct aorta_arena arena = {0};
@@ -110,8 +121,13 @@ static void test_brief(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_grows), cmocka_unit_test(test_failure_is_kept), cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_arena),           cmocka_unit_test(test_brief),
+        cmocka_unit_test(test_text_grows),
+        cmocka_unit_test(test_failure_is_kept),
+        cmocka_unit_test(test_edit_distance),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest_stays_within),
+        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_brief),
         cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
