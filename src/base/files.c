@@ -22,9 +22,50 @@ static aorta_status no_memory(const char *path) {
 }
 
 struct aorta_file_writer {
-    char *path, *temporary;
+    char *path;
+    char *temporary; /* NULL: written to directly */
     int file;
 };
+
+/* ---- what a rename would destroy ---- */
+
+bool aorta_file_is_standard_output(const char *path) {
+    return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
+}
+
+static bool is_direct(const char *path) {
+    struct stat info;
+    if (aorta_file_is_standard_output(path) || strcmp(path, "/dev/stderr") == 0) return true;
+    if (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0) return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* Of the standard output a second descriptor, so that what the shell opened is written on from where it stands. */
+static int open_direct(const char *path) {
+    struct stat info;
+    if (aorta_file_is_standard_output(path)) return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    int file = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0) return -1;
+    if (fstat(file, &info) == 0 && !S_ISBLK(info.st_mode) && fcntl(file, F_SETFL, O_APPEND) == 0) return file;
+    close(file);
+    errno = EBUSY; /* a disk is no place for a file */
+    return -1;
+}
+
+static aorta_status cannot_create(const char *path) {
+    const char *reason = strerror(errno);
+    if (errno == ENXIO) reason = "it is a pipe that nobody reads";
+    return AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, reason);
+}
+
+aorta_status aorta_file_check_apart(const char *output, const char *key, const char *input) {
+    struct stat target, source;
+    if (is_direct(output) || stat(output, &target) || stat(input, &source)) return NULL; /* it does not exist yet */
+    if (target.st_dev != source.st_dev || target.st_ino != source.st_ino) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: %s is one of the files to read; name another", key, output);
+}
+
+/* ---- writing ---- */
 
 /* As mkstemps, but of the mode that any new file has: mkstemps makes files for the owner alone, and the mask of modes
  * can only be asked for by changing it, for all threads. -1 and errno. */
@@ -48,17 +89,18 @@ static void free_writer(struct aorta_file_writer *writer) {
 
 aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) {
     *out = NULL;
+    const bool direct = is_direct(path);
     struct aorta_file_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return no_memory(path);
     writer->path = strdup(path);
-    if (asprintf(&writer->temporary, "%s.XXXXXX.tmp", path) < 0) writer->temporary = NULL;
-    if (!writer->path || !writer->temporary) {
+    if (direct || asprintf(&writer->temporary, "%s.XXXXXX.tmp", path) < 0) writer->temporary = NULL;
+    if (!writer->path || (!direct && !writer->temporary)) {
         free_writer(writer);
         return no_memory(path);
     }
-    writer->file = create_temporary(writer->temporary, strlen(".tmp"));
+    writer->file = direct ? open_direct(path) : create_temporary(writer->temporary, strlen(".tmp"));
     if (writer->file < 0) {
-        aorta_status status = AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, strerror(errno));
+        aorta_status status = cannot_create(path);
         free_writer(writer);
         return status;
     }
@@ -83,18 +125,19 @@ aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *byt
 }
 
 static aorta_status finish(struct aorta_file_writer *writer) {
-    bool kept = fsync(writer->file) == 0 || errno == EINVAL || errno == EROFS; /* not every file system can */
+    /* Not every file system can, and no device. */
+    bool synced = !writer->temporary || fsync(writer->file) == 0 || errno == EINVAL || errno == EROFS;
     int reason = errno;
     bool closed = close(writer->file) == 0;
-    if (kept && !closed) reason = errno;
-    if (!kept || !closed) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(reason));
-    if (rename(writer->temporary, writer->path) == 0) return NULL;
+    if (synced && !closed) reason = errno;
+    if (!synced || !closed) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(reason));
+    if (!writer->temporary || rename(writer->temporary, writer->path) == 0) return NULL;
     return AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", writer->path, strerror(errno));
 }
 
 aorta_status aorta_file_commit(struct aorta_file_writer *writer) {
     aorta_status status = finish(writer);
-    if (status) unlink(writer->temporary);
+    if (status && writer->temporary) unlink(writer->temporary);
     free_writer(writer);
     return status;
 }
@@ -102,7 +145,7 @@ aorta_status aorta_file_commit(struct aorta_file_writer *writer) {
 void aorta_file_discard(struct aorta_file_writer *writer) {
     if (!writer) return;
     close(writer->file);
-    unlink(writer->temporary);
+    if (writer->temporary) unlink(writer->temporary);
     free_writer(writer);
 }
 
@@ -231,7 +274,7 @@ aorta_status aorta_directory_check_writable(const char *path, const char *key) {
 }
 
 aorta_status aorta_file_prepare(const char *path, const char *key) {
-    if (!path) return NULL;
+    if (!path || is_direct(path)) return NULL;
     if (is_directory(path)) return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
     char *directory = strdup(path), *slash = directory ? strrchr(directory, '/') : NULL;
     if (!directory) return no_memory(path);

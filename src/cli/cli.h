@@ -32,6 +32,8 @@ aorta_status aorta_cli_help(int argc, char **argv);
 
 /* A page, whole and at once; NULL is fine. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
+/* The same; to the standard error where `output` (NULL: none) is the standard output. */
+AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
 /* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* What was printed has really gone out: a full disk behind `aorta info --json > file` is AORTA_IO. */

@@ -1,6 +1,7 @@
 /* The list of commands, and the choice among them. */
 #include "cli/cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +39,14 @@ static aorta_status dispatch(int argc, char **argv) {
     return NULL;
 }
 
+/* A file that reaches the limit of sizes is an error of its write then, with its name. Not ignored: programs that are
+ * started would inherit that, and a handler they do not. */
+static void no_death(int signal) {
+    (void)signal;
+}
+
 int aorta_cli_run(int argc, char **argv) {
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
     if (argc < 2) {
         aorta_cli_print_usage(stderr);
         return aorta_code_exit(AORTA_USAGE);

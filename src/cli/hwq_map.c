@@ -91,14 +91,14 @@ static aorta_status draw(const struct aorta_map *map, const struct aorta_device_
         }
         const struct aorta_plot_matrix matrix = {
             title, "a long kernel on …", "… blocks a kernel on", map->count, labels, cells};
-        aorta_plot_matrix(&matrix, path, &script);
-        status = aorta_gnuplot_run(&script);
+        aorta_plot_matrix(&matrix, &script);
+        status = aorta_gnuplot_draw(&script, path);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the picture");
     }
     aorta_text_free(&script);
     aorta_arena_free(&arena);
-    return aorta_annotate(status, "--plot %s", path);
+    return aorta_annotate(status, "--plot");
 }
 
 /* ---- output ---- */
@@ -112,7 +112,7 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_map_json(map, copies, device, &json);
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
-    if (!status) status = aorta_cli_print(arguments->json ? object.data : words.data);
+    if (!status) status = aorta_cli_print_beside(arguments->output, arguments->json ? object.data : words.data);
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
     if (!status && arguments->plot) status = draw(map, device, arguments->plot);
     aorta_text_free(&words);

@@ -194,6 +194,8 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
         return AORTA_ERROR(AORTA_USAGE, "--backend %s: %s has no collectives", values->backend, what);
     if (!values->profile && values->profile_dir)
         return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
+    if (values->output && aorta_file_is_standard_output(values->output) && !values->quiet)
+        return AORTA_ERROR(AORTA_USAGE, "--output %s: the table goes there too; add --quiet", values->output);
     AORTA_TRY(check_set(values));
     if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,12 @@ aorta_status aorta_cli_print(const char *text) {
     if (fflush(stdout)) return failure(errno);
     int error = text ? aorta_write_all(STDOUT_FILENO, text, strlen(text)) : 0;
     return error ? failure(error) : NULL;
+}
+
+aorta_status aorta_cli_print_beside(const char *output, const char *text) {
+    if (!output || !aorta_file_is_standard_output(output)) return aorta_cli_print(text);
+    fputs(text, stderr);
+    return NULL;
 }
 
 aorta_status aorta_cli_print_text(struct aorta_text *text) {

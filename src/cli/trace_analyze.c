@@ -102,7 +102,7 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
         status = aorta_trace_report_html(report, &page);
         if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
     }
-    if (!status) status = aorta_cli_print(text.data);
+    if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
     aorta_text_free(&text);
     aorta_text_free(&page);
     return status;
@@ -117,6 +117,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
+    if (!status) status = aorta_trace_check_output(&list, arguments->html, "--html");
     if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
     if (!status) {
         struct aorta_verdict verdict;

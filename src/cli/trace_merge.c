@@ -59,7 +59,7 @@ static aorta_status merge(const struct merge_arguments *arguments, const struct 
     if (!status)
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
                                    &options, &report);
-    if (!status) status = aorta_cli_print(report.data);
+    if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
     aorta_text_free(&report);
     aorta_kernel_patterns_free(patterns);
     return status;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct merging {
     struct aorta_trace_list list;
@@ -81,24 +80,12 @@ static aorta_status number_ranks(struct merging *m) {
     return NULL;
 }
 
-/* Of all that was read, files of folders too. */
-static aorta_status check_output(const struct merging *m, const char *output) {
-    struct stat target, file;
-    if (stat(output, &target) != 0) return NULL;
-    for (size_t i = 0; i < m->list.count; i++) {
-        const char *path = m->list.items[i]->path;
-        if (stat(path, &file) == 0 && file.st_dev == target.st_dev && file.st_ino == target.st_ino)
-            return AORTA_ERROR(AORTA_USAGE, "the output %s is one of the files to merge; name another", output);
-    }
-    return NULL;
-}
-
 static aorta_status read_all(struct merging *m, const char *const *paths, size_t count, const char *output,
                              const struct aorta_trace_options *options) {
     struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
     reading.to_align = true; /* Kineto files are read again, event by event */
     AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
-    AORTA_TRY(check_output(m, output));
+    AORTA_TRY(aorta_trace_check_output(&m->list, output, "--output"));
     m->count = m->list.count;
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
     m->sources = calloc(m->count + 1, sizeof *m->sources);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct aorta_metrics_writer {
@@ -14,6 +15,23 @@ struct aorta_metrics_writer {
     char *path;
     struct aorta_text line; /* kept between lines, so that its memory is */
 };
+
+/* An empty regular file. What a link names lies outside the directory and stays as it is; a pipe never waits. */
+static int open_lines(const char *path) {
+    struct stat info;
+    int file = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+    if (file < 0) return -1;
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ftruncate(file, 0) == 0) return file;
+    close(file);
+    errno = EMEDIUMTYPE;
+    return -1;
+}
+
+static const char *why_not(int error) {
+    if (error == ELOOP) return "it is a link, which is not followed";
+    if (error == ENXIO) return "it is a pipe";
+    return error == EMEDIUMTYPE ? "it is no regular file" : strerror(error);
+}
 
 aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_metrics_writer **writer) {
     *writer = NULL;
@@ -27,9 +45,10 @@ aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_me
         return AORTA_ERROR(AORTA_MEMORY, "no memory to open %s", name);
     }
     made->path = path;
-    made->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    made->file = open_lines(path);
     if (made->file < 0) {
-        aorta_status status = AORTA_ERROR(AORTA_IO, "cannot write %s: %s", path, strerror(errno));
+        aorta_status status =
+            AORTA_ERROR(AORTA_IO, "cannot write %s: %s; remove it, or choose another directory", path, why_not(errno));
         free(path);
         free(made);
         return status;

@@ -1,10 +1,11 @@
 #include "report/gnuplot.h"
+#include "base/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,14 +21,14 @@ void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
 }
 
 /* The script comes from a file and not a pipe, so that a child that dies early cannot hang or kill the parent. */
-static aorta_status spawn(FILE *input, FILE *errors, pid_t *child) {
+static aorta_status spawn(FILE *input, FILE *picture, FILE *errors, pid_t *child) {
     char *const argv[] = {"gnuplot", "-", NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_adddup2(&actions, fileno(input), STDIN_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fileno(picture), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, fileno(errors), STDERR_FILENO);
     /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
     sigset_t none, defaults;
@@ -57,27 +58,48 @@ static aorta_status explain_failure(FILE *errors, int outcome) {
     return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", WEXITSTATUS(outcome), words);
 }
 
-static aorta_status run_with(const struct aorta_text *script, FILE *input, FILE *errors) {
+static aorta_status run(const struct aorta_text *script, FILE *input, FILE *picture, FILE *errors) {
     if (fwrite(script->data, 1, script->length, input) != script->length || fflush(input) != 0 ||
         fseek(input, 0, SEEK_SET) != 0)
         return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(errno));
     pid_t child = 0;
-    AORTA_TRY(spawn(input, errors, &child));
+    AORTA_TRY(spawn(input, picture, errors, &child));
     int outcome = 0;
     while (waitpid(child, &outcome, 0) < 0)
         if (errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
     return WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 ? NULL : explain_failure(errors, outcome);
 }
 
-aorta_status aorta_gnuplot_run(const struct aorta_text *script) {
-    AORTA_TRY(aorta_text_check(script));
-    FILE *input = tmpfile(), *errors = tmpfile();
+/* A disk that is full cuts a picture off, and gnuplot does not say so: the last piece of a PNG is IEND. */
+static bool is_whole(const char *bytes, size_t length) {
+    static const char end[] = "IEND\xae\x42\x60\x82";
+    return length > sizeof end && memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0;
+}
+
+static aorta_status place(FILE *picture, const char *path) {
+    long length = fseek(picture, 0, SEEK_END) == 0 ? ftell(picture) : -1;
+    char *bytes = length > 0 ? malloc((size_t)length) : NULL;
+    rewind(picture);
     aorta_status status = NULL;
-    if (!input || !errors)
+    if (!bytes || fread(bytes, 1, (size_t)length, picture) != (size_t)length || !is_whole(bytes, (size_t)length))
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture; is there space in the temporary directory?");
+    else
+        status = aorta_file_replace(path, bytes, (size_t)length);
+    free(bytes);
+    return status;
+}
+
+aorta_status aorta_gnuplot_draw(const struct aorta_text *script, const char *path) {
+    AORTA_TRY(aorta_text_check(script));
+    FILE *input = tmpfile(), *picture = tmpfile(), *errors = tmpfile();
+    aorta_status status = NULL;
+    if (!input || !picture || !errors)
         status = AORTA_ERROR(AORTA_IO, "cannot make a temporary file: %s", strerror(errno));
     else
-        status = run_with(script, input, errors);
+        status = run(script, input, picture, errors);
+    if (!status) status = place(picture, path);
     if (input) fclose(input);
+    if (picture) fclose(picture);
     if (errors) fclose(errors);
-    return status;
+    return aorta_annotate(status, "%s", path);
 }

@@ -4,9 +4,9 @@
 
 #include "base/text.h"
 
-/* Feeds it the script. AORTA_UNSUPPORTED when it is not installed (the message names the package), AORTA_IO with its
- * own words when it fails. */
-AORTA_MUST_USE aorta_status aorta_gnuplot_run(const struct aorta_text *script);
+/* Draws the script's picture, a PNG, and writes it to `path`: whole or not at all. AORTA_UNSUPPORTED when gnuplot is
+ * not installed (the message names the package), AORTA_IO with its own words when it fails. */
+AORTA_MUST_USE aorta_status aorta_gnuplot_draw(const struct aorta_text *script, const char *path);
 
 /* Appends `string` as a gnuplot literal that nothing in it can end or expand. */
 void aorta_gnuplot_quote(struct aorta_text *script, const char *string);

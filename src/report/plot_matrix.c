@@ -29,10 +29,10 @@ static void put_text(struct aorta_text *script, const char *what, const char *te
     aorta_text_puts(script, " noenhanced textcolor '#222222'\n");
 }
 
-void aorta_plot_matrix(const struct aorta_plot_matrix *matrix, const char *path, struct aorta_text *script) {
+void aorta_plot_matrix(const struct aorta_plot_matrix *matrix, struct aorta_text *script) {
     int side = MARGIN + CELL * matrix->count;
     if (side < SMALLEST) side = SMALLEST;
-    aorta_plot_begin(script, side, side, path);
+    aorta_plot_begin(script, side, side);
     put_text(script, "title", matrix->title);
     put_text(script, "xlabel", matrix->columns);
     put_text(script, "ylabel", matrix->rows);

@@ -11,7 +11,7 @@ struct aorta_plot_matrix {
     const int *cells;                   /* [count × count], row by row; -1: empty, 0: pale, else a colour of its own */
 };
 
-/* Appends the script of the picture, a PNG at `path` (gnuplot.h runs it). */
-void aorta_plot_matrix(const struct aorta_plot_matrix *matrix, const char *path, struct aorta_text *script);
+/* Appends the script of the picture (gnuplot.h draws it). */
+void aorta_plot_matrix(const struct aorta_plot_matrix *matrix, struct aorta_text *script);
 
 #endif

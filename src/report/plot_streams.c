@@ -152,12 +152,12 @@ static void write_rows(const struct aorta_run_step *const *shown, size_t count, 
     aorta_text_printf(script, ") scale 0\nset yrange [0.6:%.3f]\n", rows->height + 0.2);
 }
 
-void aorta_plot_streams(const struct aorta_labelled *run, const char *path, struct aorta_text *script) {
+void aorta_plot_streams(const struct aorta_labelled *run, struct aorta_text *script) {
     const struct aorta_run_step *median = median_step(run), *shown[RANKS_SHOWN] = {0};
     size_t count = median ? steps_shown(run, median->global_step, shown) : 0;
     if (!count) return;
     struct rows rows = lay_out(shown, count);
-    aorta_plot_begin(script, 1400, 195 + (int)(rows.height * 44), path);
+    aorta_plot_begin(script, 1400, 195 + (int)(rows.height * 44));
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: streams in step %lld (median)", run->run.label, (long long)median->global_step);
     int64_t comm = 0, overlap = 0;

@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-void aorta_plot_begin(struct aorta_text *script, int width, int height, const char *path) {
+void aorta_plot_begin(struct aorta_text *script, int width, int height) {
     aorta_text_printf(script,
                       "reset\nset terminal pngcairo noenhanced size %d,%d font 'DejaVu Sans,11' linewidth 1.2 "
-                      "background '#ffffff'\nset output ",
+                      "background '#ffffff'\n",
                       width, height);
-    aorta_gnuplot_quote(script, path);
-    aorta_text_puts(script, "\nset encoding utf8\n"
+    aorta_text_puts(script, "set encoding utf8\n"
                             "set border 3 linecolor '#555555' linewidth 0.8\n"
                             "set tics nomirror out scale 0.5 textcolor '#333333'\n"
                             "set grid ytics linecolor '#dddddd' linetype 1 linewidth 0.6\n"
@@ -23,8 +22,8 @@ void aorta_plot_begin(struct aorta_text *script, int width, int height, const ch
                             "set style fill solid 1.0 noborder\n");
 }
 
-static void begin(struct aorta_text *script, int width, int height, const char *path, const char *title) {
-    aorta_plot_begin(script, width, height, path);
+static void begin(struct aorta_text *script, int width, int height, const char *title) {
+    aorta_plot_begin(script, width, height);
     aorta_text_puts(script, "set title ");
     aorta_gnuplot_quote(script, title);
     aorta_text_puts(script, " noenhanced textcolor '#222222'\n");
@@ -59,11 +58,11 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     return moment;
 }
 
-void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, struct aorta_text *script) {
+void aorta_plot_timeline(const struct aorta_labelled *run, struct aorta_text *script) {
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: time per step, mean over %zu rank%s (%zu warm-up steps left out)", run->run.label,
                       run->run.rank_count, run->run.rank_count == 1 ? "" : "s", run->warmup);
-    begin(script, 1200, 520, path, title.data ? title.data : "");
+    begin(script, 1200, 520, title.data ? title.data : "");
     aorta_text_free(&title);
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'time [ms]'\nset yrange [0:*]\nset offsets graph 0.01, "
                             "graph 0.01, graph 0.05, 0\n$steps << EOD\n");
@@ -106,12 +105,11 @@ static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, st
                       ms(copy) / (double)steps, ms(idle) / (double)steps);
 }
 
-void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const char *path,
-                          struct aorta_text *script) {
+void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
     size_t bars = 0;
     for (size_t i = 0; i < count; i++) bars += runs[i].run.rank_count;
     int width = 520 + 110 * (int)(bars < 3 ? 3 : bars > 24 ? 24 : bars);
-    begin(script, width, 560, path, "Where the step goes (mean per iteration)");
+    begin(script, width, 560, "Where the step goes (mean per iteration)");
     aorta_text_puts(script, "set ylabel 'time [ms]'\nset yrange [0:*]\nset style data histograms\n"
                             "set style histogram rowstacked\nset boxwidth 0.6\nset xtics scale 0\n$bars << EOD\n");
     for (size_t i = 0; i < count; i++)
@@ -124,10 +122,10 @@ void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const
                             "  $bars using 6 linecolor '#cccccc' title 'idle'\n");
 }
 
-void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script) {
+void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
     enum { COLOURS = sizeof colours / sizeof colours[0] };
-    begin(script, 1200, 460, path, "Share of communication hidden under compute");
+    begin(script, 1200, 460, "Share of communication hidden under compute");
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'overlap ratio [%]'\nset yrange [0:102]\n");
     bool any = false;
     for (size_t i = 0; i < count; i++) {
@@ -192,8 +190,7 @@ static char *picture_path(const char *directory, const char *stem, const char *n
 /* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
 static aorta_status run_script(struct aorta_text *script, const char *path, struct aorta_text *files) {
     if (!script->length) return aorta_text_check(script);
-    aorta_text_puts(script, "unset output\n");
-    AORTA_TRY(aorta_annotate(aorta_gnuplot_run(script), "%s", path));
+    AORTA_TRY(aorta_gnuplot_draw(script, path));
     aorta_text_printf(files, "%s\n", path);
     return NULL;
 }
@@ -208,21 +205,20 @@ static aorta_status draw(struct aorta_text *script, char *path, struct aorta_tex
 }
 
 static aorta_status draw_one(const struct aorta_labelled *run, const char *directory, const char *stem,
-                             const char *name,
-                             void (*plot)(const struct aorta_labelled *, const char *, struct aorta_text *),
+                             const char *name, void (*plot)(const struct aorta_labelled *, struct aorta_text *),
                              struct aorta_text *files) {
     struct aorta_text script = {0};
     char *path = picture_path(directory, stem, name);
-    if (path) plot(run, path, &script);
+    if (path) plot(run, &script);
     return draw(&script, path, files);
 }
 
 static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, const char *directory, const char *name,
-                             void (*plot)(const struct aorta_labelled *, size_t, const char *, struct aorta_text *),
+                             void (*plot)(const struct aorta_labelled *, size_t, struct aorta_text *),
                              struct aorta_text *files) {
     struct aorta_text script = {0};
     char *path = picture_path(directory, "", name);
-    if (path) plot(runs, count, path, &script);
+    if (path) plot(runs, count, &script);
     return draw(&script, path, files);
 }
 

@@ -4,14 +4,14 @@
 
 #include "report/summary.h"
 
-/* Each picture's script is appended to *script; the picture goes to `path`. */
-void aorta_plot_timeline(const struct aorta_labelled *run, const char *path, struct aorta_text *script);
-void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script);
-void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, const char *path, struct aorta_text *script);
-void aorta_plot_streams(const struct aorta_labelled *run, const char *path, struct aorta_text *script);
+/* Each picture's script is appended to *script. */
+void aorta_plot_timeline(const struct aorta_labelled *run, struct aorta_text *script);
+void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script);
+void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script);
+void aorta_plot_streams(const struct aorta_labelled *run, struct aorta_text *script);
 
-/* The start of every picture: terminal of this size, output, style. (plots.c) */
-void aorta_plot_begin(struct aorta_text *script, int width, int height, const char *path);
+/* The start of every picture: terminal of this size, style. (plots.c) */
+void aorta_plot_begin(struct aorta_text *script, int width, int height);
 
 /* Writes {label}_timeline.png, {label}_streams.png, overlap_breakdown.png and overlap_ratio.png into `directory`;
  * appends the paths of those drawn, one per line, to `files`. Where two labels come out as the same name of a file the

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -51,6 +52,79 @@ static void test_replace_and_read(void **state) {
     assert_int_equal(length, 0);
     assert_string_equal(bytes, "");
     free(bytes);
+}
+
+/* Neither a device nor a pipe is replaced by a file. */
+static void test_devices_and_pipes_stay(void **state) {
+    (void)state;
+    struct stat info;
+    check_ok(aorta_file_prepare("/dev/null", "--output"));
+    check_ok(aorta_file_replace("/dev/null", "gone", 4));
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    check_fails(aorta_file_replace("pipe", "x", 1), AORTA_IO, "pipe: it is a pipe that nobody reads");
+    int reader = open("pipe", O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    check_ok(aorta_file_replace("pipe", "text", 4));
+    char bytes[8];
+    assert_int_equal(read(reader, bytes, sizeof bytes), 4);
+    assert_memory_equal(bytes, "text", 4);
+    close(reader);
+    assert_int_equal(stat("pipe", &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+
+    assert_int_equal(symlink("/dev/null", "link"), 0);
+    check_ok(aorta_file_replace("link", "gone", 4));
+    assert_int_equal(lstat("link", &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(entries("."), 2);
+}
+
+/* A link to a file is replaced, what it names stays. */
+static void test_links_are_not_followed(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    check_ok(aorta_file_replace("target", "old", 3));
+    assert_int_equal(symlink("target", "name"), 0);
+    check_ok(aorta_file_replace("name", "new", 3));
+    check_ok(aorta_file_read("target", &bytes, &length));
+    assert_string_equal(bytes, "old");
+    free(bytes);
+    check_ok(aorta_file_read("name", &bytes, &length));
+    assert_string_equal(bytes, "new");
+    free(bytes);
+}
+
+static void test_standard_output_is_written_on(void **state) {
+    (void)state;
+    char *bytes;
+    size_t length;
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO), file = open("out", O_WRONLY | O_CREAT, 0600);
+    dup2(file, STDOUT_FILENO);
+    aorta_status status = aorta_file_replace("/dev/stdout", "one ", 4);
+    if (!status) status = aorta_file_replace("-", "two", 3);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    close(file);
+    check_ok(status);
+    check_ok(aorta_file_read("out", &bytes, &length));
+    assert_string_equal(bytes, "one two");
+    free(bytes);
+    assert_int_equal(entries("."), 1);
+}
+
+static void test_output_that_is_an_input(void **state) {
+    (void)state;
+    check_ok(aorta_file_replace("in", "x", 1));
+    assert_int_equal(symlink("in", "other"), 0);
+    check_fails(aorta_file_check_apart("other", "--html", "in"), AORTA_USAGE,
+                "--html: other is one of the files to read");
+    check_ok(aorta_file_check_apart("new", "--html", "in"));
+    check_ok(aorta_file_check_apart("-", "--html", "in"));
 }
 
 static void test_long_file(void **state) {
@@ -153,6 +227,10 @@ int main(void) {
         in_new_directory(test_directories),
         in_new_directory(test_writable),
         in_new_directory(test_prepared),
+        in_new_directory(test_devices_and_pipes_stay),
+        in_new_directory(test_links_are_not_followed),
+        in_new_directory(test_standard_output_is_written_on),
+        in_new_directory(test_output_that_is_an_input),
         cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

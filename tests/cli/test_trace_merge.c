@@ -19,7 +19,11 @@ static const struct {
     {"merge $FOLDER -o $OUT.json", 0, "2 ranks on one clock"},
     {"merge $TWICE -o $OUT.json", 0, "2 ranks on one clock"},
     {"analyze $TWICE", 0, "z/0.json.gz: 2 × another name of this file"},
-    {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to merge; name another"},
+    {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to read; name another"},
+    {"merge " ZERO ONE "-o - 2>$OUT.err | grep -c '^\"traceEvents'; cat $OUT.err; rm $OUT.err", 0,
+     "1\nrank 0: the common clock"},
+    {"analyze $FOLDER/../plain.json --html $FOLDER/../plain.json", 2, "plain.json is one of the files to read"},
+    {"merge " ZERO ONE "-o /dev/null", 0, "2 ranks on one clock"},
     {"merge " ZERO ONE, 2, "--output"},
     {"merge -o $OUT.json", 2, "no files to merge; give the trace of each rank"},
     {"merge " ZERO ZERO ONE "-o $OUT.json", 0, "rank0.json.gz (taken once: named 1 times more, as a link or copy)"},
@@ -67,7 +71,21 @@ static void calls_end_as_they_should(void **state) {
     assert_int_equal(system(command), 0); /* the folder, what was merged, and nothing of what failed */
 }
 
+/* A file that may not grow: an error with its name, and nothing is left of it. */
+static void a_full_disk_is_an_error(void **state) {
+    (void)state;
+    char output[4096];
+    FILE *pipe = popen("folder=$(mktemp -d); (ulimit -f 8; " AORTA_PROGRAM " trace merge " ZERO ONE
+                       "-o $folder/all.json 2>&1); echo \"exit $? of $(ls $folder | wc -l)\"; rm -r $folder",
+                       "r");
+    assert_non_null(pipe);
+    output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+    assert_non_null(strstr(output, "all.json: File too large\nexit 1 of 0\n"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should),
+                                       cmocka_unit_test(a_full_disk_is_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,12 @@
 #include "check.h"
 #include "formats/metrics.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Every time in a line, of any length and sign, reads back to the same nanosecond. */
@@ -51,18 +55,49 @@ static void unwritable(void **state) {
     check_ok(aorta_metrics_close(NULL));
 }
 
-/* A full disk: the failure names the file, and no half line counts as written. */
+/* No space for a second line: the failure names the file, and the first line stays whole. */
 static void full_disk(void **state) {
     (void)state;
     char directory[] = "/tmp/aorta_metrics_XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/rank_00_metrics.jsonl", directory);
-    assert_int_equal(symlink("/dev/full", path), 0);
     struct aorta_metrics_writer *writer = NULL;
     struct aorta_step_metrics metrics = {.world_size = 1, .global_step = 12, .loss_scale = NAN};
+    struct stat whole, after;
+    struct rlimit limit, before;
     check_ok(aorta_metrics_open(directory, 0, &writer));
-    check_fails(aorta_metrics_write(writer, &metrics), AORTA_IO, "cannot write iteration 12 to ");
+    check_ok(aorta_metrics_write(writer, &metrics));
+    assert_int_equal(stat(path, &whole), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = (rlim_t)whole.st_size + 10;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    aorta_status status = aorta_metrics_write(writer, &metrics);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    check_fails(status, AORTA_IO, "cannot write iteration 12 to ");
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, whole.st_size);
     check_ok(aorta_metrics_close(writer));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+/* A link out of the directory is not followed, and a pipe does not hold the run up. */
+static void only_regular_files(void **state) {
+    (void)state;
+    char directory[] = "/tmp/aorta_metrics_XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/rank_00_metrics.jsonl", directory);
+    struct aorta_metrics_writer *writer = NULL;
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    check_fails(aorta_metrics_open(directory, 0, &writer), AORTA_IO, "it is a link, which is not followed; remove it");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    check_fails(aorta_metrics_open(directory, 0, &writer), AORTA_IO, "rank_00_metrics.jsonl: it is a pipe");
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    check_fails(aorta_metrics_open(directory, 0, &writer), AORTA_IO, "rank_00_metrics.jsonl: it is no regular file");
+    close(reader);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(directory), 0);
 }
@@ -72,6 +107,7 @@ int main(void) {
         cmocka_unit_test(times_are_exact),
         cmocka_unit_test(unwritable),
         cmocka_unit_test(full_disk),
+        cmocka_unit_test(only_regular_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 #include "check.h"
+#include "report/gnuplot.h"
+#include "report/plots.h"
 #include "report/report.h"
 #include "report/settings.h"
 #include "report/summary.h"
@@ -6,7 +8,9 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -191,6 +195,34 @@ static void after_a_run(void **state) {
     assert_true(workspace_has(&workspace, "summary.json"));
     aorta_text_free(&text);
     workspace_remove(&workspace);
+}
+
+/* gnuplot ends well when the disk is full; the picture is missing then, not empty. */
+static void pictures_are_whole_or_absent(void **state) {
+    (void)state;
+    if (!have_gnuplot()) skip();
+    char path[] = "/tmp/aorta_picture_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    unlink(path);
+    struct aorta_text script = {0};
+    aorta_plot_begin(&script, 400, 300);
+    aorta_text_puts(&script, "plot sin(x)\n");
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 2000; /* the script fits, the picture does not */
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    aorta_status status = aorta_gnuplot_draw(&script, path);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    check_fails(status, AORTA_IO, path);
+    assert_int_not_equal(access(path, F_OK), 0);
+    check_ok(aorta_gnuplot_draw(&script, path));
+    assert_int_equal(access(path, F_OK), 0);
+    unlink(path);
+    aorta_text_free(&script);
 }
 
 /* Without gnuplot the figures are still written, and a warning names the package. */
@@ -447,6 +479,7 @@ int main(void) {
         cmocka_unit_test(compares_two_runs),
         cmocka_unit_test(after_a_run),
         cmocka_unit_test(without_gnuplot),
+        cmocka_unit_test(pictures_are_whole_or_absent),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(original_is_not_trusted),
         cmocka_unit_test(cost_of_recording),
