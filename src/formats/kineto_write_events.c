@@ -437,6 +437,7 @@ static void write_launches(struct scene *s) {
 static void write_waits(struct scene *s) {
     for (size_t i = 0; s->ranges && i < s->ranges->host_count; i++) {
         const struct aorta_host_range *host = &s->ranges->host[i];
+        if (host->kind == AORTA_HOST_ALLOCATION) continue;
         bool data = host->kind == AORTA_HOST_DATA_WAIT;
         begin_host(s, data ? "user_annotation" : "cuda_runtime",
                    data ? "enumerate(DataLoader)#aorta.__next__" : calls[s->k->about.device.kind].wait, host->start_ns,

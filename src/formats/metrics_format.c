@@ -121,7 +121,7 @@ static void write_host(struct aorta_json *json, const struct aorta_profile *prof
     for (size_t i = 0; i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
         aorta_json_object(json);
-        aorta_json_key_string(json, "kind", range->kind == AORTA_HOST_DATA_WAIT ? "data_wait" : "host_sync");
+        aorta_json_key_string(json, "kind", aorta_host_kind_name(range->kind));
         key_ms(json, "start_ms", range->start_ns - profile->start_ns);
         key_ms(json, "end_ms", range->end_ns - profile->start_ns);
         aorta_json_object_end(json);

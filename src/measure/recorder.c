@@ -9,7 +9,7 @@
 /* No device clock shows this: a timestamp that still has it was never written. */
 #define UNWRITTEN INT64_MIN
 
-enum { HOST_RANGES_PER_SLOT = 64, STREAM_LIMIT = 32 };
+enum { STREAM_LIMIT = 32 };
 
 struct slot {
     int64_t index;
@@ -19,11 +19,11 @@ struct slot {
     size_t captured_count; /* ranges of a graph; those after them belong to one replay only */
     int64_t *stamps;       /* pinned: two of each range */
     struct aorta_range_launches *launches;
-    int *enclosing;        /* the range that was open when each began; -1: none */
-    int open;              /* the innermost range now; -1: none */
-    uint64_t first_label;  /* of range 0; the others' follow */
-    uint32_t after, until; /* launches of the step: after + 1 to until */
-    struct aorta_host_range host[HOST_RANGES_PER_SLOT];
+    int *enclosing;                /* the range that was open when each began; -1: none */
+    int open;                      /* the innermost range now; -1: none */
+    uint64_t first_label;          /* of range 0; the others' follow */
+    uint32_t after, until;         /* launches of the step: after + 1 to until */
+    struct aorta_host_range *host; /* as many places as for ranges */
     size_t host_count;
 };
 
@@ -44,8 +44,9 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     slot->ranges = calloc(ranges, sizeof *slot->ranges);
     slot->launches = calloc(ranges, sizeof *slot->launches);
     slot->enclosing = calloc(ranges, sizeof *slot->enclosing);
+    slot->host = calloc(ranges, sizeof *slot->host);
     slot->open = -1;
-    if (!slot->ranges || !slot->launches || !slot->enclosing)
+    if (!slot->ranges || !slot->launches || !slot->enclosing || !slot->host)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, 2 * ranges * sizeof(int64_t), "profile timestamps", &stamps));
@@ -88,6 +89,7 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
         free(recorder->slots[i].ranges);
         free(recorder->slots[i].launches);
         free(recorder->slots[i].enclosing);
+        free(recorder->slots[i].host);
         aorta_pinned_free(recorder->device, recorder->slots[i].stamps);
     }
     free(recorder->slots);
@@ -221,9 +223,9 @@ aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_hos
                                  int64_t end_ns) {
     if (!recorder->enabled) return NULL;
     struct slot *slot = current_slot(recorder);
-    if (slot->host_count == HOST_RANGES_PER_SLOT)
-        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %d host ranges", (long long)slot->index,
-                           HOST_RANGES_PER_SLOT);
+    if (slot->host_count == recorder->ranges_per_slot)
+        return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu host ranges", (long long)slot->index,
+                           recorder->ranges_per_slot);
     slot->host[slot->host_count++] = (struct aorta_host_range){kind, start_ns, end_ns};
     return NULL;
 }

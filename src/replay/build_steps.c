@@ -127,11 +127,14 @@ static uint32_t add_launches(const struct aorta_profile *profile, struct aorta_r
     return count;
 }
 
+static const uint8_t waits[AORTA_HOST_KIND_COUNT] = {[AORTA_HOST_DATA_WAIT] = AORTA_REPLAY_DATA,
+                                                     [AORTA_HOST_SYNC] = AORTA_REPLAY_SYNC,
+                                                     [AORTA_HOST_ALLOCATION] = AORTA_REPLAY_MEMORY};
+
 static uint32_t add_waits(const struct aorta_profile *profile, struct aorta_replay_call *calls) {
     for (size_t i = 0; i < profile->host_count; i++)
-        calls[i] = (struct aorta_replay_call){
-            profile->host[i].start_ns, profile->host[i].end_ns, 0, 0,
-            (uint8_t)(profile->host[i].kind == AORTA_HOST_DATA_WAIT ? AORTA_REPLAY_DATA : AORTA_REPLAY_SYNC)};
+        calls[i] = (struct aorta_replay_call){profile->host[i].start_ns, profile->host[i].end_ns, 0, 0,
+                                              waits[profile->host[i].kind]};
     return (uint32_t)profile->host_count;
 }
 

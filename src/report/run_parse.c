@@ -324,9 +324,9 @@ static aorta_status read_host_range(struct reader *reader, struct aorta_json_val
     const char *kind;
     AORTA_TRY(aorta_fields_read(reader->line, value, &object));
     AORTA_TRY(get_string(reader, &object, "kind", &kind));
-    if (strcmp(kind, "data_wait") != 0 && strcmp(kind, "host_sync") != 0)
-        return AORTA_ERROR(AORTA_FORMAT, "kind is \"%s\"; known are data_wait and host_sync", kind);
-    range->kind = kind[0] == 'd' ? AORTA_HOST_DATA_WAIT : AORTA_HOST_SYNC;
+    for (range->kind = 0; strcmp(kind, aorta_host_kind_name(range->kind)) != 0; range->kind++)
+        if (range->kind == AORTA_HOST_KIND_COUNT - 1)
+            return AORTA_ERROR(AORTA_FORMAT, "kind is \"%s\"; known are data_wait, host_sync and allocation", kind);
     AORTA_TRY(get_time(&object, "start_ms", "", origin_ns, &range->start_ns));
     return get_time(&object, "end_ms", "", origin_ns, &range->end_ns);
 }

@@ -349,6 +349,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
         aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse || labelled->verdict.gaps);
         write_slowdown(json, &labelled->verdict.slowdown);
         aorta_verdict_findings(&labelled->verdict, json);
+        aorta_verdict_replay_write(&labelled->verdict, json);
     } else {
         aorta_json_key_null(json, "verdict");
         aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");

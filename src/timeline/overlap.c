@@ -266,6 +266,7 @@ static aorta_status collect_waits(const struct aorta_profile *profile, struct ao
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
+        if (range->kind == AORTA_HOST_ALLOCATION) continue; /* the host's own doing: launches are late */
         struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
         status = aorta_intervals_add(set, range->start_ns, range->end_ns);
     }

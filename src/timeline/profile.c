@@ -19,6 +19,11 @@ const char *aorta_profile_source_name(enum aorta_profile_source source) {
     return source == AORTA_SOURCE_KERNEL ? "kernel" : "range";
 }
 
+const char *aorta_host_kind_name(enum aorta_host_kind kind) {
+    static const char *const names[AORTA_HOST_KIND_COUNT] = {"data_wait", "host_sync", "allocation"};
+    return (unsigned)kind < AORTA_HOST_KIND_COUNT ? names[kind] : "unknown";
+}
+
 void aorta_profile_free(struct aorta_profile *profile) {
     free(profile->ranges);
     free(profile->host);

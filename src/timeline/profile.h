@@ -63,7 +63,9 @@ struct aorta_range {
 };
 
 /* What the host was doing meanwhile. */
-enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC };
+enum aorta_host_kind { AORTA_HOST_DATA_WAIT, AORTA_HOST_SYNC, AORTA_HOST_ALLOCATION, AORTA_HOST_KIND_COUNT };
+const char *aorta_host_kind_name(enum aorta_host_kind kind); /* "data_wait", "host_sync", "allocation" */
+
 struct aorta_host_range {
     enum aorta_host_kind kind;
     int64_t start_ns, end_ns;

@@ -159,6 +159,7 @@ static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_groups(context));
     AORTA_TRY(build_model(context));
     AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
+    AORTA_TRY(aorta_injections_open(context));
     return open_state(context);
 }
 
@@ -172,6 +173,7 @@ aorta_status aorta_train_context_open(struct aorta_train_context *context, const
 
 void aorta_train_context_close(struct aorta_train_context *context) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++) aorta_stream_destroy(context->own_streams[i]);
+    aorta_injections_close(context);
     aorta_recorder_destroy(context->recorder);
     aorta_model_destroy(context->model);
     if (context->device) aorta_device_free(context->device, context->state);
@@ -239,6 +241,7 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
     int range;
     AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
     AORTA_TRY(aorta_train_call(c, stream));
+    AORTA_TRY(aorta_inject_into_collective(context, c->kind, stream));
     return aorta_range_end(context->recorder, stream, range);
 }
 

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "measure/recorder.h"
 #include "model/model.h"
+#include "train/inject.h"
 #include "train/options.h"
 
 /* Work beside compute; streams.assignment chooses the role whose stream it runs on. */
@@ -32,7 +33,8 @@ struct aorta_train_context {
     struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
     struct aorta_model *model;
-    struct aorta_step_state *state; /* device memory */
+    struct aorta_step_state *state;  /* device memory */
+    struct aorta_injected *injected; /* what training.inject plants; NULL: nothing */
 };
 
 /* Opens the device, the streams and the group of all ranks, and builds model, recorder and state. Close it on failure

@@ -2,8 +2,10 @@
 
 #include "base/place.h"
 #include "base/random.h"
+#include "train/inject.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 struct aorta_batch_layout aorta_batch_layout(const struct aorta_train_options *options) {
     const struct aorta_dataset_options *d = &options->dataset;
@@ -38,11 +40,14 @@ struct aorta_dataset {
     int64_t batch_size, global_batch; /* samples of a micro-batch on this rank; of a step on all ranks */
     int64_t steps_per_epoch;
     int rank, world_size;
+    int64_t longer_ns; /* training.inject slow_loader: a batch takes so much longer */
     struct aorta_normal_table normal;
 };
 
 aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
                                   struct aorta_dataset **out) {
+    struct aorta_injected injected;
+    AORTA_TRY(aorta_injections_read(options, rank, &injected));
     struct aorta_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset) return AORTA_ERROR(AORTA_MEMORY, "the data set's tables did not fit in memory");
     dataset->options = options->dataset;
@@ -51,6 +56,7 @@ aorta_status aorta_dataset_create(const struct aorta_train_options *options, int
     dataset->global_batch = dataset->batch_size * options->training.gradient_accumulation * world_size;
     dataset->steps_per_epoch = options->dataset.num_samples / dataset->global_batch;
     dataset->rank = rank, dataset->world_size = world_size;
+    dataset->longer_ns = injected.loader_ns;
     aorta_normal_table_fill(&dataset->normal);
     *out = dataset;
     return NULL;
@@ -110,4 +116,8 @@ void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step
         int64_t position = step * dataset->global_batch + slot * dataset->world_size + dataset->rank;
         fill_sample(dataset, shuffled(dataset, epoch, position), slot, memory);
     }
+    if (!dataset->longer_ns) return;
+    const struct timespec longer = {.tv_sec = dataset->longer_ns / 1000000000,
+                                    .tv_nsec = dataset->longer_ns % 1000000000};
+    nanosleep(&longer, NULL);
 }

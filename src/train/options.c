@@ -1,5 +1,5 @@
 /* The table of options of `aorta train`, and the checks of several keys at once. */
-#include "train/options.h"
+#include "train/inject.h"
 
 #include <math.h>
 #include <string.h>
@@ -96,6 +96,9 @@ static const struct aorta_option table_rows[] = {
      .limits = &at_least_0, .help = "steps that are dumped, from 0; null: all"},
     {"training.init_from", AORTA_OPTION_STRING, AT(training.init_from), "null", .nullable = true,
      .help = "safetensors file with the initial parameters, as a dump writes it; null: random ones"},
+    {"training.inject", AORTA_OPTION_STRING_LIST, AT(training.inject), "[]",
+     .help = "causes of lost time to plant, each NAME:PARAMETER=VALUE,…, to see what the verdict says of them; "
+             "docs/train.md lists them. Losses stay the same"},
 
     {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
      .help = "AdamW (decoupled weight decay) is the only optimizer"},
@@ -519,6 +522,8 @@ aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *opt
 
 /* Everything that does not depend on the number of ranks. */
 static aorta_status check_alone(const struct aorta_train_options *options) {
+    struct aorta_injected injected;
+    AORTA_TRY(aorta_injections_read(options, -1, &injected));
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
     AORTA_TRY(check_optimizer(options));
     AORTA_TRY(check_dynamic(options));
@@ -623,6 +628,7 @@ aorta_status aorta_train_options_check(const struct aorta_train_options *options
     AORTA_TRY(check_hybrid(options, world_size));
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, world_size));
     AORTA_TRY(check_symmetric(options, world_size));
+    AORTA_TRY(aorta_injections_check(options, world_size));
     AORTA_TRY(check_samples(options, world_size));
     return check_shards(options, world_size);
 }

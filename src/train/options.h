@@ -27,6 +27,7 @@ struct aorta_training_options {
     const char *dump_dir;             /* NULL: no dump */
     struct aorta_int_list dump_steps; /* items NULL: all */
     const char *init_from;            /* NULL: random */
+    struct aorta_string_list inject;  /* causes of lost time to plant (inject.h) */
 };
 
 struct aorta_optimizer_options {

@@ -137,6 +137,7 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
     AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
     if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
+    AORTA_TRY(aorta_inject_after_layer(step->context));
     return s->table->release(s, layer, AORTA_FORWARD);
 }
 
@@ -150,6 +151,7 @@ static aorta_status layer_backward(struct aorta_step *step, const struct aorta_p
                          2 * aorta_model_layer_flops(model), &range));
     AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
+    AORTA_TRY(aorta_inject_after_layer(step->context));
     AORTA_TRY(s->table->release(s, layer, AORTA_BACKWARD));
     return s->table->reduce(s, layer);
 }
@@ -231,12 +233,14 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
                                   const float *stop, const struct aorta_step_hook *hook) {
     struct aorta_strategy *s = step->strategy;
     AORTA_TRY(begin(step));
+    AORTA_TRY(aorta_inject_before_forward(step->context));
     for (int64_t micro = 0; micro < layout->micro_batches; micro++) {
         struct aorta_pass pass = pass_of(step, micro);
         struct aorta_batch batch = aorta_batch_at(layout, input, micro);
         struct aorta_unit_view root;
         AORTA_TRY(s->table->micro_begin(s, micro));
         AORTA_TRY(forward(step, &pass, &batch, &root));
+        if (micro == 0) AORTA_TRY(aorta_inject_after_forward(step->context));
         if (hook && micro == layout->micro_batches - 1) AORTA_TRY(hook->call(hook->user));
         AORTA_TRY(backward(step, &pass, &batch, &root));
     }

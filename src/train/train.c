@@ -415,6 +415,7 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
     *flight->stop = t->signal ? 1.0f : 0.0f;
     aorta_beacon_step(t->beacon, step);
     aorta_readings_step(&t->readings, step);
+    AORTA_TRY(aorta_inject_before_step(&t->context));
     AORTA_TRY(ensure_input(t, step));
     switch (plan) {
     case PLAN_EAGER:
@@ -430,7 +431,8 @@ static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) 
         AORTA_TRY(launch_graph(t, flight));
         break;
     }
-    return end_step(t, flight, step);
+    AORTA_TRY(end_step(t, flight, step));
+    return aorta_inject_after_step(&t->context);
 }
 
 /* ---- reading finished steps ---- */

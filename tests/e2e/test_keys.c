@@ -641,6 +641,7 @@ static const struct {
     {"training.dump_dir", "test_training.c"},
     {"training.dump_steps", "test_training.c"},
     {"training.init_from", "test_training.c"},
+    {"training.inject", "test_planted.c"},
     {"optimizer.lr", "test_training.c"},
     {"optimizer.weight_decay", "test_training.c"},
     {"optimizer.betas", "test_training.c"},

@@ -1,0 +1,304 @@
+#include "train/inject.h"
+
+#include "base/clock.h"
+#include "train/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- what can be planted ---- */
+
+enum parameter { RANK, MS, MIB, PER, KIND, EVERY, PARAMETERS };
+enum { PER_STEP, PER_LAYER, VALUE_SIZE = 32 };
+
+static const struct aorta_choice places[] = {{"step", PER_STEP}, {"layer", PER_LAYER}, {0}};
+static const struct aorta_choice collectives[] = {
+    {"all_gather", AORTA_ALL_GATHER}, {"reduce_scatter", AORTA_REDUCE_SCATTER}, {"all_reduce", AORTA_ALL_REDUCE}, {0}};
+
+static const struct {
+    const char *name, *what;
+    const struct aorta_choice *choices; /* NULL: a number from min to max */
+    double min, max, unless_given;
+    bool whole;
+} parameters[PARAMETERS] = {
+    [RANK] = {"rank", "a rank's number", NULL, 0, 1 << 20, -1, true},
+    [MS] = {"ms", "milliseconds from 0.001 to 60000", NULL, 0.001, 60000, 0, false},
+    [MIB] = {"mib", "MiB from 0.001 to 1048576", NULL, 0.001, 1048576, 0, false},
+    [PER] = {"per", "step or layer", places, 0, 0, PER_STEP, false},
+    [KIND] = {"kind", "all_gather, reduce_scatter or all_reduce", collectives, 0, 0, 0, false},
+    [EVERY] = {"every", "a whole number from 1 on", NULL, 1, 1 << 20, 2, true},
+};
+
+#define BIT(parameter) (1U << (parameter))
+
+static int64_t ns_of(const double *values) {
+    return (int64_t)(values[MS] * 1e6);
+}
+
+static size_t bytes_of(const double *values) {
+    return (size_t)(values[MIB] * 1048576);
+}
+
+static void add_kernel(const double *values, struct aorta_injected *injected) {
+    *((int)values[PER] == PER_LAYER ? &injected->layer_kernel_ns : &injected->step_kernel_ns) += ns_of(values);
+}
+
+static void add_pause(const double *values, struct aorta_injected *injected) {
+    injected->pause_ns += ns_of(values);
+}
+
+static void add_loader(const double *values, struct aorta_injected *injected) {
+    injected->loader_ns += ns_of(values);
+}
+
+static void add_sync(const double *values, struct aorta_injected *injected) {
+    *((int)values[PER] == PER_LAYER ? &injected->sync_layer : &injected->sync_step) = true;
+}
+
+static void add_collective(const double *values, struct aorta_injected *injected) {
+    injected->collectives[(int)values[KIND]].longer_ns += ns_of(values);
+    injected->collectives[(int)values[KIND]].every = (int64_t)values[EVERY];
+}
+
+static void add_memory(const double *values, struct aorta_injected *injected) {
+    injected->memory_bytes += bytes_of(values);
+}
+
+static void add_copy(const double *values, struct aorta_injected *injected) {
+    injected->copy_bytes += bytes_of(values);
+}
+
+static const struct injection {
+    const char *name, *usage;
+    unsigned needed, taken; /* parameters; those needed are taken too */
+    void (*add)(const double *values, struct aorta_injected *injected);
+} injections[] = {
+    {"slow_rank", "slow_rank:rank=R,ms=N[,per=step|layer]", BIT(RANK) | BIT(MS), BIT(PER), add_kernel},
+    {"host_pause", "host_pause:ms=N[,rank=R]", BIT(MS), BIT(RANK), add_pause},
+    {"slow_loader", "slow_loader:ms=N[,rank=R]", BIT(MS), BIT(RANK), add_loader},
+    {"sync", "sync:per=step|layer[,rank=R]", BIT(PER), BIT(RANK), add_sync},
+    {"slow_collective", "slow_collective:kind=all_gather|reduce_scatter|all_reduce,ms=N[,every=M]", BIT(KIND) | BIT(MS),
+     BIT(EVERY), add_collective},
+    {"allocation", "allocation:mib=N[,rank=R]", BIT(MIB), BIT(RANK), add_memory},
+    {"copy", "copy:mib=N[,rank=R]", BIT(MIB), BIT(RANK), add_copy},
+};
+enum { INJECTIONS = sizeof injections / sizeof *injections };
+
+/* ---- reading ---- */
+
+/* While an item is read. */
+struct item {
+    const struct aorta_train_options *options;
+    const char *text;
+    const struct injection *injection;
+    double values[PARAMETERS];
+    unsigned given;
+};
+
+static aorta_status item_error(const struct item *item, const char *problem, const char *word, size_t length) {
+    struct aorta_text usage = {0};
+    if (item->injection)
+        aorta_text_puts(&usage, item->injection->usage);
+    else
+        for (int i = 0; i < INJECTIONS; i++) aorta_text_printf(&usage, "%s%s", i ? "; " : "", injections[i].usage);
+    aorta_status status = aorta_config_error(
+        &item->options->config, "training.inject", "\"%s\": %s \"%.*s\"; %s %s", item->text, problem, (int)length, word,
+        item->injection ? "right would be" : "there are", usage.data ? usage.data : "");
+    aorta_text_free(&usage);
+    return status;
+}
+
+static bool read_choice(const struct aorta_choice *choices, const char *text, double *value) {
+    for (; choices->name; choices++) {
+        if (strcmp(choices->name, text) != 0) continue;
+        *value = choices->value;
+        return true;
+    }
+    return false;
+}
+
+static bool read_value(enum parameter parameter, const char *text, double *value) {
+    int64_t whole;
+    if (parameters[parameter].choices) return read_choice(parameters[parameter].choices, text, value);
+    if (parameters[parameter].whole && !aorta_scalar_int(text, &whole)) return false;
+    return aorta_scalar_double(text, value) && *value >= parameters[parameter].min &&
+           *value <= parameters[parameter].max;
+}
+
+/* "ms=20" */
+static aorta_status read_parameter(struct item *item, const char *text, size_t length) {
+    const char *sign = memchr(text, '=', length);
+    size_t name = sign ? (size_t)(sign - text) : length;
+    char value[VALUE_SIZE];
+    int at = 0;
+    while (at < PARAMETERS && (strlen(parameters[at].name) != name || strncmp(parameters[at].name, text, name) != 0))
+        at++;
+    if (at == PARAMETERS || !((item->injection->needed | item->injection->taken) & BIT(at)))
+        return item_error(item, "it does not take", text, name);
+    if (!sign || length - name - 1 >= sizeof value) return item_error(item, "no value in", text, length);
+    memcpy(value, sign + 1, length - name - 1);
+    value[length - name - 1] = '\0';
+    if (!read_value((enum parameter)at, value, &item->values[at]))
+        return aorta_config_error(&item->options->config, "training.inject", "\"%s\": %s is \"%s\"; it takes %s",
+                                  item->text, parameters[at].name, value, parameters[at].what);
+    item->given |= BIT(at);
+    return NULL;
+}
+
+static aorta_status check_needed(const struct item *item) {
+    for (int i = 0; i < PARAMETERS; i++)
+        if (item->injection->needed & ~item->given & BIT(i))
+            return item_error(item, "it needs", parameters[i].name, strlen(parameters[i].name));
+    return NULL;
+}
+
+/* "slow_rank:rank=1,ms=20" */
+static aorta_status read_item(struct item *item) {
+    size_t name = strcspn(item->text, ":");
+    for (int i = 0; i < PARAMETERS; i++) item->values[i] = parameters[i].unless_given;
+    for (int i = 0; i < INJECTIONS; i++)
+        if (strlen(injections[i].name) == name && strncmp(injections[i].name, item->text, name) == 0)
+            item->injection = &injections[i];
+    if (!item->injection) return item_error(item, "no cause is called", item->text, name);
+    for (const char *at = item->text + name; *at;) {
+        size_t length = strcspn(++at, ",");
+        AORTA_TRY(read_parameter(item, at, length));
+        at += length;
+    }
+    return check_needed(item);
+}
+
+static aorta_status check_capture(const struct item *item) {
+    const struct aorta_compile_options *compile = &item->options->compile;
+    bool captured = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+    if (item->injection->add != add_sync || (int)item->values[PER] != PER_LAYER || !captured) return NULL;
+    return aorta_config_error(&item->options->config, "training.inject",
+                              "\"%s\": the host cannot wait within a captured step; set compile.enabled to false or "
+                              "use per=step",
+                              item->text);
+}
+
+aorta_status aorta_injections_read(const struct aorta_train_options *options, int rank,
+                                   struct aorta_injected *injected) {
+    *injected = (struct aorta_injected){0};
+    const struct aorta_string_list *list = &options->training.inject;
+    for (size_t i = 0; i < list->count; i++) {
+        struct item item = {.options = options, .text = list->items[i]};
+        AORTA_TRY(read_item(&item));
+        AORTA_TRY(check_capture(&item));
+        if (rank < 0 || item.values[RANK] < 0 || (int)item.values[RANK] == rank)
+            item.injection->add(item.values, injected);
+    }
+    return NULL;
+}
+
+aorta_status aorta_injections_check(const struct aorta_train_options *options, int world_size) {
+    const struct aorta_string_list *list = &options->training.inject;
+    for (size_t i = 0; i < list->count; i++) {
+        struct item item = {.options = options, .text = list->items[i]};
+        AORTA_TRY(read_item(&item));
+        if (item.values[RANK] >= world_size)
+            return aorta_config_error(&options->config, "training.inject", "\"%s\": this run has %d rank%s, from 0",
+                                      item.text, world_size, world_size == 1 ? "" : "s");
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+aorta_status aorta_injections_open(struct aorta_train_context *context) {
+    if (!context->options->training.inject.count) return NULL;
+    struct aorta_injected *injected = calloc(1, sizeof *injected);
+    if (!injected) return AORTA_ERROR(AORTA_MEMORY, "no memory for training.inject");
+    context->injected = injected;
+    AORTA_TRY(aorta_injections_read(context->options, context->ranks.rank, injected));
+    if (!injected->copy_bytes) return NULL;
+    AORTA_TRY(aorta_pinned_alloc(context->device, injected->copy_bytes, "training.inject", &injected->host));
+    memset(injected->host, 0, injected->copy_bytes);
+    return aorta_device_alloc(context->device, injected->copy_bytes, "training.inject", &injected->device);
+}
+
+void aorta_injections_close(struct aorta_train_context *context) {
+    if (!context->injected) return;
+    aorta_pinned_free(context->device, context->injected->host);
+    aorta_device_free(context->device, context->injected->device);
+    free(context->injected);
+    context->injected = NULL;
+}
+
+/* ---- in a step ---- */
+
+/* Nothing of it is recorded, as nothing would be of a program's own pauses. */
+static void pause_host(int64_t ns) {
+    const struct timespec pause = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    nanosleep(&pause, NULL);
+}
+
+static aorta_status allocate(const struct aorta_train_context *c) {
+    void *memory;
+    int64_t start_ns = aorta_clock_ns();
+    AORTA_TRY(aorta_device_alloc(c->device, c->injected->memory_bytes, "training.inject", &memory));
+    aorta_device_free(c->device, memory);
+    return aorta_recorder_host(c->recorder, AORTA_HOST_ALLOCATION, start_ns, aorta_clock_ns());
+}
+
+static aorta_status synchronize(const struct aorta_train_context *c) {
+    int64_t start_ns = aorta_clock_ns();
+    AORTA_TRY(aorta_stream_synchronize(aorta_train_compute(c)));
+    return aorta_recorder_host(c->recorder, AORTA_HOST_SYNC, start_ns, aorta_clock_ns());
+}
+
+aorta_status aorta_inject_before_step(const struct aorta_train_context *c) {
+    if (!c->injected) return NULL;
+    if (c->injected->pause_ns) pause_host(c->injected->pause_ns);
+    return c->injected->memory_bytes ? allocate(c) : NULL;
+}
+
+aorta_status aorta_inject_after_step(const struct aorta_train_context *c) {
+    return c->injected && c->injected->sync_step ? synchronize(c) : NULL;
+}
+
+static aorta_status begin(const struct aorta_train_context *c, enum aorta_range_kind kind, const char *function,
+                          int64_t bytes, int *range) {
+    struct aorta_range_info info = {.tag = "training.inject",
+                                    .function = function,
+                                    .role = AORTA_ROLE_COMPUTE,
+                                    .kind = kind,
+                                    .layer = -1,
+                                    .bytes = bytes};
+    return aorta_range_begin(c->recorder, aorta_train_compute(c), &info, range);
+}
+
+aorta_status aorta_inject_before_forward(const struct aorta_train_context *c) {
+    int range;
+    if (!c->injected || !c->injected->copy_bytes) return NULL;
+    AORTA_TRY(begin(c, AORTA_RANGE_COPY, "injected_copy", (int64_t)c->injected->copy_bytes, &range));
+    AORTA_TRY(aorta_copy(aorta_train_compute(c), c->injected->device, c->injected->host, c->injected->copy_bytes));
+    return aorta_range_end(c->recorder, aorta_train_compute(c), range);
+}
+
+static aorta_status run_kernel(const struct aorta_train_context *c, int64_t ns) {
+    int range;
+    if (!ns) return NULL;
+    AORTA_TRY(begin(c, AORTA_RANGE_COMPUTE, "injected_kernel", 0, &range));
+    AORTA_TRY(aorta_spin(aorta_train_compute(c), ns, NULL));
+    return aorta_range_end(c->recorder, aorta_train_compute(c), range);
+}
+
+aorta_status aorta_inject_after_forward(const struct aorta_train_context *c) {
+    return c->injected ? run_kernel(c, c->injected->step_kernel_ns) : NULL;
+}
+
+aorta_status aorta_inject_after_layer(const struct aorta_train_context *c) {
+    if (!c->injected) return NULL;
+    AORTA_TRY(run_kernel(c, c->injected->layer_kernel_ns));
+    return c->injected->sync_layer ? synchronize(c) : NULL;
+}
+
+aorta_status aorta_inject_into_collective(const struct aorta_train_context *c, enum aorta_collective kind,
+                                          struct aorta_stream *stream) {
+    if (!c->injected || !c->injected->collectives[kind].longer_ns) return NULL;
+    if (c->injected->collectives[kind].calls++ % c->injected->collectives[kind].every) return NULL;
+    return aorta_spin(stream, c->injected->collectives[kind].longer_ns, NULL);
+}
