@@ -181,14 +181,6 @@ void aorta_json_fixed(struct aorta_json *json, double value, int decimals) {
     write_value(json, text + negative_zero);
 }
 
-void aorta_json_microseconds(struct aorta_json *json, int64_t ns) {
-    char text[32];
-    uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
-    snprintf(text, sizeof text, "%s%llu.%03llu", ns < 0 ? "-" : "", (unsigned long long)(size / 1000),
-             (unsigned long long)(size % 1000));
-    write_value(json, text);
-}
-
 void aorta_json_bool(struct aorta_json *json, bool value) {
     write_value(json, value ? "true" : "false");
 }
@@ -218,8 +210,12 @@ void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value
 }
 
 void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64_t ns) {
+    char text[32];
+    uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    snprintf(text, sizeof text, "%s%llu.%03llu", ns < 0 ? "-" : "", (unsigned long long)(size / 1000),
+             (unsigned long long)(size % 1000));
     aorta_json_key(json, key);
-    aorta_json_microseconds(json, ns);
+    write_value(json, text);
 }
 
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value) {

@@ -27,7 +27,6 @@ void aorta_json_string(struct aorta_json *json, const char *value); /* NULL beco
 void aorta_json_int(struct aorta_json *json, int64_t value);
 void aorta_json_double(struct aorta_json *json, double value);
 void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* at most `decimals`, trailing zeros cut */
-void aorta_json_microseconds(struct aorta_json *json, int64_t ns);          /* exact: "12.345" */
 void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
 

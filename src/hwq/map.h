@@ -145,7 +145,4 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
 void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_json *json);
 
-/* The environment variables that decide which queues streams get; ends with NULL. */
-extern const char *const aorta_map_variables[];
-
 #endif

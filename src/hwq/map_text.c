@@ -7,16 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const aorta_map_variables[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
-                                           "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
-                                           "CUDA_LAUNCH_BLOCKING",
-                                           "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-                                           "CUDA_VISIBLE_DEVICES",
-                                           "GPU_MAX_HW_QUEUES",
-                                           "HIP_VISIBLE_DEVICES",
-                                           "ROCR_VISIBLE_DEVICES",
-                                           "HSA_ENABLE_SDMA",
-                                           NULL};
+/* The environment variables that decide which queues streams get. */
+static const char *const variables[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
+                                        "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+                                        "CUDA_LAUNCH_BLOCKING",
+                                        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+                                        "CUDA_VISIBLE_DEVICES",
+                                        "GPU_MAX_HW_QUEUES",
+                                        "HIP_VISIBLE_DEVICES",
+                                        "ROCR_VISIBLE_DEVICES",
+                                        "HSA_ENABLE_SDMA",
+                                        NULL};
 
 static const char *const blocking_names[] = {
     [AORTA_MAP_BLOCKING_UNKNOWN] = NULL,
@@ -170,7 +171,7 @@ static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {
 
 static void say_variables(struct aorta_text *text) {
     bool any = false;
-    for (const char *const *name = aorta_map_variables; *name; name++) {
+    for (const char *const *name = variables; *name; name++) {
         const char *value = getenv(*name);
         if (!value) continue;
         aorta_text_printf(text, "%s%s=%s", any ? ", " : "Environment: ", *name, value);
@@ -258,8 +259,7 @@ static void write_device(const struct aorta_device_info *device, struct aorta_js
     aorta_json_object_end(json);
     aorta_json_key(json, "environment");
     aorta_json_object(json);
-    for (const char *const *name = aorta_map_variables; *name; name++)
-        aorta_json_key_string(json, *name, getenv(*name));
+    for (const char *const *name = variables; *name; name++) aorta_json_key_string(json, *name, getenv(*name));
     aorta_json_object_end(json);
 }
 

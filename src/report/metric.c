@@ -82,8 +82,9 @@ const struct aorta_metric aorta_metrics[] = {
 
 /* ---- samples of a run ---- */
 
-aorta_status aorta_metric_samples(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
-                                  double **samples, size_t *count) {
+/* The caller frees *samples. */
+static aorta_status samples_of(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
+                               double **samples, size_t *count) {
     const size_t limit = aorta_measured_most(labelled);
     *count = 0;
     *samples = malloc((limit + 1) * sizeof **samples);
@@ -110,8 +111,8 @@ aorta_status aorta_metric_compare(const struct aorta_labelled *reference, const 
                                   struct aorta_comparison *comparison) {
     double *a = NULL, *b = NULL;
     size_t a_count = 0, b_count = 0;
-    aorta_status status = aorta_metric_samples(reference, reference_metric, &a, &a_count);
-    if (!status) status = aorta_metric_samples(candidate, candidate_metric, &b, &b_count);
+    aorta_status status = samples_of(reference, reference_metric, &a, &a_count);
+    if (!status) status = samples_of(candidate, candidate_metric, &b, &b_count);
     if (!status) *comparison = aorta_compare(a, a_count, b, b_count);
     free(a);
     free(b);

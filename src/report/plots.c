@@ -58,7 +58,7 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
     return moment;
 }
 
-void aorta_plot_timeline(const struct aorta_labelled *run, struct aorta_text *script) {
+static void plot_timeline(const struct aorta_labelled *run, struct aorta_text *script) {
     struct aorta_text title = {0};
     aorta_text_printf(&title, "%s: time per step, mean over %zu rank%s (%zu warm-up steps left out)", run->run.label,
                       run->run.rank_count, run->run.rank_count == 1 ? "" : "s", run->warmup);
@@ -105,7 +105,7 @@ static void breakdown_row(const struct aorta_labelled *labelled, size_t rank, st
                       ms(copy) / (double)steps, ms(idle) / (double)steps);
 }
 
-void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
+static void plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
     size_t bars = 0;
     for (size_t i = 0; i < count; i++) bars += runs[i].run.rank_count;
     int width = 520 + 110 * (int)(bars < 3 ? 3 : bars > 24 ? 24 : bars);
@@ -122,7 +122,7 @@ void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, struc
                             "  $bars using 6 linecolor '#cccccc' title 'idle'\n");
 }
 
-void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
+static void plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script) {
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
     enum { COLOURS = sizeof colours / sizeof colours[0] };
     begin(script, 1200, 460, "Share of communication hidden under compute");
@@ -225,7 +225,7 @@ static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, co
 static aorta_status draw_run(const struct aorta_labelled *run, const char *directory, const char *stem,
                              struct aorta_text *files) {
     if (!stem) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of pictures");
-    AORTA_TRY(draw_one(run, directory, stem, "_timeline.png", aorta_plot_timeline, files));
+    AORTA_TRY(draw_one(run, directory, stem, "_timeline.png", plot_timeline, files));
     return draw_one(run, directory, stem, "_streams.png", aorta_plot_streams, files);
 }
 
@@ -239,8 +239,8 @@ static aorta_status draw_runs(const struct aorta_labelled *runs, size_t count, c
         AORTA_TRY(draw_run(&runs[i], directory, stems[i], files));
     }
     if (!any) return NULL;
-    AORTA_TRY(draw_all(runs, count, directory, "overlap_breakdown.png", aorta_plot_breakdown, files));
-    return draw_all(runs, count, directory, "overlap_ratio.png", aorta_plot_ratio, files);
+    AORTA_TRY(draw_all(runs, count, directory, "overlap_breakdown.png", plot_breakdown, files));
+    return draw_all(runs, count, directory, "overlap_ratio.png", plot_ratio, files);
 }
 
 aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,

@@ -4,10 +4,7 @@
 
 #include "report/summary.h"
 
-/* Each picture's script is appended to *script. */
-void aorta_plot_timeline(const struct aorta_labelled *run, struct aorta_text *script);
-void aorta_plot_breakdown(const struct aorta_labelled *runs, size_t count, struct aorta_text *script);
-void aorta_plot_ratio(const struct aorta_labelled *runs, size_t count, struct aorta_text *script);
+/* The picture's script is appended to *script. (plot_streams.c) */
 void aorta_plot_streams(const struct aorta_labelled *run, struct aorta_text *script);
 
 /* The start of every picture: terminal of this size, style. (plots.c) */

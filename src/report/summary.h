@@ -55,11 +55,7 @@ struct aorta_metric {
 };
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 
-/* One sample per iteration, the mean over its ranks; the caller frees *samples. (metric.c) */
-AORTA_MUST_USE aorta_status aorta_metric_samples(const struct aorta_labelled *labelled,
-                                                 const struct aorta_metric *metric, double **samples, size_t *count);
-
-/* The difference of two figures, perhaps of the same run, over such samples. (metric.c) */
+/* The difference of two figures, perhaps of the same run. A sample is an iteration's mean over its ranks. (metric.c) */
 AORTA_MUST_USE aorta_status aorta_metric_compare(const struct aorta_labelled *reference,
                                                  const struct aorta_metric *reference_metric,
                                                  const struct aorta_labelled *candidate,

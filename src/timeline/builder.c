@@ -141,7 +141,8 @@ uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const cha
     return number;
 }
 
-struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, uint32_t text) {
+/* NULL (and failed) when memory is exhausted. Valid until the next text is added. */
+static struct trace_meaning *meaning_of(struct aorta_trace_builder *builder, uint32_t text) {
     if (builder->failed) return NULL;
     if (text >= builder->meaning_count) {
         size_t count = builder->trace->texts->capacity;
@@ -158,7 +159,7 @@ struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, u
 }
 
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name) {
-    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : aorta_trace_meaning(builder, name);
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
     if (!meaning) return (struct aorta_kernel_kind){AORTA_KERNEL_COMPUTE, AORTA_COLLECTIVE_OTHER, false};
     if (!meaning->kernel_known) {
         meaning->kernel = aorta_kernel_classify(aorta_trace_text(builder->trace, name), builder->patterns);
@@ -168,7 +169,7 @@ struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *bui
 }
 
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {
-    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : aorta_trace_meaning(builder, name);
+    struct trace_meaning *meaning = name == AORTA_TRACE_NONE ? NULL : meaning_of(builder, name);
     if (!meaning) return AORTA_WORK_OTHER;
     if (!meaning->class_known) {
         meaning->work_class = (uint8_t)aorta_kernel_work_class(aorta_trace_text(builder->trace, name));
@@ -252,7 +253,7 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
 }
 
 static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {
-    struct trace_meaning *meaning = aorta_trace_meaning(builder, name);
+    struct trace_meaning *meaning = meaning_of(builder, name);
     if (!meaning) return false;
     if (!meaning->product_known) {
         meaning->product = aorta_kernel_is_gemm(aorta_trace_text(builder->trace, name));
@@ -276,7 +277,7 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
 
 /* Calls of no known kind are kept apart: those that launched something are taken back in at the end. */
 void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
-    struct trace_meaning *meaning = aorta_trace_meaning(builder, call->name);
+    struct trace_meaning *meaning = meaning_of(builder, call->name);
     if (!meaning) return;
     if (!meaning->call_known) {
         enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
@@ -360,11 +361,6 @@ void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, 
     int64_t number = step_number(aorta_trace_text(builder->trace, name));
     struct aorta_trace_step *step = number >= 0 ? find_step(builder, number) : NULL;
     if (step) widen(&step->device_start_ns, &step->device_end_ns, start_ns, end_ns);
-}
-
-void aorta_trace_builder_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step) {
-    struct aorta_trace_step *row = aorta_trace_rows_add(builder, &builder->steps, sizeof *row);
-    if (row) *row = *step;
 }
 
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {

@@ -73,7 +73,6 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
 /* The device's side of an annotation: only steps are kept. */
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns);
-void aorta_trace_builder_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step);
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device);
 
 /* Whether these are times: what lies more than 73 years before zero or 146 after it is damage; of what lies between,

@@ -61,8 +61,6 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
 /* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */
 uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
                              int64_t c);
-/* The meaning of a text; NULL (and failed) when memory is exhausted. Valid until the next text is added. */
-struct trace_meaning *aorta_trace_meaning(struct aorta_trace_builder *builder, uint32_t text);
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
 /* Of kernels of this name. */
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);

@@ -197,7 +197,7 @@ aorta_status aorta_train_follow(struct aorta_stream *stream, struct aorta_stream
     return aorta_stream_wait(stream, event);
 }
 
-aorta_status aorta_train_call(const struct aorta_train_collective *c, struct aorta_stream *stream) {
+static aorta_status queue_collective(const struct aorta_train_collective *c, struct aorta_stream *stream) {
     const struct aorta_comm_piece whole = {c->send, c->receive, c->count}, *pieces = c->pieces ? c->pieces : &whole;
     const int piece_count = c->pieces ? c->piece_count : 1;
     switch (c->kind) {
@@ -217,7 +217,7 @@ aorta_status aorta_train_call(const struct aorta_train_collective *c, struct aor
 }
 
 /* The larger buffer of one rank, as nccl-tests count. */
-int64_t aorta_train_bytes(const struct aorta_train_collective *c) {
+static int64_t bytes_of(const struct aorta_train_collective *c) {
     bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
     size_t count = c->count;
     for (int i = 0; i < c->piece_count; i++) count += c->pieces[i].count;
@@ -236,11 +236,11 @@ aorta_status aorta_train_collect(const struct aorta_train_context *context, cons
                                     .group_stride = c->group_stride,
                                     .dtype = c->dtype,
                                     .layer = c->layer,
-                                    .bytes = aorta_train_bytes(c),
+                                    .bytes = bytes_of(c),
                                     .simulated = aorta_comm_simulated(c->comm)};
     int range;
     AORTA_TRY(aorta_range_begin(context->recorder, stream, &info, &range));
-    AORTA_TRY(aorta_train_call(c, stream));
+    AORTA_TRY(queue_collective(c, stream));
     AORTA_TRY(aorta_inject_into_collective(context, c->kind, stream));
     return aorta_range_end(context->recorder, stream, range);
 }

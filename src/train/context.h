@@ -72,11 +72,6 @@ struct aorta_train_collective {
     int piece_count;
     enum aorta_dtype dtype;
 };
-/* The larger buffer of one rank, as nccl-tests count. */
-int64_t aorta_train_bytes(const struct aorta_train_collective *collective);
-/* The collective alone. */
-AORTA_MUST_USE aorta_status aorta_train_call(const struct aorta_train_collective *collective,
-                                             struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,
                                                 const struct aorta_train_collective *collective);
 

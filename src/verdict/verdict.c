@@ -33,7 +33,7 @@ bool aorta_cause_has_kind(enum aorta_cause cause) {
     return causes[cause].by_kind;
 }
 
-void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {
+static void add_to_tally(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {
     if (ns <= 0) return;
     size_t at = 0;
     while (at < tally->count && (tally->rows[at].layer != layer || strcmp(tally->rows[at].name, name) != 0)) at++;
@@ -173,7 +173,7 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
         grounds->slow_bytes[kind] += range->info.bytes;
     }
     pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
-    aorta_tally_add(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
+    add_to_tally(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
 }
 
 /* Without what the host waited for meanwhile, which are causes of their own. */
@@ -194,9 +194,9 @@ static void tally_idle(const struct aorta_rank_step *item, struct aorta_grounds 
         if (!next) continue;
         const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
         const int64_t launched_ns = next->enqueue_ns == INT64_MIN ? end_ns : clamp(next->enqueue_ns, start_ns, end_ns);
-        aorta_tally_add(&grounds->late_before, next->info.function, -1,
-                        late_within(item->iteration.profile, start_ns, launched_ns));
-        aorta_tally_add(&grounds->latency_before, next->info.function, -1, end_ns - launched_ns);
+        add_to_tally(&grounds->late_before, next->info.function, -1,
+                     late_within(item->iteration.profile, start_ns, launched_ns));
+        add_to_tally(&grounds->latency_before, next->info.function, -1, end_ns - launched_ns);
     }
 }
 

@@ -14,7 +14,6 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
     } rows[AORTA_TALLY_ROWS];
     size_t count;
 };
-void aorta_tally_add(struct aorta_tally *tally, const char *name, int layer, int64_t ns);
 
 struct aorta_grounds {
     int64_t unknown_idle_ns, lead_ns;

@@ -182,10 +182,11 @@ static void a_process_without_work_takes_no_steps_away(void **state) {
 static void marked_steps_count(void **state) {
     (void)state;
     struct program program;
-    const struct aorta_trace_step marked = {7, 0, 2000000, INT64_MIN, INT64_MIN};
     program_open(&program, 0);
     for (int i = 0; i < 10; i++) train_step(&program, "adam", false);
-    aorta_trace_builder_step(program.builder, &marked);
+    const struct aorta_trace_annotation marked = {
+        .end_ns = 2000000, .name = aorta_trace_builder_text(program.builder, "ProfilerStep#7", 14)};
+    aorta_trace_builder_annotation(program.builder, &marked);
     struct aorta_trace_list list = list_of(finish(&program), NULL);
     assert_int_equal(list.items[0]->step_count, 1);
     assert_false(list.items[0]->steps_inferred);

@@ -7,6 +7,7 @@
 #include "timeline/builder.h"
 #include "verdict/trace_verdict.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,8 +335,11 @@ static struct aorta_trace *random_trace(void) {
         aorta_trace_builder_call(builder, &call);
     }
     for (int64_t at = 950, number = 7; step_ns && at < 1000 + LENGTH; at += step_ns, number++) {
-        const struct aorta_trace_step step = {number, at, at + step_ns - 5, INT64_MIN, INT64_MIN};
-        aorta_trace_builder_step(builder, &step);
+        char name[40];
+        snprintf(name, sizeof name, "ProfilerStep#%" PRId64, number);
+        const struct aorta_trace_annotation step = {
+            .start_ns = at, .end_ns = at + step_ns - 5, .name = text(builder, name)};
+        aorta_trace_builder_annotation(builder, &step);
     }
     struct aorta_trace *trace;
     check_ok(aorta_trace_builder_finish(builder, &trace));

@@ -383,8 +383,9 @@ static int64_t add_step(struct made *made, int rank, int step, int64_t start, in
     kernel(made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, start + KERNELS * 10000 + (rank ? pause : 0),
            arrival[rank], last + 200000, -1, &facts);
     call(made, "cudaDeviceSynchronize", 1, start + KERNELS * 10000 + (rank ? pause : 0) + 10, last + 203000, false);
-    const struct aorta_trace_step one = {step, start, last + 200000 + 4000, INT64_MIN, INT64_MIN};
-    aorta_trace_builder_step(made->builder, &one);
+    const struct aorta_trace_annotation one = {
+        .start_ns = start, .end_ns = last + 200000 + 4000, .name = text(made, name)};
+    aorta_trace_builder_annotation(made->builder, &one);
     return last + 200000 + 5000;
 }
 

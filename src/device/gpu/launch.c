@@ -181,8 +181,8 @@ aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, siz
                        function->parameter_bytes, bytes);
 }
 
-aorta_status aorta_gpu_launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
-                                  const struct aorta_gpu_grid *grid, void *args) {
+static aorta_status launch_now(struct gpu_device *device, void *stream, struct gpu_function *function,
+                               const struct aorta_gpu_grid *grid, void *args) {
     uint32_t b[3], t[3];
     void *parameters[] = {args};
     for (int i = 0; i < 3; i++) {
@@ -201,7 +201,7 @@ aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const
                                   void *args) {
     struct gpu_function *function;
     AORTA_TRY(aorta_gpu_function(device, entry, &function));
-    return aorta_gpu_launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}}, args);
+    return launch_now(device, stream, function, &(struct aorta_gpu_grid){.blocks = {1}}, args);
 }
 
 static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
@@ -213,7 +213,7 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
     AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
     stream->last = entry->name;
-    return aorta_gpu_launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
+    return launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
 }
 
 aorta_status aorta_gpu_launch(struct aorta_stream *base, const struct aorta_gpu_entry *entry,

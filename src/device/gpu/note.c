@@ -57,7 +57,7 @@ static bool append(struct gpu_notes *notes, struct gpu_note *note) {
     return true;
 }
 
-bool aorta_gpu_notes_copy(struct gpu_notes *notes, const struct gpu_notes *from) {
+static bool copy_notes(struct gpu_notes *notes, const struct gpu_notes *from) {
     for (size_t i = 0; i < from->count; i++) {
         struct gpu_note *note = from->items[i];
         if (!holds(notes, note->check, note->user) && !append(notes, note)) return false;
@@ -103,12 +103,12 @@ aorta_status aorta_gpu_note(struct aorta_stream *base, aorta_status (*check)(voi
 aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock) {
     struct gpu_notes copy = {0};
     if (lock) pthread_mutex_lock(lock);
-    bool copied = aorta_gpu_notes_copy(&copy, from);
+    bool copied = copy_notes(&copy, from);
     if (lock) pthread_mutex_unlock(lock);
     struct gpu_outcome *outcome = copy.count ? aorta_gpu_stream_outcome(stream) : NULL;
     if (outcome) {
         pthread_mutex_lock(&outcome->lock);
-        copied = aorta_gpu_notes_copy(&outcome->notes, &copy) && copied;
+        copied = copy_notes(&outcome->notes, &copy) && copied;
         pthread_mutex_unlock(&outcome->lock);
     }
     copied = copied && (outcome || !copy.count);
