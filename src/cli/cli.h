@@ -61,18 +61,10 @@ int aorta_cli_run(int argc, char **argv);
 
 /* ---- command lines ---- */
 
-struct aorta_cli_option {
-    struct aorta_option value; /* key: the long name without its dashes; BOOL: a flag that takes no value */
-    char letter;               /* one-letter form ('n' for -n), 0: none */
-    const char *argument;      /* "FILE": what the help calls the value; NULL: made from the type */
-    bool required;
-    bool several; /* STRING_LIST: takes all words up to the next one that begins with "-" */
-};
-
 struct aorta_cli_syntax {
-    const char *usage; /* "aorta train --config FILE [--override KEY=VALUE …]" */
-    const char *about; /* one paragraph; ends with a full stop */
-    const struct aorta_cli_option *options;
+    const char *usage;                  /* "aorta train --config FILE [--override KEY=VALUE …]" */
+    const char *about;                  /* one paragraph; ends with a full stop */
+    const struct aorta_option *options; /* key: the long name without its dashes; BOOL: a flag that takes no value */
     size_t option_count;
     bool operands;      /* words that are no options are allowed; with `command` the first one ends the options */
     bool command;       /* "-- CMD ARGS…": everything from the first operand on is left alone */

@@ -8,13 +8,11 @@ struct help_values {
     bool markdown;
 };
 
-static const struct aorta_cli_option options[] = {
-    {.value = {.key = "markdown",
-               .type = AORTA_OPTION_BOOL,
-               .offset = offsetof(struct help_values, markdown),
-               .fallback = "false",
-               .help = "with config: as the page docs/configuration.md"}},
+#define AT(field) offsetof(struct help_values, field)
+static const struct aorta_option options[] = {
+    {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "with config: as the page docs/configuration.md"},
 };
+#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta help [COMMAND | config [--markdown]]",

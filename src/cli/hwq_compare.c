@@ -14,33 +14,25 @@ static const struct aorta_range_limits threshold_limits = {.min = 0, .max = 10};
 static const struct aorta_range_limits confidence_limits = {.min = 0.5, .max = 1, .below_max = true};
 static const struct aorta_range_limits resample_limits = {.min = 100, .max = 1000000};
 static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
-static const struct aorta_cli_option rows[] = {
-    {.value =
-         {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true,
-          .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
-                  "directory of such files"},
-     .letter = 'b',
-     .argument = "FILE",
-     .required = true},
-    {.value = {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true,
-               .help = "the results to compare with it"},
-     .letter = 't',
-     .argument = "FILE",
-     .required = true},
-    {.value = {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
-               .help = "smallest change of the median iteration time that matters, as a fraction"}},
-    {.value =
-         {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
-          .help =
-              "relative standard deviation between equal runs: intervals are widened by it, less with several runs on "
-              "a side"}},
-    {.value = {"confidence", AORTA_OPTION_DOUBLE, AT(confidence), "0.95", .limits = &confidence_limits,
-               .help = "of the intervals"}},
-    {.value = {"resamples", AORTA_OPTION_INT, AT(resamples), "2000", .limits = &resample_limits,
-               .help = "how often the iterations are drawn again"}},
-    {.value = {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
-               .help = "of the draws: the same seed gives the same intervals"}},
-    {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"}},
+static const struct aorta_option rows[] = {
+    {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true, .letter = 'b', .argument = "FILE",
+     .required = true,
+     .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
+             "directory of such files"},
+    {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true, .letter = 't', .argument = "FILE",
+     .required = true, .help = "the results to compare with it"},
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
+     .help = "smallest change of the median iteration time that matters, as a fraction"},
+    {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
+     .help = "relative standard deviation between equal runs: intervals are widened by it, less with several runs on a "
+             "side"},
+    {"confidence", AORTA_OPTION_DOUBLE, AT(confidence), "0.95", .limits = &confidence_limits,
+     .help = "of the intervals"},
+    {"resamples", AORTA_OPTION_INT, AT(resamples), "2000", .limits = &resample_limits,
+     .help = "how often the iterations are drawn again"},
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
+     .help = "of the draws: the same seed gives the same intervals"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
 };
 #undef AT
 

@@ -24,20 +24,17 @@ struct arguments {
 };
 
 #define AT(field) offsetof(struct arguments, field)
-static const struct aorta_cli_option rows[] = {
-    {.value = {"device", AORTA_OPTION_STRING, AT(device), "auto", .help = AORTA_CLI_DEVICE_HELP}, .argument = "DEVICE"},
-    {.value = {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true,
-               .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or "
-                       "PyTorch; repeat it for several"},
-     .argument = "PATH"},
-    {.value = {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true,
-               .help = "directory for the recording, created if needed; null: the recording is deleted afterwards"},
-     .letter = 'o',
-     .argument = "DIR"},
-    {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false",
-               .help = "print one JSON object; what the workload prints goes to standard error"}},
-    {.value = {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
-               .help = "print the command that would be run, and run nothing"}},
+static const struct aorta_option rows[] = {
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true, .argument = "PATH",
+     .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or PyTorch; repeat "
+             "it for several"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
+     .help = "directory for the recording, created if needed; null: the recording is deleted afterwards"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false",
+     .help = "print one JSON object; what the workload prints goes to standard error"},
+    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
+     .help = "print the command that would be run, and run nothing"},
 };
 #undef AT
 

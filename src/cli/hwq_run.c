@@ -9,10 +9,9 @@
 
 /* ---- list ---- */
 
-static const struct aorta_cli_option list_rows[] = {{.value = {.key = "json",
-                                                               .type = AORTA_OPTION_BOOL,
-                                                               .fallback = "false",
-                                                               .help = "print one JSON array instead of the table"}}};
+static const struct aorta_option list_rows[] = {
+    {"json", AORTA_OPTION_BOOL, 0, "false", .help = "print one JSON array instead of the table"},
+};
 static const struct aorta_cli_syntax list_syntax = {
     .usage = "aorta hwq list [--json]",
     .about = "The workloads: what they are, on how many streams they run, and how much the overhead of queue switches "

@@ -13,60 +13,50 @@ static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
 static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400};
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
-static const struct aorta_cli_option common[] = {
-    {.value =
-         {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits,
-          .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
-                  "within its range"},
-     .argument = "N[,N…]"},
-    {.value = {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits,
-               .help = "measured iterations"}},
-    {.value = {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits,
-               .help = "iterations before them"}},
-    {.value = {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
-               .help =
-                   "the host waits for each iteration, or for the last one; none: streams that exchange nothing are "
-                   "not joined between iterations either"},
-     .argument = "per_iteration|end_only|none"},
-    {.value = {"graph", AORTA_OPTION_BOOL, AT(graph), "false", .help = "capture an iteration once and replay it"}},
-    {.value = {"gate", AORTA_OPTION_BOOL, AT(gate), "false",
-               .help = "hold the device until an iteration is queued, so that only the device is timed"}},
-    {.value = {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
-               .help = "compare the results with naive ones in double precision; exit code 1 when they differ"}},
-    {.value = {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "of the inputs"}},
-    {.value = {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true,
-               .help = "file for the result as JSON (run-priority: a directory)"},
-     .letter = 'o',
-     .argument = "FILE"},
-    {.value = {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true,
-               .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
-     .argument = "FILE"},
-    {.value = {"profile", AORTA_OPTION_BOOL, AT(profile), "false",
-               .help =
-                   "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and "
-                   "aorta trace; exit code 1 when that fails"}},
-    {.value =
-         {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true,
-          .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each "
-                  "run; default: hwq_profile"},
-     .argument = "DIR"},
-    {.value = {"device", AORTA_OPTION_STRING, AT(device), "auto", .help = AORTA_CLI_DEVICE_HELP}, .argument = "DEVICE"},
-    {.value = {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
-               .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"}},
-    {.value = {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
-               .help = "longest wait of a collective for the other ranks"}},
-    {.value = {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .help = "print nothing but errors"}, .letter = 'q'},
+static const struct aorta_option common[] = {
+    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits,
+     .argument = "N[,N…]",
+     .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
+             "within its range"},
+    {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .help = "measured iterations"},
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .help = "iterations before them"},
+    {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
+     .argument = "per_iteration|end_only|none",
+     .help = "the host waits for each iteration, or for the last one; none: streams that exchange nothing are not "
+             "joined between iterations either"},
+    {"graph", AORTA_OPTION_BOOL, AT(graph), "false", .help = "capture an iteration once and replay it"},
+    {"gate", AORTA_OPTION_BOOL, AT(gate), "false",
+     .help = "hold the device until an iteration is queued, so that only the device is timed"},
+    {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
+     .help = "compare the results with naive ones in double precision; exit code 1 when they differ"},
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "of the inputs"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
+     .help = "file for the result as JSON (run-priority: a directory)"},
+    {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
+     .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
+    {"profile", AORTA_OPTION_BOOL, AT(profile), "false",
+     .help = "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and aorta "
+             "trace; exit code 1 when that fails"},
+    {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true, .argument = "DIR",
+     .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each run; "
+             "default: hwq_profile"},
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
+     .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"},
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
+     .help = "longest wait of a collective for the other ranks"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print nothing but errors"},
 };
-static const struct aorta_cli_option set_row = {
-    .value = {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true,
-              .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
-    .argument = "WORKLOAD.OPTION=VALUE",
-    .several = true};
+static const struct aorta_option set_rows[] = {
+    {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
+     .several = true,
+     .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
+};
 #undef AT
 enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };
 
 /* The workload's own options: dashes on the command line, underscores in the key. */
-static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aorta_cli_option *rows,
+static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aorta_option *rows,
                                  struct aorta_arena *arena) {
     if (w->option_count > MOST_OWN || w->option_bytes > AORTA_HWQ_OPTION_BYTES)
         return AORTA_ERROR(AORTA_INTERNAL, "%s has too many options", w->name);
@@ -75,9 +65,9 @@ static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aort
         if (!key) return AORTA_ERROR(AORTA_MEMORY, "no host memory for options");
         for (char *at = key; *at; at++)
             if (*at == '_') *at = '-';
-        rows[i] = (struct aorta_cli_option){.value = w->options[i]};
-        rows[i].value.key = key;
-        rows[i].value.offset += offsetof(struct hwq_values, own);
+        rows[i] = w->options[i];
+        rows[i].key = key;
+        rows[i].offset += offsetof(struct hwq_values, own);
     }
     return NULL;
 }
@@ -85,11 +75,11 @@ static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aort
 aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
                               bool many, int argc, char **argv, struct hwq_values *values,
                               struct aorta_cli_line *line) {
-    struct aorta_cli_option rows[COMMON + MOST_OWN] = {0};
+    struct aorta_option rows[COMMON + MOST_OWN] = {0};
     struct aorta_arena keys = {0};
     char usage[256];
     memcpy(rows, common, sizeof common);
-    if (many) rows[COMMON] = set_row;
+    if (many) rows[COMMON] = set_rows[0];
     aorta_status status = workload ? add_own_rows(workload, rows + COMMON, &keys) : NULL;
     snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
     const struct aorta_cli_syntax syntax = {

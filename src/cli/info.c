@@ -321,13 +321,11 @@ struct info_values {
     bool json;
 };
 
-static const struct aorta_cli_option options[] = {
-    {.value = {.key = "json",
-               .type = AORTA_OPTION_BOOL,
-               .offset = offsetof(struct info_values, json),
-               .fallback = "false",
-               .help = "prints one JSON object"}},
+#define AT(field) offsetof(struct info_values, field)
+static const struct aorta_option options[] = {
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "prints one JSON object"},
 };
+#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta info [--json]",

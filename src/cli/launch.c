@@ -25,31 +25,17 @@ static const struct aorta_range_limits not_negative = {.min = 0, .max = INFINITY
 static const struct aorta_choice mpi_choices[] = {
     {"auto", AORTA_LAUNCH_MPI_AUTO}, {"always", AORTA_LAUNCH_MPI_ALWAYS}, {"never", AORTA_LAUNCH_MPI_NEVER}, {NULL, 0}};
 
-static const struct aorta_cli_option options[] = {
-    {.value = {.key = "ranks",
-               .type = AORTA_OPTION_INT,
-               .offset = offsetof(struct launch_values, ranks),
-               .fallback = "1",
-               .limits = &at_least_one,
-               .help = "how many ranks to start on this host"},
-     .letter = 'n',
-     .required = true},
-    {.value = {.key = "timeout-s",
-               .type = AORTA_OPTION_DOUBLE,
-               .offset = offsetof(struct launch_values, timeout_s),
-               .fallback = "0",
-               .limits = &not_negative,
-               .help = "end the job after so many seconds; 0: never"},
-     .argument = "SECONDS"},
-    {.value = {.key = "mpi",
-               .type = AORTA_OPTION_CHOICE,
-               .offset = offsetof(struct launch_values, mpi),
-               .fallback = "auto",
-               .choices = mpi_choices,
-               .help = "whether mpirun starts the ranks, which collectives on host memory need; auto: if there are "
-                       "several ranks and mpirun is installed"},
-     .argument = "auto|always|never"},
+#define AT(field) offsetof(struct launch_values, field)
+static const struct aorta_option options[] = {
+    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_one, .letter = 'n', .required = true,
+     .help = "how many ranks to start on this host"},
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "0", .limits = &not_negative, .argument = "SECONDS",
+     .help = "end the job after so many seconds; 0: never"},
+    {"mpi", AORTA_OPTION_CHOICE, AT(mpi), "auto", .choices = mpi_choices, .argument = "auto|always|never",
+     .help = "whether mpirun starts the ranks, which collectives on host memory need; auto: if there are several ranks "
+             "and mpirun is installed"},
 };
+#undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta launch -n N [--timeout-s SECONDS] [--mpi auto|always|never] -- COMMAND [ARGUMENT …]",

@@ -17,7 +17,7 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "out of memory while reading the command line");
 }
 
-static const char *argument_name(const struct aorta_cli_option *option) {
+static const char *argument_name(const struct aorta_option *option) {
     static const char *const names[AORTA_OPTION_TYPE_COUNT] = {
         [AORTA_OPTION_INT] = "N",
         [AORTA_OPTION_DOUBLE] = "X",
@@ -27,38 +27,38 @@ static const char *argument_name(const struct aorta_cli_option *option) {
         [AORTA_OPTION_INT_LIST] = "N,…",
         [AORTA_OPTION_STRING_LIST] = "TEXT",
     };
-    return option->argument ? option->argument : names[option->value.type];
+    return option->argument ? option->argument : names[option->type];
 }
 
-static bool is_flag(const struct aorta_cli_option *option) {
-    return option->value.type == AORTA_OPTION_BOOL;
+static bool is_flag(const struct aorta_option *option) {
+    return option->type == AORTA_OPTION_BOOL;
 }
 
 /* ---- storing ---- */
 
-static aorta_status wrong_value(const struct aorta_cli_option *option, const char *text) {
+static aorta_status wrong_value(const struct aorta_option *option, const char *text) {
     struct aorta_text expected = {0};
-    aorta_option_describe(&option->value, &expected);
-    const char *nearest = option->value.choices ? aorta_option_nearest_choice(&option->value, text) : NULL;
+    aorta_option_describe(option, &expected);
+    const char *nearest = option->choices ? aorta_option_nearest_choice(option, text) : NULL;
     aorta_status status = aorta_text_check(&expected);
     if (!status) {
-        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s", option->value.key, text, expected.data,
+        status = AORTA_ERROR(AORTA_USAGE, "--%s: found \"%s\"; expected %s%s%s", option->key, text, expected.data,
                              nearest ? "; did you mean " : "", nearest ? nearest : "");
     }
     aorta_text_free(&expected);
     return status;
 }
 
-static aorta_status store_scalars(struct reader *reader, const struct aorta_cli_option *option,
+static aorta_status store_scalars(struct reader *reader, const struct aorta_option *option,
                                   const struct aorta_scalar *scalars, size_t count, bool list, const char *text) {
     aorta_status status = NULL;
-    bool fits = aorta_option_store(&option->value, scalars, count, list, reader->values, &reader->line->arena, &status);
+    bool fits = aorta_option_store(option, scalars, count, list, reader->values, &reader->line->arena, &status);
     if (fits || status) return status;
     return wrong_value(option, text);
 }
 
 /* Numbers that belong together are written with commas: "1,2,4". */
-static aorta_status store_numbers(struct reader *reader, const struct aorta_cli_option *option, const char *text) {
+static aorta_status store_numbers(struct reader *reader, const struct aorta_option *option, const char *text) {
     size_t count = 1;
     for (const char *c = text; *c; c++) count += *c == ',';
     struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, count * sizeof *scalars);
@@ -69,10 +69,9 @@ static aorta_status store_numbers(struct reader *reader, const struct aorta_cli_
 }
 
 /* Puts one more text behind those given before; the default goes when the first one comes. */
-static aorta_status store_text(struct reader *reader, const struct aorta_cli_option *option, const char *text,
-                               bool first) {
+static aorta_status store_text(struct reader *reader, const struct aorta_option *option, const char *text, bool first) {
     struct aorta_string_list list = {0};
-    if (!first) memcpy(&list, (const char *)reader->values + option->value.offset, sizeof list);
+    if (!first) memcpy(&list, (const char *)reader->values + option->offset, sizeof list);
     struct aorta_scalar *scalars = aorta_arena_alloc(&reader->line->arena, (list.count + 1) * sizeof *scalars);
     if (!scalars) return no_memory();
     for (size_t i = 0; i < list.count; i++) scalars[i] = (struct aorta_scalar){list.items[i], true};
@@ -80,11 +79,11 @@ static aorta_status store_text(struct reader *reader, const struct aorta_cli_opt
     return store_scalars(reader, option, scalars, list.count + 1, true, text);
 }
 
-static aorta_status store(struct reader *reader, const struct aorta_cli_option *option, const char *text) {
+static aorta_status store(struct reader *reader, const struct aorta_option *option, const char *text) {
     bool *given = &reader->given[option - reader->syntax->options];
     bool first = !*given;
     *given = true;
-    enum aorta_option_type type = option->value.type;
+    enum aorta_option_type type = option->type;
     if (type == AORTA_OPTION_STRING_LIST) return store_text(reader, option, text, first);
     if (type == AORTA_OPTION_INT_LIST || type == AORTA_OPTION_DOUBLES_2) return store_numbers(reader, option, text);
     /* a text is what it is: the shell has taken the quotes away, and "no" may be a directory */
@@ -94,16 +93,15 @@ static aorta_status store(struct reader *reader, const struct aorta_cli_option *
 
 /* ---- options ---- */
 
-static const struct aorta_cli_option *find_long(const struct aorta_cli_syntax *syntax, const char *name,
-                                                size_t length) {
+static const struct aorta_option *find_long(const struct aorta_cli_syntax *syntax, const char *name, size_t length) {
     for (size_t i = 0; i < syntax->option_count; i++) {
-        const char *key = syntax->options[i].value.key;
+        const char *key = syntax->options[i].key;
         if (strlen(key) == length && strncmp(key, name, length) == 0) return &syntax->options[i];
     }
     return NULL;
 }
 
-static const struct aorta_cli_option *find_letter(const struct aorta_cli_syntax *syntax, char letter) {
+static const struct aorta_option *find_letter(const struct aorta_cli_syntax *syntax, char letter) {
     for (size_t i = 0; i < syntax->option_count; i++) {
         if (letter && syntax->options[i].letter == letter) return &syntax->options[i];
     }
@@ -114,7 +112,7 @@ static aorta_status unknown_option(const struct reader *reader, const char *word
     const char *names[64];
     size_t count = 0;
     for (size_t i = 0; i < reader->syntax->option_count && count < 63; i++) {
-        names[count++] = reader->syntax->options[i].value.key;
+        names[count++] = reader->syntax->options[i].key;
     }
     names[count++] = "help";
     char name[64];
@@ -128,13 +126,12 @@ static bool looks_like_option(const char *word) {
     return word[0] == '-' && word[1] && !strchr(".0123456789", word[1]);
 }
 
-static aorta_status missing_value(const struct aorta_cli_option *option) {
-    return AORTA_ERROR(AORTA_USAGE, "--%s needs a value: --%s %s", option->value.key, option->value.key,
-                       argument_name(option));
+static aorta_status missing_value(const struct aorta_option *option) {
+    return AORTA_ERROR(AORTA_USAGE, "--%s needs a value: --%s %s", option->key, option->key, argument_name(option));
 }
 
 /* `attached` is what stood in the same word ("--name=VALUE", "-nVALUE"), or NULL. */
-static aorta_status read_option(struct reader *reader, const struct aorta_cli_option *option, const char *attached) {
+static aorta_status read_option(struct reader *reader, const struct aorta_option *option, const char *attached) {
     if (attached) return store(reader, option, attached);
     if (is_flag(option)) return store(reader, option, "true");
     if (reader->next == reader->argc || looks_like_option(reader->argv[reader->next])) return missing_value(option);
@@ -145,7 +142,7 @@ static aorta_status read_option(struct reader *reader, const struct aorta_cli_op
 }
 
 static aorta_status read_word(struct reader *reader, const char *word) {
-    const struct aorta_cli_option *option;
+    const struct aorta_option *option;
     if (strncmp(word, "--", 2) == 0) {
         size_t length = strcspn(word + 2, "=");
         option = find_long(reader->syntax, word + 2, length);
@@ -162,9 +159,9 @@ static aorta_status read_word(struct reader *reader, const char *word) {
 static aorta_status check_required(const struct reader *reader) {
     const struct aorta_cli_syntax *syntax = reader->syntax;
     for (size_t i = 0; i < syntax->option_count; i++) {
-        const struct aorta_cli_option *option = &syntax->options[i];
+        const struct aorta_option *option = &syntax->options[i];
         if (!option->required || reader->given[i]) continue;
-        return AORTA_ERROR(AORTA_USAGE, "--%s %s is missing; usage: %s", option->value.key, argument_name(option),
+        return AORTA_ERROR(AORTA_USAGE, "--%s %s is missing; usage: %s", option->key, argument_name(option),
                            syntax->usage);
     }
     return NULL;
@@ -211,7 +208,7 @@ static aorta_status prepare(struct reader *reader) {
     reader->line->operands = aorta_arena_alloc(arena, ((size_t)reader->argc + 1) * sizeof *reader->line->operands);
     if (!reader->given || !reader->line->operands) return no_memory();
     for (size_t i = 0; i < syntax->option_count; i++) {
-        AORTA_TRY(aorta_option_store_default(&syntax->options[i].value, reader->values, arena));
+        AORTA_TRY(aorta_option_store_default(&syntax->options[i], reader->values, arena));
     }
     return NULL;
 }
@@ -260,22 +257,22 @@ static void put_wrapped(struct aorta_text *text, const char *words, size_t colum
     aorta_text_puts(text, "\n");
 }
 
-static void put_option(struct aorta_text *text, const struct aorta_cli_option *option) {
+static void put_option(struct aorta_text *text, const struct aorta_option *option) {
     struct aorta_text left = {0}, right = {0};
     if (option->letter) {
-        aorta_text_printf(&left, "  -%c, --%s", option->letter, option->value.key);
+        aorta_text_printf(&left, "  -%c, --%s", option->letter, option->key);
     } else {
-        aorta_text_printf(&left, "      --%s", option->value.key);
+        aorta_text_printf(&left, "      --%s", option->key);
     }
     if (!is_flag(option)) aorta_text_printf(&left, " %s%s", argument_name(option), option->several ? " …" : "");
-    aorta_text_puts(&right, option->value.help);
-    if (option->value.choices) {
+    aorta_text_puts(&right, option->help);
+    if (option->choices) {
         aorta_text_puts(&right, ": ");
-        aorta_option_describe(&option->value, &right);
+        aorta_option_describe(option, &right);
     }
-    bool has_default = !option->required && !is_flag(option) && !option->value.nullable;
+    bool has_default = !option->required && !is_flag(option) && !option->nullable;
     if (option->required) aorta_text_puts(&right, " (required)");
-    if (has_default) aorta_text_printf(&right, " (default: %s)", option->value.fallback);
+    if (has_default) aorta_text_printf(&right, " (default: %s)", option->fallback);
     if (left.failed || right.failed) {
         text->failed = 1;
     } else {
@@ -297,7 +294,7 @@ void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_tex
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
     for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
-    static const struct aorta_cli_option help = {.value = {.key = "help", .help = "prints this text"}, .letter = 'h'};
+    static const struct aorta_option help = {.key = "help", .letter = 'h', .help = "prints this text"};
     put_option(text, &help);
     if (syntax->footer) aorta_text_printf(text, "\n%s\n", syntax->footer);
 }

@@ -18,39 +18,17 @@ struct analyze_arguments {
 };
 
 #define AT(field) offsetof(struct analyze_arguments, field)
-static const struct aorta_cli_option rows[] = {
-    {.value = {.key = "json",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(json),
-               .fallback = "false",
-               .help = "print all figures and tables as JSON"}},
-    {.value = {.key = "html",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(html),
-               .fallback = "null",
-               .nullable = true,
-               .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
-     .argument = "OUT"},
-    {.value = {.key = "step",
-               .type = AORTA_OPTION_STRING_LIST,
-               .offset = AT(steps),
-               .fallback = "null",
-               .nullable = true,
-               .help = "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies "
-                       "before and after"},
-     .argument = "N|all"},
-    {.value = {.key = "recover",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(recover),
-               .fallback = "false",
-               .help = "take the events before the place where a file breaks off, instead of failing"}},
-    {.value = {.key = "comm-pattern",
-               .type = AORTA_OPTION_STRING_LIST,
-               .offset = AT(patterns),
-               .fallback = "null",
-               .nullable = true,
-               .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
-     .argument = "REGEX"},
+static const struct aorta_option rows[] = {
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
+    {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
+     .help =
+         "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
+    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
+     .help = "take the events before the place where a file breaks off, instead of failing"},
+    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
+     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
 };
 #undef AT
 

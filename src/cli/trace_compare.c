@@ -17,34 +17,16 @@ struct compare_arguments {
 
 #define AT(field) offsetof(struct compare_arguments, field)
 static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
-static const struct aorta_cli_option rows[] = {
-    {.value = {.key = "threshold",
-               .type = AORTA_OPTION_DOUBLE,
-               .offset = AT(threshold),
-               .fallback = "null",
-               .nullable = true,
-               .when_null = -1,
-               .limits = &positive,
-               .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%), and, "
-                       "where steps are known, not by chance (p < 0.05)"},
-     .argument = "X"},
-    {.value = {.key = "json",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(json),
-               .fallback = "false",
-               .help = "print all rows as JSON"}},
-    {.value = {.key = "recover",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(recover),
-               .fallback = "false",
-               .help = "of files that are cut off or broken, take the events before the break"}},
-    {.value = {.key = "comm-pattern",
-               .type = AORTA_OPTION_STRING_LIST,
-               .offset = AT(patterns),
-               .fallback = "null",
-               .nullable = true,
-               .help = "kernels whose name this extended regular expression finds are collectives too"},
-     .argument = "REGEX"},
+static const struct aorta_option rows[] = {
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1, .limits = &positive,
+     .argument = "X",
+     .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%), and, where steps "
+             "are known, not by chance (p < 0.05)"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
+    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
+     .help = "of files that are cut off or broken, take the events before the break"},
+    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
+     .help = "kernels whose name this extended regular expression finds are collectives too"},
 };
 #undef AT
 

@@ -13,28 +13,13 @@ struct merge_arguments {
 };
 
 #define AT(field) offsetof(struct merge_arguments, field)
-static const struct aorta_cli_option rows[] = {
-    {.value = {.key = "output",
-               .type = AORTA_OPTION_STRING,
-               .offset = AT(output),
-               .fallback = "null",
-               .nullable = true,
-               .help = "the file to write; packed with gzip if its name ends in .gz"},
-     .letter = 'o',
-     .argument = "FILE",
-     .required = true},
-    {.value = {.key = "recover",
-               .type = AORTA_OPTION_BOOL,
-               .offset = AT(recover),
-               .fallback = "false",
-               .help = "of files that are cut off or broken, take the events before the break"}},
-    {.value = {.key = "comm-pattern",
-               .type = AORTA_OPTION_STRING_LIST,
-               .offset = AT(patterns),
-               .fallback = "null",
-               .nullable = true,
-               .help = "kernels whose name this extended regular expression finds are collectives too"},
-     .argument = "REGEX"},
+static const struct aorta_option rows[] = {
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
+     .required = true, .help = "the file to write; packed with gzip if its name ends in .gz"},
+    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
+     .help = "of files that are cut off or broken, take the events before the break"},
+    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
+     .help = "kernels whose name this extended regular expression finds are collectives too"},
 };
 #undef AT
 

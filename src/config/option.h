@@ -57,6 +57,11 @@ struct aorta_option {
     const struct aorta_range_limits *limits; /* of each number; NULL: none */
     const struct aorta_choice *choices;
     const char *help; /* one sentence, without its full stop */
+    /* of command lines only */
+    char letter;          /* one-letter form ('n' for -n), 0: none */
+    const char *argument; /* "FILE": what the help calls the value; NULL: made from the type */
+    bool required;
+    bool several; /* STRING_LIST: takes all words up to the next one that begins with "-" */
 };
 
 /* ---- scalars, as YAML 1.1 (and PyYAML) read them; numbers like 3e-4 count as numbers too ---- */

@@ -17,19 +17,16 @@ static const struct aorta_range_limits at_least_1 = {.min = 1, .max = INFINITY};
 static const struct aorta_choice colors[] = {{"red", 1}, {"green", 2}, {0}};
 
 #define AT(member) offsetof(struct values, member)
-static const struct aorta_cli_option options[] = {
-    {.value = {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .help = "configuration file"},
-     .letter = 'c',
-     .argument = "FILE",
-     .required = true},
-    {.value = {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "[]", .help = "changes keys"},
-     .argument = "KEY=VALUE",
-     .several = true},
-    {.value = {"streams", AORTA_OPTION_INT_LIST, AT(streams), "[1, 2]", .limits = &at_least_1, .help = "how many"}},
-    {.value = {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_1, .help = "ranks"}, .letter = 'n'},
-    {.value = {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .help = "limit"}},
-    {.value = {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "as JSON"}, .letter = 'j'},
-    {.value = {"color", AORTA_OPTION_CHOICE, AT(color), "red", .choices = colors, .help = "of it"}},
+static const struct aorta_option options[] = {
+    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
+     .required = true, .help = "configuration file"},
+    {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "[]", .argument = "KEY=VALUE", .several = true,
+     .help = "changes keys"},
+    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "[1, 2]", .limits = &at_least_1, .help = "how many"},
+    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_1, .letter = 'n', .help = "ranks"},
+    {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .help = "limit"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .letter = 'j', .help = "as JSON"},
+    {"color", AORTA_OPTION_CHOICE, AT(color), "red", .choices = colors, .help = "of it"},
 };
 #undef AT
 
