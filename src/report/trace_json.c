@@ -366,7 +366,8 @@ static void write_clock(struct aorta_json *json, const struct aorta_align_clock 
     aorta_json_object_end(json);
 }
 
-static void write_rank(struct aorta_json *json, const struct aorta_trace_analysis *analysis, size_t place) {
+static void write_rank(struct aorta_json *json, const struct aorta_trace_analysis *analysis,
+                       const struct aorta_verdict *verdict, size_t place) {
     const struct aorta_trace_rank *rank = &analysis->ranks[place];
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank->rank);
@@ -385,6 +386,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
     write_kernels(json, rank, false, "kernels");
     write_kernels(json, rank, true, "copies");
     write_gemms(json, rank);
+    aorta_roofline_write(place < verdict->roofline_count ? &verdict->rooflines[place] : NULL, json);
     write_collectives(json, analysis, rank);
     write_collective_sizes(json, analysis, rank);
     write_syncs(json, rank);
@@ -467,7 +469,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
     begin_rows(&json, "ranks");
-    for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, analysis, i);
+    for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, analysis, verdict, i);
     aorta_json_array_end(&json);
     write_shared(&json, analysis);
     write_differences(&json, analysis);

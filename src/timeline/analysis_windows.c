@@ -102,7 +102,10 @@ static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_w
     if (work->start_ns >= window->end_ns) return false;
     if (work->end_ns <= window->start_ns && work->start_ns < window->start_ns) return false;
     *part = *work;
-    if (part->start_ns < window->start_ns) part->start_ns = window->start_ns;
+    if (part->start_ns < window->start_ns) {
+        part->start_ns = window->start_ns;
+        part->leads = false; /* the first part has */
+    }
     if (part->end_ns > window->end_ns) part->end_ns = window->end_ns;
     return true;
 }

@@ -258,12 +258,21 @@ static int missing_ranks(const struct aorta_trace_analysis *analysis) {
     return world > (int)analysis->rank_count ? world - (int)analysis->rank_count : 0;
 }
 
+static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct aorta_roofline *rooflines = calloc(analysis->rank_count + 1, sizeof *rooflines);
+    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
+    for (size_t i = 0; !status && i < analysis->rank_count; i++)
+        status = aorta_roofline_of_trace(analysis, i, &rooflines[i]);
+    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines, rooflines ? analysis->rank_count : 0));
+}
+
 aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     memset(verdict, 0, sizeof *verdict);
     aorta_status status = make(analysis, verdict);
     verdict->ranks_missing = missing_ranks(analysis);
     for (size_t i = 0; !status && i < verdict->finding_count; i++)
         status = add_evidence(analysis, &verdict->findings[i]);
+    if (!status) status = add_rooflines(analysis, verdict);
     if (!status) status = aorta_verdict_gains(analysis, verdict);
     if (!status) status = aorta_trace_recording_note(analysis, verdict);
     if (status) aorta_verdict_free(verdict);

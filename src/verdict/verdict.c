@@ -369,6 +369,8 @@ void aorta_verdict_free(struct aorta_verdict *verdict) {
         free(verdict->findings[i].kernel);
         free(verdict->findings[i].advice);
     }
+    for (size_t i = 0; i < verdict->roofline_count; i++) aorta_roofline_free(&verdict->rooflines[i]);
+    free(verdict->rooflines);
     free(verdict->findings);
     free(verdict->ranks);
     free(verdict->note);

@@ -4,6 +4,7 @@
 #define AORTA_VERDICT_VERDICT_H
 
 #include "base/json.h"
+#include "roofline/roofline.h"
 #include "timeline/steps.h"
 
 enum aorta_cause {
@@ -69,6 +70,8 @@ struct aorta_verdict {
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     struct aorta_verdict_replay replay;
+    struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
+    size_t roofline_count;
     char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool simulated, common_clock;
@@ -96,6 +99,10 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_itera
                                                         bool whole, struct aorta_verdict *verdict);
 /* Sets the note, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
+/* Gives the verdict the ranks' rooflines, `count` of an array from malloc, also when it fails, and says in the evidence
+ * of compute what they show. (compute_words.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines,
+                                                   size_t count);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more (gains.c). */

@@ -185,6 +185,16 @@ static void put_cause(const struct aorta_finding *finding, bool by_gain, int wid
     put(&text, 4 + BAR_WIDTH, width, out);
 }
 
+/* Of a step with losses: what is left without them. */
+static void put_left(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    struct aorta_text sentence = {0}, words = {0};
+    if (gains_matter(verdict) && aorta_verdict_say_left(verdict, &words))
+        aorta_text_printf(&sentence, "  left: %s", words.data ? words.data : "");
+    out->failed |= words.failed;
+    aorta_text_free(&words);
+    if (sentence.length) put(&sentence, 4, width, out);
+}
+
 static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
@@ -240,6 +250,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
     if (verdict->note) put_words("  ", verdict->note, width, out);
     put_causes(verdict, width, out);
+    put_left(verdict, width, out);
     put_advice(verdict, width, out);
     if (verdict->simulated)
         put_words("  ", "simulated: the collectives were copies on one rank; their times say nothing about a link",

@@ -1,0 +1,36 @@
+/* How a roofline is filled; for this folder only. */
+#ifndef AORTA_ROOFLINE_BUILD_H
+#define AORTA_ROOFLINE_BUILD_H
+
+#include "base/interval.h"
+#include "roofline/roofline.h"
+
+/* A kernel, or the part of it that lies in a step. Texts are compared by address and borrowed until the end. */
+struct aorta_roofline_work {
+    int64_t start_ns, end_ns;
+    enum aorta_work_class class;
+    enum aorta_arithmetic arithmetic;
+    bool covered;                          /* its operation's flops and bytes are known */
+    bool runs;                             /* counts as a run of its operation: the first of its kernels */
+    double flops, bytes;                   /* 0 but on the operation's first kernel */
+    const char *operation, *dims, *kernel; /* dims NULL: not known */
+};
+
+struct aorta_roofline_group; /* runs of one operation and shape */
+struct aorta_roofline_build {
+    struct aorta_roofline *roofline;
+    struct aorta_roofline_group *groups; /* by their keys */
+    size_t group_count, group_capacity;
+    struct aorta_intervals all[AORTA_WORK_CLASS_COUNT], covered[AORTA_WORK_CLASS_COUNT]; /* of the step */
+};
+
+/* Of an empty *roofline. Ends with aorta_roofline_build_end, also after a failure. */
+void aorta_roofline_build_begin(struct aorta_roofline_build *build, struct aorta_roofline *roofline);
+AORTA_MUST_USE aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build,
+                                                      const struct aorta_roofline_work *work);
+/* What was added since the last step lies in one of this length. */
+void aorta_roofline_build_step(struct aorta_roofline_build *build, int64_t step_ns);
+/* Takes `status` on: a roofline after a failure is empty. */
+AORTA_MUST_USE aorta_status aorta_roofline_build_end(struct aorta_roofline_build *build, aorta_status status);
+
+#endif

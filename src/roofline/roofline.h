@@ -1,0 +1,86 @@
+/* How near the operations of a step come to what the device can do.
+ *
+ * Each operation of known shape has arithmetic (flops) and moves bytes at least. At the peak of its type the arithmetic
+ * takes some time, at the peak bandwidth the bytes take another; the longer of the two is the operation's bound. Sums
+ * are over the steps of one rank, times unions of the kernels' times. Definitions: docs/metrics.md. */
+#ifndef AORTA_ROOFLINE_ROOFLINE_H
+#define AORTA_ROOFLINE_ROOFLINE_H
+
+#include "base/json.h"
+#include "base/text.h"
+#include "roofline/devices.h"
+#include "timeline/analysis.h"
+#include "timeline/steps.h"
+
+enum aorta_bound { AORTA_BOUND_NOT_KNOWN, AORTA_BOUND_ARITHMETIC, AORTA_BOUND_MEMORY };
+
+/* Kernels of one class. Of `covered_ns` flops and bytes are known, of the rest neither. */
+struct aorta_roofline_class {
+    size_t kernels;
+    int64_t ns, covered_ns;
+    double flops, bytes;              /* of what is covered */
+    double arithmetic_ns, memory_ns;  /* at the peaks; NaN: a peak is not known */
+    double bound_ns;                  /* sum of the longer of the two, operation by operation; NaN likewise */
+    enum aorta_arithmetic arithmetic; /* of most flops */
+};
+
+/* Runs of one operation with one shape. Texts are owned. */
+struct aorta_roofline_row {
+    char *operation, *dims, *kernel; /* kernel: the longest of its kernels; dims NULL: not known */
+    enum aorta_work_class class;
+    enum aorta_arithmetic arithmetic;
+    size_t runs;
+    int64_t ns;          /* sum over its kernels */
+    double flops, bytes; /* of all runs */
+    double arithmetic_ns, memory_ns, bound_ns;
+};
+
+enum { AORTA_ROOFLINE_ROWS = 10 };
+
+/* One rank, or several together. aorta_roofline_free. */
+struct aorta_roofline {
+    char *device_name; /* as recorded; owned; NULL: not known */
+    struct aorta_peaks peaks;
+    bool lower_bound; /* times of ranges contain gaps, so that rates are lower bounds */
+    size_t steps;
+    int64_t step_ns; /* of all steps */
+    struct aorta_roofline_class classes[AORTA_WORK_CLASS_COUNT];
+    struct aorta_roofline_row rows[AORTA_ROOFLINE_ROWS]; /* those that lose most against their bound, worst first */
+    size_t row_count;
+};
+
+/* Of a recorded rank's steps, or of the whole recording where none are known. */
+AORTA_MUST_USE aorta_status aorta_roofline_of_trace(const struct aorta_trace_analysis *analysis, size_t rank,
+                                                    struct aorta_roofline *roofline);
+/* Of the steps of one rank of our own. `peaks` with its texts, and the texts of the profiles, are borrowed for the
+ * call; peaks->source and peaks->device must live as long as the roofline. */
+AORTA_MUST_USE aorta_status aorta_roofline_of_steps(const struct aorta_iteration *iterations, size_t count,
+                                                    const char *device_name, const struct aorta_peaks *peaks,
+                                                    struct aorta_roofline *roofline);
+void aorta_roofline_free(struct aorta_roofline *roofline);
+
+/* Sums of several ranks, without rows; nothing is owned. Peaks: those of the first rank if all have the same. */
+void aorta_roofline_join(const struct aorta_roofline *ranks, size_t count, struct aorta_roofline *joined);
+
+double aorta_roofline_tflops(const struct aorta_roofline_class *class);       /* of what is covered; NaN: nothing is */
+double aorta_roofline_gbytes_per_s(const struct aorta_roofline_class *class); /* likewise */
+enum aorta_bound aorta_roofline_bound(const struct aorta_roofline_class *class);
+/* Of the peak that bounds it; NaN: not known. Above 1 where the data comes from a cache. */
+double aorta_roofline_share(const struct aorta_roofline_class *class);
+double aorta_roofline_covered(const struct aorta_roofline_class *class); /* share of its time */
+/* Arithmetic of the step at the peak of each type, as a share of the step; NaN: not known. `covered`: share of the time
+ * of products, convolutions and attention whose arithmetic is known. */
+double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered);
+
+/* What the compute of a step is made of, in one sentence without an end: "41% of the step is 217 GEMMs at 52% of peak
+ * (515 TFLOP/s in bf16); 35% …". Shares are of `whole_ms` a step, which the words `whole` name: "the step". False:
+ * nothing can be said, and nothing is written. */
+bool aorta_roofline_say(const struct aorta_roofline *roofline, double whole_ms, const char *whole,
+                        struct aorta_text *out);
+/* "; MFU 41%"; nothing where it is not known. */
+void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_text *out);
+
+/* Key "roofline" and its object. NULL: null. */
+void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json);
+
+#endif

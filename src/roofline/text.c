@@ -1,0 +1,224 @@
+/* The roofline in words and as JSON. */
+#include "base/statistics.h"
+#include "roofline/roofline.h"
+
+#include <math.h>
+
+/* ---- words ---- */
+
+enum { PARTS_SHOWN = 3 };
+static const double SHOWN = 0.05;   /* of the step: smaller parts are not named */
+static const double COVERED = 0.95; /* of a part's time: below, the share is named */
+
+static const struct {
+    const char *one, *many;
+} plain_names[AORTA_WORK_CLASS_COUNT] = {
+    {"GEMM", "GEMMs"},
+    {"kernel of convolutions", "kernels of convolutions"},
+    {"attention kernel", "attention kernels"},
+    {"pointwise kernel", "pointwise kernels"},
+    {"reduction", "reductions"},
+    {"other kernel", "other kernels"},
+};
+
+static void say_rate(const struct aorta_roofline_class *class, bool memory, struct aorta_text *out) {
+    if (memory)
+        aorta_text_printf(out, "%s GB/s", aorta_brief(aorta_roofline_gbytes_per_s(class)).text);
+    else
+        aorta_text_printf(out, "%s TFLOP/s", aorta_brief(aorta_roofline_tflops(class)).text);
+    if (!memory && class->arithmetic != AORTA_ARITHMETIC_UNKNOWN)
+        aorta_text_printf(out, " in %s", aorta_arithmetic_name(class->arithmetic));
+}
+
+/* Where the peaks are not known: products and their like by arithmetic, the rest by bytes. */
+static bool is_about_memory(const struct aorta_roofline_class *class) {
+    const enum aorta_bound bound = aorta_roofline_bound(class);
+    return bound == AORTA_BOUND_NOT_KNOWN ? !(class->flops > 0) : bound == AORTA_BOUND_MEMORY;
+}
+
+/* Pointwise kernels that memory holds back, or that are too short to fill the device, are better one than many. */
+static void say_fuse(const struct aorta_roofline_class *class, double share, struct aorta_text *out) {
+    static const double fills = 0.4, short_us = 10;
+    const double us = (double)class->ns / 1e3 / (double)class->kernels;
+    if (share > fills)
+        aorta_text_puts(out, ", bound by memory: fuse them");
+    else if (us < short_us)
+        aorta_text_printf(out, ", %s us each: fuse them", aorta_brief(us).text);
+}
+
+static void say_bound(const struct aorta_roofline *roofline, enum aorta_work_class number, struct aorta_text *out) {
+    const struct aorta_roofline_class *class = &roofline->classes[number];
+    const bool memory = is_about_memory(class);
+    const double share = aorta_roofline_share(class);
+    aorta_text_puts(out, " at ");
+    if (roofline->lower_bound) aorta_text_puts(out, "at least ");
+    if (!isnan(share))
+        aorta_text_printf(out, "%.0f%% of %s (", 100 * share, memory ? "the memory's bandwidth" : "peak");
+    say_rate(class, memory, out);
+    if (!isnan(share)) aorta_text_puts(out, ")");
+    if (share > 1 && memory) aorta_text_puts(out, ", more than memory delivers: a cache does");
+    if (number == AORTA_WORK_POINTWISE) say_fuse(class, share, out);
+}
+
+/* What the shares are of. */
+struct whole {
+    double ns; /* of all steps */
+    const char *words;
+};
+
+static void say_class(const struct aorta_roofline *roofline, enum aorta_work_class number, const struct whole *whole,
+                      bool first, struct aorta_text *out) {
+    const struct aorta_roofline_class *class = &roofline->classes[number];
+    const double count = (double)class->kernels / (double)roofline->steps, covered = aorta_roofline_covered(class);
+    const double rounded = round(count) > 1 ? round(count) : 1;
+    aorta_text_printf(out, "%s%.0f%%", first ? "" : "; ", 100 * (double)class->ns / whole->ns);
+    if (first) aorta_text_printf(out, " of %s", whole->words);
+    aorta_text_printf(out, " is %.0f %s", rounded, rounded > 1 ? plain_names[number].many : plain_names[number].one);
+    if (!class->covered_ns) {
+        if (number != AORTA_WORK_OTHER) aorta_text_puts(out, " of unknown shapes");
+        return;
+    }
+    say_bound(roofline, number, out);
+    if (covered < COVERED) aorta_text_printf(out, " (shapes known of %.0f%% of their time)", 100 * covered);
+}
+
+/* Classes by their time, largest first. Returns how many deserve to be named. */
+static int order_classes(const struct aorta_roofline *roofline, double whole_ns,
+                         enum aorta_work_class order[AORTA_WORK_CLASS_COUNT]) {
+    int count = 0;
+    for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
+        int place = count;
+        if ((double)roofline->classes[i].ns < SHOWN * whole_ns || !roofline->classes[i].ns) continue;
+        for (; place > 0 && roofline->classes[order[place - 1]].ns < roofline->classes[i].ns; place--)
+            order[place] = order[place - 1];
+        order[place] = (enum aorta_work_class)i;
+        count++;
+    }
+    return count < PARTS_SHOWN ? count : PARTS_SHOWN;
+}
+
+bool aorta_roofline_say(const struct aorta_roofline *roofline, double whole_ms, const char *words,
+                        struct aorta_text *out) {
+    enum aorta_work_class order[AORTA_WORK_CLASS_COUNT];
+    const struct whole whole = {1e6 * whole_ms * (double)roofline->steps, words};
+    const int count = whole.ns > 0 ? order_classes(roofline, whole.ns, order) : 0;
+    bool any = false;
+    for (int i = 0; i < count; i++) any |= roofline->classes[order[i]].covered_ns > 0;
+    for (int i = 0; any && i < count; i++) say_class(roofline, order[i], &whole, i == 0, out);
+    return any;
+}
+
+void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_text *out) {
+    double covered;
+    const double mfu = aorta_roofline_mfu(roofline, &covered);
+    if (isnan(mfu)) return;
+    aorta_text_printf(out, "; MFU %s%.3g%%", covered < COVERED || roofline->lower_bound ? "at least " : "", 100 * mfu);
+}
+
+/* ---- JSON ---- */
+
+static double ms_a_step(const struct aorta_roofline *roofline, double ns) {
+    return ns / 1e6 / (double)roofline->steps;
+}
+
+static const char *bound_name(enum aorta_bound bound) {
+    static const char *const names[] = {NULL, "arithmetic", "memory"};
+    return names[bound];
+}
+
+static void write_peaks(const struct aorta_roofline *roofline, struct aorta_json *json) {
+    aorta_json_key(json, "peaks");
+    if (roofline->peaks.reason) {
+        aorta_json_null(json);
+        aorta_json_key_string(json, "peaks_reason", roofline->peaks.reason);
+        return;
+    }
+    aorta_json_object(json);
+    aorta_json_key_string(json, "device", roofline->peaks.device);
+    aorta_json_key_string(json, "source", roofline->peaks.source);
+    if (roofline->peaks.boost_clock) aorta_json_key_string(json, "clock", "boost");
+    aorta_json_key(json, "tflops");
+    aorta_json_object(json);
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
+        aorta_json_key_double(json, aorta_arithmetic_name((enum aorta_arithmetic)i), roofline->peaks.tflops[i]);
+    aorta_json_object_end(json);
+    aorta_json_key_double(json, "gbytes_per_s", roofline->peaks.gbytes_per_s);
+    aorta_json_object_end(json);
+}
+
+static void write_mfu(const struct aorta_roofline *roofline, struct aorta_json *json) {
+    double covered;
+    const double mfu = aorta_roofline_mfu(roofline, &covered);
+    aorta_json_key_double(json, "mfu", mfu);
+    aorta_json_key_double(json, "mfu_covered_share", covered);
+    if (!isnan(mfu)) return;
+    aorta_json_key_string(json, "mfu_reason",
+                          roofline->peaks.reason ? roofline->peaks.reason
+                                                 : "no product, convolution or attention of known shape ran");
+}
+
+static void write_class(const struct aorta_roofline *roofline, enum aorta_work_class number, struct aorta_json *json) {
+    const struct aorta_roofline_class *class = &roofline->classes[number];
+    if (!class->kernels) return;
+    aorta_json_key(json, aorta_work_class_name(number));
+    aorta_json_object(json);
+    aorta_json_key_double(json, "kernels", (double)class->kernels / (double)roofline->steps);
+    aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)class->ns));
+    aorta_json_key_double(json, "tflops", aorta_roofline_tflops(class));
+    aorta_json_key_double(json, "gbytes_per_s", aorta_roofline_gbytes_per_s(class));
+    aorta_json_key_double(json, "share_of_peak", aorta_roofline_share(class));
+    aorta_json_key_string(json, "bound", bound_name(aorta_roofline_bound(class)));
+    aorta_json_key_double(json, "bound_ms", class->covered_ns ? ms_a_step(roofline, class->bound_ns) : NAN);
+    aorta_json_key_double(json, "covered_share", aorta_roofline_covered(class));
+    if (!class->covered_ns)
+        aorta_json_key_string(json, "reason", "the recording has no shapes of these kernels");
+    else if (roofline->peaks.reason)
+        aorta_json_key_string(json, "reason", roofline->peaks.reason);
+    aorta_json_object_end(json);
+}
+
+static double rate(double amount, int64_t ns) {
+    return ns && amount > 0 ? amount / (double)ns : NAN;
+}
+
+static void write_row(const struct aorta_roofline *roofline, const struct aorta_roofline_row *row,
+                      struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "operation", row->operation);
+    aorta_json_key_string(json, "dims", row->dims);
+    aorta_json_key_string(json, "kernel", row->kernel);
+    aorta_json_key_string(json, "class", aorta_work_class_name(row->class));
+    aorta_json_key_string(json, "arithmetic",
+                          row->arithmetic == AORTA_ARITHMETIC_UNKNOWN ? NULL : aorta_arithmetic_name(row->arithmetic));
+    aorta_json_key_double(json, "runs", (double)row->runs / (double)roofline->steps);
+    aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)row->ns));
+    aorta_json_key_double(json, "tflops", rate(row->flops, row->ns) / 1e3);
+    aorta_json_key_double(json, "gbytes_per_s", rate(row->bytes, row->ns));
+    aorta_json_key_double(json, "share_of_peak", rate(row->bound_ns, row->ns));
+    aorta_json_key_string(json, "bound", row->arithmetic_ns >= row->memory_ns ? "arithmetic" : "memory");
+    aorta_json_key_double(json, "lost_ms", ms_a_step(roofline, (double)row->ns - row->bound_ns));
+    aorta_json_object_end(json);
+}
+
+void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json) {
+    aorta_json_key(json, "roofline");
+    if (!roofline) {
+        aorta_json_null(json);
+        return;
+    }
+    aorta_json_object(json);
+    aorta_json_key_string(json, "device", roofline->device_name);
+    write_peaks(roofline, json);
+    aorta_json_key_bool(json, "rates_are_lower_bounds", roofline->lower_bound);
+    aorta_json_key_int(json, "steps", (int64_t)roofline->steps);
+    write_mfu(roofline, json);
+    aorta_json_key(json, "classes");
+    aorta_json_object(json);
+    for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) write_class(roofline, (enum aorta_work_class)i, json);
+    aorta_json_object_end(json);
+    aorta_json_key(json, "largest_losses");
+    aorta_json_array(json);
+    for (size_t i = 0; i < roofline->row_count; i++) write_row(roofline, &roofline->rows[i], json);
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}

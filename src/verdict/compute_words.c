@@ -1,0 +1,54 @@
+/* What the roofline says of compute. */
+#include "verdict/verdict_parts.h"
+
+#include <stdlib.h>
+
+static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) return &verdict->findings[i];
+    return NULL;
+}
+
+static aorta_status add_words(const struct aorta_verdict *verdict, const struct aorta_roofline *joined,
+                              struct aorta_finding *compute) {
+    struct aorta_text words = {0}, text = {0};
+    if (aorta_roofline_say(joined, verdict->step_ms_mean, verdict->whole ? "the time" : "the step", &words)) {
+        aorta_roofline_say_mfu(joined, &words);
+        aorta_text_printf(&text, "%s; %s", compute->evidence, words.data ? words.data : "");
+    }
+    text.failed |= words.failed;
+    aorta_text_free(&words);
+    if (text.failed || !text.data) {
+        bool failed = text.failed;
+        aorta_text_free(&text);
+        return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict") : NULL;
+    }
+    free(compute->evidence);
+    compute->evidence = text.data;
+    return NULL;
+}
+
+aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines, size_t count) {
+    verdict->rooflines = rooflines;
+    verdict->roofline_count = count;
+    struct aorta_finding *compute = find_compute(verdict);
+    struct aorta_roofline joined;
+    aorta_roofline_join(rooflines, count, &joined);
+    return compute && joined.steps ? add_words(verdict, &joined, compute) : NULL;
+}
+
+bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    struct aorta_roofline joined;
+    if (!replay->known || !(replay->floor_ms > 0)) return false;
+    aorta_text_printf(out, "%.2f of %.2f ms without all that gains", replay->floor_ms, replay->replayed_ms);
+    aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &joined);
+    struct aorta_text words = {0};
+    if (joined.steps && aorta_roofline_say(&joined, replay->floor_ms, "it", &words))
+        aorta_text_printf(out, ": %s", words.data ? words.data : "");
+    else
+        aorta_text_printf(out, ", %.2f of it compute", verdict->compute_ms);
+    out->failed |= words.failed;
+    aorta_text_free(&words);
+    return true;
+}
