@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/printable.h"
 
 #include <stdarg.h>
 
@@ -22,6 +23,7 @@ void aorta_log(const struct aorta_log *log, enum aorta_log_level level, const ch
     if (written < 0) return;
     length += (size_t)written;
     if (length > sizeof line - 2) length = sizeof line - 2; /* a longer message is cut */
+    aorta_make_printable(line, length, true);
     line[length] = '\n';
     fwrite(line, 1, length + 1, log->stream ? log->stream : stderr);
 }

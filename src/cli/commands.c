@@ -1,4 +1,6 @@
 /* The list of commands, and the choice among them. */
+#include "base/printable.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 #include <signal.h>
@@ -45,6 +47,16 @@ static void no_death(int signal) {
     (void)signal;
 }
 
+/* It may quote what files hold. */
+static void print_failure(aorta_status status) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "aorta: %s\n", aorta_status_message(status));
+    if (text.failed) aorta_text_clear(&text);
+    if (text.length) aorta_make_printable(text.data, text.length, true);
+    fputs(text.length ? text.data : "aorta: no memory to say what failed\n", stderr);
+    aorta_text_free(&text);
+}
+
 int aorta_cli_run(int argc, char **argv) {
     sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
     if (argc < 2) {
@@ -54,7 +66,7 @@ int aorta_cli_run(int argc, char **argv) {
     aorta_status status = dispatch(argc, argv);
     status = aorta_status_join(status, aorta_cli_finish_output());
     if (!status) return 0;
-    fprintf(stderr, "aorta: %s\n", aorta_status_message(status));
+    print_failure(status);
     int exit_code = aorta_code_exit(aorta_status_code(status));
     aorta_status_free(status);
     return exit_code;

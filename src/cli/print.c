@@ -2,10 +2,12 @@
  * MPI, which gives each of them a terminal, passes on what it reads; a page in pieces would have others' lines in it.
  */
 #include "base/files.h"
+#include "base/printable.h"
 #include "cli/cli.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,15 +15,26 @@ static aorta_status failure(int error) {
     return AORTA_ERROR(AORTA_IO, "cannot write to the standard output: %s", strerror(error));
 }
 
+static int write_printable(int file, const char *text) {
+    size_t length = strlen(text);
+    if (aorta_is_printable(text, length, true)) return aorta_write_all(file, text, length);
+    char *copy = strdup(text);
+    if (!copy) return ENOMEM;
+    aorta_make_printable(copy, length, true);
+    int error = aorta_write_all(file, copy, length);
+    free(copy);
+    return error;
+}
+
 aorta_status aorta_cli_print(const char *text) {
     if (fflush(stdout)) return failure(errno);
-    int error = text ? aorta_write_all(STDOUT_FILENO, text, strlen(text)) : 0;
+    int error = text ? write_printable(STDOUT_FILENO, text) : 0;
     return error ? failure(error) : NULL;
 }
 
 aorta_status aorta_cli_print_beside(const char *output, const char *text) {
     if (!output || !aorta_file_is_standard_output(output)) return aorta_cli_print(text);
-    fputs(text, stderr);
+    write_printable(STDERR_FILENO, text); /* nobody can be asked to read why this failed */
     return NULL;
 }
 

@@ -1,4 +1,5 @@
 #include "config/reader.h"
+#include "base/printable.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -113,10 +114,8 @@ void aorta_text_shortened(struct aorta_text *text, const char *string) {
         shown = SHOWN;
         while (shown > 0 && ((unsigned char)string[shown] & 0xC0) == 0x80) shown--; /* not within a UTF-8 character */
     }
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char byte = (unsigned char)string[i];
-        aorta_text_append(text, byte < 0x20 || byte == 0x7F ? "?" : &string[i], 1);
-    }
+    aorta_text_append(text, string, shown);
+    if (!text->failed) aorta_make_printable(text->data + text->length - shown, shown, false);
     if (shown < length) aorta_text_puts(text, "…");
 }
 

@@ -1,6 +1,7 @@
 #include "formats/inputs.h"
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "formats/open.h"
 #include "formats/source.h"
 #include "formats/spool.h"
@@ -81,6 +82,17 @@ static aorta_status looks_like_trace(const char *path, bool *trace) {
 
 static aorta_status add_folder(struct paths *paths, const char *folder, int depth);
 
+/* A name with a newline could print lines of its own. */
+static aorta_status cannot_show(const char *path) {
+    char *shown = strdup(path);
+    if (!shown) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    aorta_make_printable(shown, strlen(shown), false);
+    aorta_status status =
+        AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file", shown);
+    free(shown);
+    return status;
+}
+
 static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
     struct stat facts;
     bool trace;
@@ -88,6 +100,7 @@ static aorta_status add_entry(struct paths *paths, const char *path, int depth) 
     if (S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
     if (!S_ISREG(facts.st_mode)) return NULL;
     AORTA_TRY(looks_like_trace(path, &trace));
+    if (trace && !aorta_is_printable(path, strlen(path), false)) return cannot_show(path);
     return trace ? add_path(paths, path) : NULL;
 }
 

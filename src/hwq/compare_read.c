@@ -1,5 +1,6 @@
 /* Reads result files, ours and the original toolkit's, for a comparison. */
 #include "base/files.h"
+#include "base/printable.h"
 #include "hwq/compare.h"
 
 #include <dirent.h>
@@ -63,14 +64,20 @@ struct settings {
     bool failed;
 };
 
+static const char *copy_printable(struct aorta_arena *arena, const char *text) {
+    char *copy = aorta_arena_strdup(arena, text);
+    if (copy) aorta_make_printable(copy, strlen(copy), false);
+    return copy;
+}
+
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
     char *text = json_is_string(value) ? strdup(json_string_value(value))
                                        : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
     struct aorta_hwq_setting *items = aorta_arena_grow(settings->arena, settings->items, settings->count,
                                                        &settings->capacity, sizeof *settings->items);
     if (items) settings->items = items;
-    const char *key_copy = aorta_arena_strdup(settings->arena, key);
-    const char *value_copy = text ? aorta_arena_strdup(settings->arena, text) : NULL;
+    const char *key_copy = copy_printable(settings->arena, key);
+    const char *value_copy = text ? copy_printable(settings->arena, text) : NULL;
     free(text);
     if (!items || !key_copy || !value_copy)
         settings->failed = true;
@@ -221,6 +228,8 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
                  *times = json_object_get(object, "iteration_times_ms");
     if (!name) name = workload;
     if (!name) return wrong(reader, "a result", "it has no workload_name");
+    name = copy_printable(arena, name);
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a workload");
     if (!json_is_integer(streams) || json_integer_value(streams) < 1)
         return wrong(reader, name, "stream_count is missing or not a number of streams");
     char what[192];
@@ -228,7 +237,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     reader->found++;
     if (!json_is_array(times) || !json_array_size(times))
         return add_note(reader, what, "left out: it has no raw iterations (iteration_times_ms)");
-    struct aorta_hwq_measurement measurement = {.workload = aorta_arena_strdup(arena, name),
+    struct aorta_hwq_measurement measurement = {.workload = name,
                                                 .streams = json_integer_value(streams),
                                                 .file = reader->file,
                                                 .count = json_array_size(times),

@@ -1,5 +1,6 @@
 /* One line of rank_RR_metrics.jsonl. Keys that only this program writes are optional, so that the original toolkit's
  * files are read too. */
+#include "base/printable.h"
 #include "measure/clocks.h"
 #include "report/fields.h"
 #include "report/run.h"
@@ -78,7 +79,10 @@ static aorta_status keep(struct reader *reader, struct aorta_json_value value, c
     reader->scratch.length = 0;
     if (!aorta_json_get_string(value, &reader->scratch, &string)) return aorta_text_check(&reader->scratch);
     if (!is_utf8(string)) return AORTA_ERROR(AORTA_FORMAT, "%s holds bytes that are no text in UTF-8", key);
-    *word = aorta_intern_slice(&reader->run->strings, string.text, string.length);
+    char *copy = aorta_is_printable(string.text, string.length, false) ? NULL : strndup(string.text, string.length);
+    if (copy) aorta_make_printable(copy, string.length, false);
+    *word = aorta_intern_slice(&reader->run->strings, copy ? copy : string.text, string.length);
+    free(copy);
     return *word ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a run's strings");
 }
 

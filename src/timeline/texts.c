@@ -1,4 +1,5 @@
 #include "timeline/texts.h"
+#include "base/printable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,15 +55,21 @@ uint32_t aorta_trace_texts_add(struct aorta_trace_texts *texts, const char *text
     size_t slot = hash & (texts->slot_count - 1);
     for (; texts->slots[slot]; slot = (slot + 1) & (texts->slot_count - 1)) {
         const struct aorta_trace_text_entry *entry = &texts->entries[texts->slots[slot] - 1];
-        if (entry->hash == hash && entry->length == length && !memcmp(entry->text, text, length))
+        if (entry->hash == hash && entry->length == length && !memcmp(entry->raw, text, length))
             return texts->slots[slot] - 1;
     }
     if (length > UINT32_MAX || texts->count >= UINT32_MAX - 1) return UINT32_MAX;
     if (texts->count == texts->capacity && !grow_entries(texts)) return UINT32_MAX;
-    char *copy = aorta_arena_alloc(&texts->arena, length + 1);
-    if (!copy) return UINT32_MAX;
-    memcpy(copy, text, length);
-    texts->entries[texts->count] = (struct aorta_trace_text_entry){copy, (uint32_t)length, hash};
+    char *raw = aorta_arena_alloc(&texts->arena, length + 1), *shown = raw;
+    if (!raw) return UINT32_MAX;
+    memcpy(raw, text, length);
+    if (!aorta_is_printable(raw, length, false)) {
+        shown = aorta_arena_alloc(&texts->arena, length + 1);
+        if (!shown) return UINT32_MAX;
+        memcpy(shown, raw, length);
+        aorta_make_printable(shown, length, false);
+    }
+    texts->entries[texts->count] = (struct aorta_trace_text_entry){shown, raw, (uint32_t)length, hash};
     texts->slots[slot] = (uint32_t)++texts->count;
     return (uint32_t)texts->count - 1;
 }

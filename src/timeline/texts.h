@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 struct aorta_trace_text_entry {
-    const char *text; /* in the arena */
+    const char *text; /* in the arena, printable */
+    const char *raw;  /* as the file has it; the same pointer where that is printable */
     uint32_t length, hash;
 };
 

@@ -151,12 +151,12 @@ static void recordings_are_read(void **state) {
     static const char *const files[] = {"rocprof_results.json", "rocprof_3.db", "rocprof_kernel_trace.csv"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char words[512];
-        snprintf(words, sizeof words, "--trace %s/%s", TRACES, files[i]);
+        snprintf(words, sizeof words, "--trace %s/%s", TRACE_DATA, files[i]);
         expect(words, 0, "30 kernels and 3 copies and fills of 4 streams");
         assert_non_null(strstr(output, "Hardware queues used: 3"));
         assert_non_null(strstr(output, "queue 19             15        0        1"));
     }
-    expect("--trace " TRACES "/fsdp2_rank0.json", 0, "does not say which queue");
+    expect("--trace " TRACE_DATA "/fsdp2_rank0.json", 0, "does not say which queue");
 }
 
 static void mistakes(void **state) {
@@ -171,7 +171,7 @@ static void mistakes(void **state) {
     expect("0", 2, "unknown workload \"0\"");
     expect("--device hip mo", 2, "did you mean \"moe\"");
     expect("--trace /nowhere", 2, "/nowhere");
-    expect("--trace " TRACES "/rocprof_results.json moe", 2,
+    expect("--trace " TRACE_DATA "/rocprof_results.json moe", 2,
            "--trace reads a recording; it takes no workload (\"moe\")");
     expect("--device hip moe --device cuda:1", 2,
            "the device is chosen before it, as in aorta hwq profile --device cuda:0 moe");

@@ -1,0 +1,16 @@
+/* Text from elsewhere (names in files, paths) that goes to a terminal: what would move the cursor, change colours, or
+ * begin a line of its own there becomes '?'. */
+#ifndef AORTA_BASE_PRINTABLE_H
+#define AORTA_BASE_PRINTABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Not printable: control characters (C0, DEL, C1), marks that turn the direction of writing, bytes that are no UTF-8.
+ * `lines`: newlines and tabs are, since the text is a page and not a name. */
+bool aorta_is_printable(const char *text, size_t length, bool lines);
+
+/* Replaces each such byte, in place. */
+void aorta_make_printable(char *text, size_t length, bool lines);
+
+#endif

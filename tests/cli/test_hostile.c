@@ -1,0 +1,104 @@
+/* Every command that prints what files hold gets names that would clear the screen, change colours, or forge a line. */
+#include "check.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In JSON and in a YAML key: ESC, CSI as one character, a newline, and a mark that turns the direction of writing. */
+#define NAME "\\u001b[2J\\u009b31m\\nVerdict: all is well\\u202e"
+#define KERNEL(stream, at)                                                                                             \
+    "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"" NAME "\", \"pid\": 0, \"tid\": " stream ", \"ts\": " at        \
+    ", \"dur\": 10, \"args\": {\"device\": 0, \"stream\": " stream ", \"correlation\": " at "}}"
+#define TRACE(rank)                                                                                                    \
+    "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"" NAME "\"}], "                             \
+    "\"distributedInfo\": {\"rank\": " rank                                                                            \
+    ", \"world_size\": 2}, \"traceEvents\": [" KERNEL("7", "100") ", " KERNEL("7", "120") ", " KERNEL("8", "125") "]}"
+#define RESULT                                                                                                         \
+    "{\"workload_name\": \"" NAME "\", \"stream_count\": 1, \"environment\": {\"" NAME "\": \"" NAME                   \
+    "\"}, \"iteration_times_ms\": [1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1]}"
+#define TRAIN                                                                                                          \
+    "train --quiet --no-report --override training.output_dir=run training.max_steps=4 training.batch_size=2 "         \
+    "dataset.num_samples=64 dataset.vocab_size=64 model.num_layers=1 model.model_dim=16 model.num_heads=2 "            \
+    "model.mlp_hidden_dim=16 "                                                                                         \
+    "model.vocab_size=64 model.embedding_dim=8 > train.log 2>&1"
+
+static const struct {
+    const char *name, *text;
+} files[] = {
+    {"one/rank0.json", TRACE("0")},
+    {"one/rank1.json", TRACE("1")},
+    {"r.json", RESULT},
+    {"bad.json", "{\"traceEvents\": [{\"ph\": \"X\", \"" NAME "\": }]}"},
+    {"c.yaml", "\"" NAME "\": 1\n"},
+};
+
+static const struct {
+    const char *words;
+    int exit_code; /* -1: any */
+} calls[] = {
+    {"trace analyze one", 0},
+    {"trace analyze one --json", 0},
+    {"trace analyze bad.json", 1},
+    {"trace compare one/rank0.json one/rank1.json", 0},
+    {"trace merge one -o all.json", -1},
+    {"trace merge bad.json -o all.json", 1},
+    {"hwq compare --baseline r.json --test r.json", 0},
+    {"hwq compare --baseline r.json --test r.json --json", 0},
+    {"report --log-dir run", 0},
+    {"report --log-dir run --json", 0},
+    {"train --config c.yaml", 2},
+    {"train --override \"$(printf '\\033[2J=1')\"", 2},
+    {"trace analyze named", 2},
+};
+
+static void expect_printable(const char *words, const char *output) {
+    for (const unsigned char *c = (const unsigned char *)output; *c; c++) {
+        bool wrong = (*c < 0x20 && *c != '\n') || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0) ||
+                     (*c == 0xe2 && c[1] == 0x80 && c[2] == 0xae);
+        if (wrong) fail_msg("aorta %s prints the byte 0x%02x:\n%s", words, *c, output);
+    }
+    if (strstr(output, "\nVerdict: all is well")) fail_msg("aorta %s prints a forged line:\n%s", words, output);
+}
+
+static void nothing_foreign_is_printed_raw(void **state) {
+    (void)state;
+    static char output[1 << 18];
+    char folder[] = "/tmp/aorta_hostile_XXXXXX", command[1024];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(system("mkdir one named"), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *file = fopen(files[i].name, "we");
+        assert_non_null(file);
+        fputs(files[i].text, file);
+        assert_int_equal(fclose(file), 0);
+    }
+    assert_int_equal(system("cp one/rank0.json \"$(printf 'named/x\\nVerdict: all is well.json')\""), 0);
+    /* The lines of a run, with another name for each operation. */
+    snprintf(command, sizeof command, "%s %s && sed -i 's/\"tag\": *\"[^\"]*\"/\"tag\": \"%s\"/g' run/*.jsonl",
+             AORTA_PROGRAM, TRAIN, "\\\\u001b[2J\\\\u009b31m\\\\nVerdict: all is well\\\\u202e");
+    if (system(command) != 0) fail_msg("%s", command);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        snprintf(command, sizeof command, "%s %s 2>&1", AORTA_PROGRAM, calls[i].words);
+        FILE *pipe = popen(command, "r");
+        assert_non_null(pipe);
+        output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+        int status = pclose(pipe);
+        assert_true(WIFEXITED(status));
+        assert_true(output[0]);
+        if (calls[i].exit_code >= 0 && WEXITSTATUS(status) != calls[i].exit_code)
+            fail_msg("aorta %s: exit %d:\n%s", calls[i].words, WEXITSTATUS(status), output);
+        expect_printable(calls[i].words, output);
+        if (getenv("VERBOSE")) print_message("aorta %s: %d\n%s\n", calls[i].words, WEXITSTATUS(status), output);
+    }
+    assert_int_equal(chdir("/tmp"), 0);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_foreign_is_printed_raw)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
