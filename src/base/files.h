@@ -34,11 +34,11 @@ AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size
 /* Makes a directory and its parents. AORTA_IO when it cannot be made. */
 AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
 
-/* Proves that files can be made in a directory, or that the directory could be made below its nearest existing
+/* Checks that files can be made in a directory, or that the directory could be made below its nearest existing
  * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
 
-/* Makes the directory that a file named by `key` is to lie in, and proves that it can be written, before there is
+/* Makes the directory of the file that `key` names, and checks that the file can be written, before there is
  * anything to lose. NULL: no file is wanted. AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_file_prepare(const char *path, const char *key);
 

@@ -38,12 +38,12 @@ const char *aorta_intern_slice(struct aorta_intern *set, const char *text, size_
     if (2 * (set->count + 1) > set->capacity && !grow(set)) return NULL;
     size_t at = find_slot(set->slots, set->capacity, text, length);
     if (set->slots[at]) return set->slots[at];
-    char *kept = aorta_arena_alloc(&set->arena, length + 1);
-    if (!kept) return NULL;
-    memcpy(kept, text, length);
-    kept[length] = '\0';
+    char *stored = aorta_arena_alloc(&set->arena, length + 1);
+    if (!stored) return NULL;
+    memcpy(stored, text, length);
+    stored[length] = '\0';
     set->count++;
-    return set->slots[at] = kept;
+    return set->slots[at] = stored;
 }
 
 const char *aorta_intern(struct aorta_intern *set, const char *string) {

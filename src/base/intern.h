@@ -1,4 +1,4 @@
-/* Strings kept once: equal strings have one address, for as long as the set lives. */
+/* Strings stored once: equal strings have one address while the set lives. */
 #ifndef AORTA_BASE_INTERN_H
 #define AORTA_BASE_INTERN_H
 

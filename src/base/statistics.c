@@ -27,14 +27,14 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* The samples that are numbers, sorted; the caller frees them. NULL when memory is exhausted or there are none. */
-static double *sorted_copy(const double *samples, size_t count, size_t *kept) {
-    *kept = 0;
+static double *sorted_copy(const double *samples, size_t count, size_t *numbers) {
+    *numbers = 0;
     double *copy = count ? malloc(count * sizeof *copy) : NULL;
     if (!copy) return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!isnan(samples[i])) copy[(*kept)++] = samples[i];
+        if (!isnan(samples[i])) copy[(*numbers)++] = samples[i];
     }
-    qsort(copy, *kept, sizeof *copy, ascending);
+    qsort(copy, *numbers, sizeof *copy, ascending);
     return copy;
 }
 

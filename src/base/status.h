@@ -42,7 +42,7 @@ typedef struct aorta_error *aorta_status;
 AORTA_MUST_USE aorta_status aorta_error_at(const char *file, int line, enum aorta_code code, const char *format, ...)
     AORTA_PRINTF(4, 5);
 
-/* Tells compiler and analyzer what they cannot see from here, or they follow paths on which an error is none. */
+/* For compiler and analyzer: an error is never NULL. Else they follow paths on which it is. */
 AORTA_MUST_USE static inline aorta_status aorta_never_null(aorta_status status) {
     if (!status) __builtin_unreachable();
     return status;

@@ -59,7 +59,7 @@ struct aorta_device_warning {
 };
 AORTA_MUST_USE aorta_status aorta_device_open_local(enum aorta_device_kind kind, int local_rank,
                                                     struct aorta_device **device, struct aorta_device_warning *warning);
-/* The same on the first kind of cuda, hip and cpu that has a device. A GPU that is there and cannot be used is an
+/* The same on the first kind of cuda, hip and cpu that has a device. A GPU that is present and cannot be used is an
  * error, not a reason to take the CPU. */
 AORTA_MUST_USE aorta_status aorta_device_open_best(int local_rank, struct aorta_device **device,
                                                    struct aorta_device_warning *warning);
@@ -106,7 +106,7 @@ struct aorta_device_calls aorta_device_count_calls(struct aorta_device *device);
 
 /* ---- streams ---- */
 
-/* The name is copied and kept to 63 bytes. A priority the system does not grant is no error. */
+/* The first 63 bytes of the name are copied. A priority that the system does not grant is no error. */
 AORTA_MUST_USE aorta_status aorta_stream_create(struct aorta_device *device, const char *name,
                                                 enum aorta_priority priority, struct aorta_stream **stream);
 /* The stream's work will run on at most `share` of the device's multiprocessors: more than 0, up to 1 (all). Call it

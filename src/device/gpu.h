@@ -58,7 +58,7 @@ bool aorta_device_is_gpu(const struct aorta_device *device);
 void *aorta_gpu_stream_handle(struct aorta_stream *stream);
 /* Kernels cannot fail; what one meets it notes in pinned memory. `check` reads and clears that (NULL: nothing) on the
  * host, whenever somebody waits for the stream, for an event recorded on it from now on, or for a stream that waited
- * for one; what it returns is a failure of all those. Told once for all kernels that note in the same place:
+ * for one; what it returns is a failure of all those. Reported once for all kernels that note in the same place:
  * repetitions of `check` and `user` count as one. In a capture it is the graph's, and so of every stream that launches
  * it. What `user` points to lives as long as the device. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
@@ -76,8 +76,8 @@ void aorta_gpu_expect(struct aorta_device *device, const struct aorta_gpu_source
 /* How kernels were compiled so far. */
 struct aorta_gpu_compiler {
     char library[256], version[64]; /* empty until the first source */
-    char cache[256];                /* folder; empty: nothing is kept */
-    char note[256];                 /* why nothing is kept, if so */
+    char cache[256];                /* folder; empty: nothing is cached */
+    char note[256];                 /* why nothing is cached, if so */
     uint64_t compiled, from_disk;   /* sources */
 };
 struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);

@@ -1,15 +1,15 @@
-/* Device memory: what is handed out, what is kept for reuse, what is too much.
+/* Device memory: blocks in use, freed blocks that are cached for reuse, and the limit on both.
  *
- * Freed blocks are kept and handed out again when a request fits closely; they go back to the system when the limit or
- * the system's own end would be hit. Live blocks are found by address in a hash table, as a GPU's memory cannot hold
- * headers that the host reads. */
+ * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
+ * limit or the system's own end would be hit. Live blocks are found by address in a hash table, as a GPU's memory
+ * cannot hold headers that the host reads. */
 #include "device/backend.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, KEPT_SHARE = 16, FREE_AGE_NS = 100000000 };
+enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, CACHED_SHARE = 16, FREE_AGE_NS = 100000000 };
 
 /* AddressSanitizer sees use after free only in memory that really was freed. */
 #if defined(__has_feature)
@@ -39,9 +39,9 @@ struct aorta_memory {
     pthread_mutex_t lock;
     struct block *live; /* open addressing, linear probing; the size is a power of two */
     size_t live_count, live_size;
-    struct block *kept; /* freed blocks, oldest first */
-    size_t kept_count, kept_size;
-    uint64_t kept_bytes, most_kept; /* now, and the bound on it */
+    struct block *cached; /* freed blocks, oldest first */
+    size_t cached_count, cached_size;
+    uint64_t cached_bytes, most_cached; /* now, and the bound on it */
     uint64_t allocated, peak, reserved, pinned, limit;
     uint64_t system_free; /* what the system had left when it was last asked */
     int64_t asked_ns;     /* by the device clock; 0: never */
@@ -94,55 +94,55 @@ static struct block take_live(struct aorta_memory *memory, const void *address) 
     return found;
 }
 
-/* ---- kept blocks ---- */
+/* ---- cached blocks ---- */
 
 static void release(struct aorta_memory *memory, struct block block) {
     memory->reserved -= block.bytes;
     memory->device->backend->memory_put(memory->device, block.memory, block.bytes);
 }
 
-static struct block take_kept(struct aorta_memory *memory, size_t index) {
-    struct block block = memory->kept[index];
-    for (size_t i = index + 1; i < memory->kept_count; i++) memory->kept[i - 1] = memory->kept[i];
-    memory->kept_count--;
-    memory->kept_bytes -= block.bytes;
+static struct block take_cached(struct aorta_memory *memory, size_t index) {
+    struct block block = memory->cached[index];
+    for (size_t i = index + 1; i < memory->cached_count; i++) memory->cached[i - 1] = memory->cached[i];
+    memory->cached_count--;
+    memory->cached_bytes -= block.bytes;
     return block;
 }
 
-/* Gives kept blocks back, oldest first, until no more than `most` bytes are kept. */
+/* Gives cached blocks back, oldest first, until at most `most` bytes are cached. */
 static void trim(struct aorta_memory *memory, uint64_t most) {
-    while (memory->kept_count && memory->kept_bytes > most) release(memory, take_kept(memory, 0));
+    while (memory->cached_count && memory->cached_bytes > most) release(memory, take_cached(memory, 0));
 }
 
-/* The smallest kept block that holds `bytes` and wastes at most an eighth of them. */
+/* The smallest cached block that holds `bytes` and wastes at most an eighth of them. */
 static struct block reuse(struct aorta_memory *memory, size_t bytes) {
-    size_t best = memory->kept_count;
-    for (size_t i = 0; i < memory->kept_count; i++) {
-        size_t size = memory->kept[i].bytes;
+    size_t best = memory->cached_count;
+    for (size_t i = 0; i < memory->cached_count; i++) {
+        size_t size = memory->cached[i].bytes;
         if (size < bytes || size - bytes > bytes / BAD_FIT_DIVISOR) continue;
-        if (best == memory->kept_count || size < memory->kept[best].bytes) best = i;
+        if (best == memory->cached_count || size < memory->cached[best].bytes) best = i;
     }
-    return best < memory->kept_count ? take_kept(memory, best) : (struct block){0};
+    return best < memory->cached_count ? take_cached(memory, best) : (struct block){0};
 }
 
 static void keep(struct aorta_memory *memory, struct block block) {
-    if (block.bytes > memory->most_kept) {
+    if (block.bytes > memory->most_cached) {
         release(memory, block);
         return;
     }
-    trim(memory, memory->most_kept - block.bytes);
-    if (memory->kept_count == memory->kept_size) {
-        size_t size = memory->kept_size ? 2 * memory->kept_size : 64;
-        struct block *grown = realloc(memory->kept, size * sizeof *grown);
+    trim(memory, memory->most_cached - block.bytes);
+    if (memory->cached_count == memory->cached_size) {
+        size_t size = memory->cached_size ? 2 * memory->cached_size : 64;
+        struct block *grown = realloc(memory->cached, size * sizeof *grown);
         if (!grown) {
             release(memory, block);
             return;
         }
-        memory->kept = grown;
-        memory->kept_size = size;
+        memory->cached = grown;
+        memory->cached_size = size;
     }
-    memory->kept[memory->kept_count++] = block;
-    memory->kept_bytes += block.bytes;
+    memory->cached[memory->cached_count++] = block;
+    memory->cached_bytes += block.bytes;
 }
 
 /* ---- messages ---- */
@@ -170,9 +170,9 @@ static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
     return memory->system_free;
 }
 
-/* What is left for new allocations: the system's rest and the kept blocks, or what the limit leaves. */
+/* What is left for new allocations: the system's rest and the cached blocks, or what the limit leaves. */
 static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
-    uint64_t rest = system_free(memory, age_ns) + memory->kept_bytes;
+    uint64_t rest = system_free(memory, age_ns) + memory->cached_bytes;
     if (!memory->limit) return rest;
     uint64_t allowed = memory->limit > memory->allocated ? memory->limit - memory->allocated : 0;
     return allowed < rest ? allowed : rest;
@@ -192,7 +192,7 @@ aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memor
     struct aorta_memory *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no host memory to describe the device's");
     made->device = device;
-    made->most_kept = reuse_freed ? device->info.memory_bytes / KEPT_SHARE : 0;
+    made->most_cached = reuse_freed ? device->info.memory_bytes / CACHED_SHARE : 0;
     pthread_mutex_init(&made->lock, NULL);
     *memory = made;
     return NULL;
@@ -215,7 +215,7 @@ void aorta_memory_destroy(struct aorta_memory *memory) {
     }
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
-    free(memory->kept);
+    free(memory->cached);
     free(memory);
 }
 
@@ -234,17 +234,17 @@ static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
     return !memory->limit || (bytes <= memory->limit && memory->allocated <= memory->limit - bytes);
 }
 
-/* A block from the kept ones or from the system; memory is NULL in it when neither has it. */
+/* A block from the cache or from the system; memory is NULL in it when neither has it. */
 static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
     struct aorta_device *device = memory->device;
     if (!within_limit(memory, bytes)) return NULL;
     *block = reuse(memory, bytes);
     if (block->memory) return NULL;
-    if (memory->limit) { /* what is kept and what is handed out stay within the limit together */
+    if (memory->limit) { /* cached blocks and blocks in use stay within the limit together */
         trim(memory, memory->limit - memory->allocated - bytes);
     }
     AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
-    if (!block->memory && memory->kept_count) {
+    if (!block->memory && memory->cached_count) {
         trim(memory, 0);
         AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     }

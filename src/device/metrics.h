@@ -38,7 +38,7 @@ struct aorta_device_metrics aorta_device_unmeasured(const char *reason);
 /* False when nothing of what `reason` speaks of was. */
 bool aorta_device_measured(const struct aorta_device_metrics *metrics);
 
-/* Cheap enough for once a step (some 10 us). The library is opened at the first call and kept with the device.
+/* Cheap enough for once a step (some 10 us). The library is opened at the first call and closed with the device.
  * Everything is NaN on the CPU device. */
 struct aorta_device_metrics aorta_device_measure(struct aorta_device *device);
 

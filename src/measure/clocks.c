@@ -27,9 +27,9 @@ static const struct {
     [AORTA_CLOCK_HW_SLOWDOWN] = {"hw_slowdown", "slowed down by the hardware",
                                  "for heat, by the machine's power brake or for power drawn too fast (nvidia-smi -q -d "
                                  "PERFORMANCE)"},
-    [AORTA_CLOCK_APPLICATIONS] = {"applications_clocks", "kept there by applications clocks that somebody set",
+    [AORTA_CLOCK_APPLICATIONS] = {"applications_clocks", "limited by applications clocks that somebody set",
                                   "nvidia-smi -q -d CLOCK shows them, nvidia-smi -rac resets them"},
-    [AORTA_CLOCK_SYNC_BOOST] = {"sync_boost", "kept in step with the slowest device of its sync boost group",
+    [AORTA_CLOCK_SYNC_BOOST] = {"sync_boost", "equal to the slowest device of its sync boost group",
                                 "that device is the one to look at"},
     [AORTA_CLOCK_DISPLAY] = {"display", "limited by the display's clock setting",
                              "a device without a display has no such limit"},

@@ -33,7 +33,7 @@ static struct aorta_range range_of(const struct aorta_trace_record *record, stru
     return range;
 }
 
-/* A step has thousands of kernels of a few dozen names, each kept once: names are compared by their address. */
+/* A step has thousands of kernels of a few dozen names, each stored once: names are compared by their address. */
 enum { CACHE_NAMES = 256 };
 struct names {
     const char *name[CACHE_NAMES];

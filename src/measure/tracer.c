@@ -116,7 +116,7 @@ aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
 
 /* ---- records that have arrived ---- */
 
-static aorta_status make_room(struct aorta_tracer *tracer) {
+static aorta_status grow_buffer(struct aorta_tracer *tracer) {
     if (tracer->count < tracer->capacity) return NULL;
     if (tracer->count == RECORD_LIMIT) { /* nobody takes them: the older half goes */
         size_t half = tracer->count / 2;
@@ -154,7 +154,7 @@ static const char *intern_name(struct aorta_tracer *tracer, const char *given) {
 }
 
 aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record) {
-    AORTA_TRY(make_room(tracer));
+    AORTA_TRY(grow_buffer(tracer));
     const char *name = intern_name(tracer, record->name ? record->name : "unnamed kernel");
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
     struct aorta_trace_record *added = &tracer->records[tracer->count++];

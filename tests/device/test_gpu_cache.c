@@ -1,4 +1,4 @@
-/* The GPU driver on the fake CUDA: compiled kernels, kept on disk from one process to the next. */
+/* The GPU driver on the fake CUDA: compiled kernels, cached on disk from one process to the next. */
 #include "device/gpu/driver.h"
 #include "device/gpu_rig.h"
 
@@ -33,7 +33,7 @@ static struct aorta_gpu_compiler prepare_and_close(void) {
     return info;
 }
 
-static void test_compiled_kernels_are_kept(void **state) {
+static void test_compiled_kernels_are_cached(void **state) {
     (void)state;
     empty_cache();
     struct aorta_gpu_compiler info = prepare_and_close();
@@ -101,7 +101,7 @@ static void test_a_cache_that_fails_later_is_noted(void **state) {
     assert_int_equal(system(command), 0);
     struct aorta_gpu_compiler info = prepare_in(device);
     assert_int_equal(info.compiled, 2);
-    assert_non_null(strstr(info.note, "not kept"));
+    assert_non_null(strstr(info.note, "not cached"));
     aorta_device_close(device);
 }
 
@@ -176,7 +176,7 @@ static void test_expected_sources(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "fill") == 0) return fill_cache();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_compiled_kernels_are_kept, reset_fake),
+        cmocka_unit_test_setup(test_compiled_kernels_are_cached, reset_fake),
         cmocka_unit_test_setup(test_spoilt_files_are_compiled_anew, reset_fake),
         cmocka_unit_test_setup(test_without_a_cache_it_works_and_says_so, reset_fake),
         cmocka_unit_test_setup(test_a_cache_that_fails_later_is_noted, reset_fake),

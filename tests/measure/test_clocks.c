@@ -87,8 +87,8 @@ static void every_limit_has_words(void **state) {
         {BIT(HW_THERMAL) | BIT(HW_SLOWDOWN), "slowed down by the hardware for heat in 2 of 3 readings: its cooling"},
         {BIT(POWER_BRAKE) | BIT(HW_SLOWDOWN), "limited by the machine's power brake in 2 of 3 readings: the mach"},
         {BIT(HW_SLOWDOWN), "slowed down by the hardware in 2 of 3 readings: for heat"},
-        {BIT(APPLICATIONS), "kept there by applications clocks that somebody set in 2 of 3 readings: nvidia-smi -q"},
-        {BIT(SYNC_BOOST), "kept in step with the slowest device of its sync boost group in 2 of 3 readings: that"},
+        {BIT(APPLICATIONS), "limited by applications clocks that somebody set in 2 of 3 readings: nvidia-smi -q"},
+        {BIT(SYNC_BOOST), "equal to the slowest device of its sync boost group in 2 of 3 readings: that"},
         {BIT(DISPLAY), "limited by the display's clock setting in 2 of 3 readings: a device"},
         {BIT(IDLE), "let down because little ran in 2 of 3 readings: a busier"},
         {0, "the driver names no reason: the clock may be locked (nvidia-smi -q -d CLOCK"},
@@ -130,7 +130,7 @@ static void counters_count_for_more_than_moments(void **state) {
 }
 
 /* Counters that stand still although the limit was seen, that ran backwards (a new driver), over a time too short. */
-static void counters_that_tell_nothing(void **state) {
+static void counters_that_do_not_change(void **state) {
     (void)state;
     struct plant plant = {0};
     for (int i = 0; i < 3; i++) add(&plant, 1500, BIT(POWER_CAP))->power_capped_ms = 7;
@@ -189,7 +189,7 @@ static void readings_beside_the_work(void **state) {
 }
 
 /* An old driver: neither a maximum nor reasons. ROCm SMI: no reasons. */
-static void drivers_that_tell_less(void **state) {
+static void drivers_that_report_less(void **state) {
     (void)state;
     struct plant plant = {0};
     struct aorta_device_metrics *values = add(&plant, 1500, 0);
@@ -210,10 +210,10 @@ int main(void) {
         cmocka_unit_test(the_clock_at_its_maximum),
         cmocka_unit_test(every_limit_has_words),
         cmocka_unit_test(counters_count_for_more_than_moments),
-        cmocka_unit_test(counters_that_tell_nothing),
+        cmocka_unit_test(counters_that_do_not_change),
         cmocka_unit_test(power_far_from_its_limit),
         cmocka_unit_test(readings_beside_the_work),
-        cmocka_unit_test(drivers_that_tell_less),
+        cmocka_unit_test(drivers_that_report_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Capture: commands are kept per stream, in branches, and become a graph.
+/* Capture: commands are stored per stream, in branches, and become a graph.
  *
  * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
  * end is read off vector clocks (reach.h): each branch knows how many nodes of every branch come before its next one,

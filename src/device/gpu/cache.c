@@ -42,14 +42,14 @@ static char *wanted_folder(void) {
 char *aorta_gpu_cache_folder(char *note, size_t note_size) {
     char *folder = wanted_folder();
     if (!folder) {
-        snprintf(note, note_size, "compiled kernels are not kept: HOME is not set; AORTA_CACHE_DIR names a folder");
+        snprintf(note, note_size, "compiled kernels are not cached: HOME is not set; AORTA_CACHE_DIR names a folder");
         return NULL;
     }
     aorta_status status = aorta_directory_make(folder);
     if (!status && access(folder, W_OK | X_OK) == 0) return folder;
-    snprintf(note, note_size, "compiled kernels are not kept: %s; AORTA_CACHE_DIR names another folder",
+    snprintf(note, note_size, "compiled kernels are not cached: %s; AORTA_CACHE_DIR names another folder",
              status ? aorta_status_message(status) : folder);
-    if (!status) snprintf(note, note_size, "compiled kernels are not kept: %s cannot be written to", folder);
+    if (!status) snprintf(note, note_size, "compiled kernels are not cached: %s cannot be written to", folder);
     aorta_status_free(status);
     free(folder);
     return NULL;

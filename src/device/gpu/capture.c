@@ -269,7 +269,7 @@ aorta_status aorta_gpu_graph_launch(struct aorta_graph *base, struct aorta_strea
 void aorta_gpu_graph_destroy(struct aorta_graph *base) {
     struct gpu_graph *graph = (struct gpu_graph *)base;
     const struct gpu_api *api = &gpu_device(base->device)->driver.api;
-    aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: what it held is gone anyway */
+    aorta_status_free(aorta_gpu_make_current(base->device)); /* a lost device: its memory is gone anyway */
     if (graph->executable) api->graph_executable_destroy(graph->executable);
     if (graph->last) api->event_destroy(graph->last);
     aorta_gpu_run_free(graph->run);

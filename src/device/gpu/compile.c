@@ -90,19 +90,19 @@ static aorta_status compile(struct gpu_device *device, const struct aorta_gpu_so
     return status;
 }
 
-/* Told by the note if it fails; the code itself is there. */
+/* A failure goes into the note: the code itself is compiled. */
 static void keep(struct gpu_compiler *compiler, const struct gpu_cache_key *key, const char *code, size_t bytes) {
-    aorta_status kept = compiler->cache ? aorta_gpu_cache_store(compiler->cache, key, code, bytes) : NULL;
+    aorta_status stored = compiler->cache ? aorta_gpu_cache_store(compiler->cache, key, code, bytes) : NULL;
     pthread_mutex_lock(&compiler->lock);
     compiler->compiled++;
-    if (kept)
-        snprintf(compiler->note, sizeof compiler->note, "compiled kernels are not kept: %s",
-                 aorta_status_message(kept));
+    if (stored)
+        snprintf(compiler->note, sizeof compiler->note, "compiled kernels are not cached: %s",
+                 aorta_status_message(stored));
     pthread_mutex_unlock(&compiler->lock);
-    aorta_status_free(kept);
+    aorta_status_free(stored);
 }
 
-static bool find_kept(struct gpu_compiler *compiler, const struct gpu_cache_key *key, char **code, size_t *bytes) {
+static bool find_cached(struct gpu_compiler *compiler, const struct gpu_cache_key *key, char **code, size_t *bytes) {
     if (!compiler->cache || !aorta_gpu_cache_load(compiler->cache, key, code, bytes)) return false;
     pthread_mutex_lock(&compiler->lock);
     compiler->from_disk++;
@@ -119,7 +119,7 @@ static aorta_status compile_cached(struct gpu_device *device, const struct aorta
     write_key(device, source, options, &text);
     aorta_status status = aorta_text_check(&text);
     struct gpu_cache_key key = {source->name, text.data, text.length};
-    if (!status && !find_kept(compiler, &key, code, bytes)) {
+    if (!status && !find_cached(compiler, &key, code, bytes)) {
         status = compile(device, source, options, code, bytes);
         if (!status) keep(compiler, &key, *code, *bytes);
     }

@@ -17,8 +17,8 @@ struct gpu_compiler {
     struct gpu_compiler_api api;
     struct aorta_library library;
     int major, minor;
-    char *cache;                  /* folder, owned; NULL: nothing is kept */
-    char note[256];               /* why nothing is kept, or what the cache last failed at */
+    char *cache;                  /* folder, owned; NULL: nothing is cached */
+    char note[256];               /* why nothing is cached, or what the cache last failed at */
     uint64_t compiled, from_disk; /* sources */
 };
 void aorta_gpu_compiler_begin(struct gpu_compiler *compiler);

@@ -27,7 +27,7 @@ aorta_status aorta_gpu_error(const struct gpu_device *device, int result, const 
 /* ---- the vendor's library ---- */
 
 /* " (CUDA_VISIBLE_DEVICES is "")": what may hide devices. */
-static const char *tell_visible(const struct gpu_vendor *vendor, char *text, size_t size) {
+static const char *describe_visible(const struct gpu_vendor *vendor, char *text, size_t size) {
     text[0] = '\0';
     for (size_t i = 0; i < sizeof vendor->visible / sizeof *vendor->visible && vendor->visible[i]; i++) {
         const char *value = getenv(vendor->visible[i]);
@@ -55,7 +55,7 @@ aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_d
     int result = driver->api.init(0);
     if (!result) result = driver->api.device_count(&driver->count);
     if (!result && driver->count > 0) return NULL;
-    const char *visible = tell_visible(vendor, hidden, sizeof hidden);
+    const char *visible = describe_visible(vendor, hidden, sizeof hidden);
     if (!result || result == GPU_NO_DEVICE || result == GPU_STUB_LIBRARY)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows no device%s", driver->library.path, visible);
     return aorta_annotate(describe(driver, result), "%s cannot be used%s", driver->library.path, visible);
@@ -118,7 +118,7 @@ aorta_status aorta_gpu_find_device(struct gpu_device *device, int index) {
         char hidden[256];
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows %d device%s, numbered from 0%s", driver->library.path,
                            driver->count, driver->count == 1 ? "" : "s",
-                           tell_visible(driver->vendor, hidden, sizeof hidden));
+                           describe_visible(driver->vendor, hidden, sizeof hidden));
     }
     int result = driver->api.device_get(&device->handle, index);
     if (result) return aorta_gpu_error(device, result, "device %d cannot be used", index);
@@ -163,7 +163,7 @@ static void gpu_close(struct aorta_device *base) {
     struct gpu_device *device = gpu_device(base);
     if (aorta_gpu_given_up(device)) leave_all(&device->driver.api);
     if (device->context) {
-        aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: what it held is gone anyway */
+        aorta_status_free(aorta_gpu_make_current(base)); /* a lost device: its memory is gone anyway */
         aorta_gpu_clock_close(device);
         aorta_gpu_marks_close(device);
         aorta_gpu_functions_end(device);
@@ -274,7 +274,7 @@ static void gpu_memory_put(struct aorta_device *base, void *memory, size_t bytes
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
     if (aorta_gpu_given_up(device)) return;
-    device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
+    device->driver.api.context_set(device->context); /* a lost device: its memory is gone anyway */
     device->driver.api.memory_free(memory);
 }
 
@@ -289,7 +289,7 @@ static void gpu_pinned_put(struct aorta_device *base, void *memory, size_t bytes
     struct gpu_device *device = gpu_device(base);
     (void)bytes;
     if (aorta_gpu_given_up(device)) return;
-    device->driver.api.context_set(device->context); /* a lost device: what it held is gone anyway */
+    device->driver.api.context_set(device->context); /* a lost device: its memory is gone anyway */
     device->driver.api.host_free(memory);
 }
 

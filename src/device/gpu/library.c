@@ -30,7 +30,7 @@ static void *try_open(struct search *search, const char *path) {
     return NULL;
 }
 
-/* The loader's reason matters only for a file that is there. */
+/* The loader's reason matters only for a file that exists. */
 static void *try_folder(struct search *search, const char *folder, size_t length) {
     for (const char *const *name = search->description->names; *name; name++) {
         char path[PATH_MAX];
@@ -78,7 +78,7 @@ static void *find(struct search *search) {
     return handle ? handle : try_usual_folders(search);
 }
 
-static void tell_path(struct aorta_library *library) {
+static void find_path(struct aorta_library *library) {
     struct link_map *map = NULL;
     if (dlinfo(library->handle, RTLD_DI_LINKMAP, &map) != 0 || !map || !map->l_name) return;
     char resolved[PATH_MAX];
@@ -118,6 +118,6 @@ aorta_status aorta_library_open(const struct aorta_library_description *descript
         return status;
     }
     aorta_text_free(&search.tried);
-    tell_path(library);
+    find_path(library);
     return fill_table(description, library, table);
 }

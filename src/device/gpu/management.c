@@ -22,7 +22,7 @@ void aorta_gpu_manager_close(struct gpu_manager *manager) {
     manager->kind->end(manager);
 }
 
-/* ---- of one device, kept with it ---- */
+/* ---- state of one device ---- */
 
 struct watch {
     struct gpu_manager manager;
@@ -51,7 +51,7 @@ static void end_watch(void *state) {
     free(watch);
 }
 
-static void tell_missing(struct aorta_device_metrics *metrics) {
+static void explain_missing(struct aorta_device_metrics *metrics) {
     const struct {
         const char *name;
         double value;
@@ -109,6 +109,6 @@ struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
     }
     struct aorta_device_metrics metrics = aorta_device_unmeasured("");
     watch->manager.kind->measure(&watch->manager, &watch->device, &metrics);
-    tell_missing(&metrics);
+    explain_missing(&metrics);
     return metrics;
 }

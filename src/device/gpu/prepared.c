@@ -1,4 +1,4 @@
-/* Launches worked out beforehand: the kernel's own launch function runs once, and what it would queue is kept. */
+/* Prepared launches: the kernel's own launch function runs once, and what it would queue is stored. */
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>

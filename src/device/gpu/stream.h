@@ -19,7 +19,7 @@ struct gpu_stream {
     int64_t *stamps[GPU_STAMPS];    /* timestamps asked for since the last command of a capture */
     uint32_t stamp_count;           /* of them */
     const char *last;               /* last kernel launched, for messages; static */
-    struct gpu_prepared *preparing; /* launches are kept in it and not queued; NULL: they are queued */
+    struct gpu_prepared *preparing; /* launches are stored in it and not queued; NULL: they are queued */
 };
 
 struct gpu_branch { /* what one stream does in a capture */

@@ -1,6 +1,6 @@
 /* Attention without its matrix of weights ever in memory: tiles of it are made, used and forgotten, forward with a
  * running maximum and sum (Dao et al., "FlashAttention", NeurIPS 2022; two backward passes, one over queries and one
- * over keys, so that no two blocks write to one place). Kept for backward are one number per row, and one bit per
+ * over keys, so that no two blocks write to one place). Backward needs one number per row, and one bit per
  * weight that says whether dropout keeps it.
  *
  * AORTA_HEAD_DIM is defined when kernels for one width of heads are wanted; else all are made. */

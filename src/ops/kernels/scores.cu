@@ -14,8 +14,8 @@ enum {
     THREADS = AORTA_SCORES_THREADS,
     WARPS = THREADS / 32,
     STRIP = WIDTH / WARPS, /* columns of a warp */
-    HELD_ROWS = 8,         /* of a thread */
-    HELD_COLUMNS = STRIP / 8,
+    THREAD_ROWS = 8,         /* of a thread */
+    THREAD_COLUMNS = STRIP / 8,
     QUADS = DEPTH / 4,                /* of a row in a stage, each fetched by a thread */
     AT_ONCE = THREADS / QUADS,        /* rows that all threads fetch together: all of a's */
     PARTS = QUADS,                    /* in which a stage is fetched, and in which another is multiplied meanwhile */
@@ -23,7 +23,7 @@ enum {
 };
 
 /* What a thread holds of its rows. */
-typedef float tile[HELD_ROWS][HELD_COLUMNS];
+typedef float tile[THREAD_ROWS][THREAD_COLUMNS];
 
 /* Where a block and its thread are. */
 struct place {
@@ -33,7 +33,7 @@ struct place {
 
 DEVICE place here() {
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    return place{(int64_t)blockIdx.y, (int64_t)blockIdx.x * ROWS, lane / 8 * HELD_ROWS, warp * STRIP + lane % 8 * 4};
+    return place{(int64_t)blockIdx.y, (int64_t)blockIdx.x * ROWS, lane / 8 * THREAD_ROWS, warp * STRIP + lane % 8 * 4};
 }
 
 DEVICE void load4(const float *from, float to[4]) {
@@ -97,15 +97,15 @@ DEVICE void multiply(const stage *from, int part, const place &at, tile sum) {
     const float *a = from->a[part] + at.row, *b = from->b[part] + at.column;
 #pragma unroll
     for (int d = 0; d < 4; d++) {
-        float left[HELD_ROWS], right[HELD_COLUMNS];
+        float left[THREAD_ROWS], right[THREAD_COLUMNS];
 #pragma unroll
-        for (int i = 0; i < HELD_ROWS; i += 4) load4(a + d * ROWS + i, left + i);
+        for (int i = 0; i < THREAD_ROWS; i += 4) load4(a + d * ROWS + i, left + i);
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j += 4) load4(b + d * WIDTH + j / 4 * 32, right + j);
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) load4(b + d * WIDTH + j / 4 * 32, right + j);
 #pragma unroll
-        for (int i = 0; i < HELD_ROWS; i++)
+        for (int i = 0; i < THREAD_ROWS; i++)
 #pragma unroll
-            for (int j = 0; j < HELD_COLUMNS; j++) sum[i][j] += left[i] * right[j];
+            for (int j = 0; j < THREAD_COLUMNS; j++) sum[i][j] += left[i] * right[j];
     }
 }
 
@@ -126,9 +126,9 @@ DEVICE void products(const aorta_scores_args &a, const place &at, tile sum) {
     if (DEPTH < end) fetch_b(from, 0, DEPTH, next_b[0]);
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++)
+    for (int i = 0; i < THREAD_ROWS; i++)
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j++) sum[i][j] = 0.0f;
+        for (int j = 0; j < THREAD_COLUMNS; j++) sum[i][j] = 0.0f;
     for (int depth = DEPTH; depth < end + DEPTH; depth += DEPTH, current ^= 1) {
         stage *other = &stages[current ^ 1];
         const bool more = depth < end;
@@ -157,12 +157,12 @@ DEVICE float joined(float a, float b, bool maximum) {
 /* Each row's values of all threads that hold parts of it, joined: at every exchange a thread hands half of its rows to
  * its partner and takes the partner's half of the others, until it has one row, number lane % 8. Then warps join
  * theirs, each for a few rows. */
-DEVICE void join_rows(const place &at, bool maximum, float value[HELD_ROWS]) {
+DEVICE void join_rows(const place &at, bool maximum, float value[THREAD_ROWS]) {
     __shared__ float parts[WARPS][ROWS];
     alignas(16) __shared__ float totals[ROWS];
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
 #pragma unroll
-    for (int rows = HELD_ROWS / 2; rows > 0; rows /= 2) {
+    for (int rows = THREAD_ROWS / 2; rows > 0; rows /= 2) {
         const bool upper = (lane & rows) != 0;
 #pragma unroll
         for (int i = 0; i < rows; i++) {
@@ -170,7 +170,7 @@ DEVICE void join_rows(const place &at, bool maximum, float value[HELD_ROWS]) {
             value[i] = joined(own, shuffle_xor(given, rows), maximum);
         }
     }
-    parts[warp][at.row + lane % HELD_ROWS] = value[0];
+    parts[warp][at.row + lane % THREAD_ROWS] = value[0];
     __syncthreads();
     const int row = warp * (ROWS / WARPS) + lane / WARPS;
     float total = parts[lane % WARPS][row];
@@ -179,7 +179,7 @@ DEVICE void join_rows(const place &at, bool maximum, float value[HELD_ROWS]) {
     if (lane % WARPS == 0) totals[row] = total;
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i += 4) load4(&totals[at.row + i], value + i);
+    for (int i = 0; i < THREAD_ROWS; i += 4) load4(&totals[at.row + i], value + i);
 }
 
 /* From the beginning of p or its gradient to the thread's first element. */
@@ -187,49 +187,49 @@ DEVICE int64_t offset_of(const aorta_scores_args &a, const place &at) {
     return (at.number * a.shape.m + at.first_row + at.row) * WIDTH + at.column;
 }
 
-DEVICE void store_row(float *to, const float value[HELD_COLUMNS]) {
+DEVICE void store_row(float *to, const float value[THREAD_COLUMNS]) {
 #pragma unroll
-    for (int j = 0; j < HELD_COLUMNS; j += 4) store4(to + j / 4 * 32, value + j);
+    for (int j = 0; j < THREAD_COLUMNS; j += 4) store4(to + j / 4 * 32, value + j);
 }
 
-DEVICE void load_row(const float *from, float value[HELD_COLUMNS]) {
+DEVICE void load_row(const float *from, float value[THREAD_COLUMNS]) {
 #pragma unroll
-    for (int j = 0; j < HELD_COLUMNS; j += 4) load4(from + j / 4 * 32, value + j);
+    for (int j = 0; j < THREAD_COLUMNS; j += 4) load4(from + j / 4 * 32, value + j);
 }
 
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_forward, aorta_scores_args) {
     const place at = here();
     const float factor = a.scale * 1.44269504088896341f; /* log2 e */
-    float *p = a.out + offset_of(a, at), joint[HELD_ROWS];
+    float *p = a.out + offset_of(a, at), joint[THREAD_ROWS];
     tile sum;
     products(a, at, sum);
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++) {
+    for (int i = 0; i < THREAD_ROWS; i++) {
         joint[i] = sum[i][0];
 #pragma unroll
-        for (int j = 1; j < HELD_COLUMNS; j++) joint[i] = greater(joint[i], sum[i][j]);
+        for (int j = 1; j < THREAD_COLUMNS; j++) joint[i] = greater(joint[i], sum[i][j]);
     }
     join_rows(at, true, joint);
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++) {
+    for (int i = 0; i < THREAD_ROWS; i++) {
         const float most = joint[i] * factor;
         joint[i] = 0.0f;
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j++) joint[i] += sum[i][j] = fast_exp2(sum[i][j] * factor - most);
+        for (int j = 0; j < THREAD_COLUMNS; j++) joint[i] += sum[i][j] = fast_exp2(sum[i][j] * factor - most);
     }
     join_rows(at, false, joint);
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++) {
+    for (int i = 0; i < THREAD_ROWS; i++) {
         const float inverse = fast_reciprocal(joint[i]);
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j++) sum[i][j] *= inverse;
+        for (int j = 0; j < THREAD_COLUMNS; j++) sum[i][j] *= inverse;
         store_row(p + i * WIDTH, sum[i]);
     }
 }
 
-/* Where a thread leaves four of its elements until it needs them again: the operands are done with. */
-DEVICE float *left_aside(int i, int j) {
-    return (float *)dynamic_shared() + ((i * (HELD_COLUMNS / 4) + j / 4) * THREADS + (int)threadIdx.x) * 4;
+/* Where a thread saves four of its elements until it needs them again: the operands are no longer used. */
+DEVICE float *saved_elements(int i, int j) {
+    return (float *)dynamic_shared() + ((i * (THREAD_COLUMNS / 4) + j / 4) * THREADS + (int)threadIdx.x) * 4;
 }
 
 static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit");
@@ -238,25 +238,25 @@ static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit")
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {
     const place at = here();
     const float *weights = a.p + offset_of(a, at);
-    float *to = a.out + offset_of(a, at), along[HELD_ROWS], p[HELD_COLUMNS];
+    float *to = a.out + offset_of(a, at), along[THREAD_ROWS], p[THREAD_COLUMNS];
     tile sum;
     products(a, at, sum);
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++) {
+    for (int i = 0; i < THREAD_ROWS; i++) {
         load_row(weights + i * WIDTH, p);
         along[i] = 0.0f;
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j++) along[i] += p[j] * sum[i][j];
+        for (int j = 0; j < THREAD_COLUMNS; j++) along[i] += p[j] * sum[i][j];
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j += 4) store4(left_aside(i, j), p + j);
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) store4(saved_elements(i, j), p + j);
     }
     join_rows(at, false, along);
 #pragma unroll
-    for (int i = 0; i < HELD_ROWS; i++) {
+    for (int i = 0; i < THREAD_ROWS; i++) {
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j += 4) load4(left_aside(i, j), p + j);
+        for (int j = 0; j < THREAD_COLUMNS; j += 4) load4(saved_elements(i, j), p + j);
 #pragma unroll
-        for (int j = 0; j < HELD_COLUMNS; j++) sum[i][j] = a.scale * p[j] * (sum[i][j] - along[i]);
+        for (int j = 0; j < THREAD_COLUMNS; j++) sum[i][j] = a.scale * p[j] * (sum[i][j] - along[i]);
         store_row(to + i * WIDTH, sum[i]);
     }
 }
