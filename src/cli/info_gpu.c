@@ -115,7 +115,7 @@ void info_gpu_print_software(const struct info_gpu *gpu) {
     for (int i = 0; i < INFO_GPU_KINDS; i++) print_kind(i, &gpu->kinds[i]);
 }
 
-/* ---- what is missing beside a GPU that is there ---- */
+/* ---- what a GPU lacks ---- */
 
 struct missing {
     const char *name, *cost, *get;

@@ -20,7 +20,7 @@ void info_gpu_release(struct info_gpu *gpu);
 
 void info_gpu_print_devices(const struct info_gpu *gpu);
 void info_gpu_print_software(const struct info_gpu *gpu); /* drivers and libraries, links */
-/* Prints what is missing beside a GPU that is there; `title` comes first unless *any is set already. */
+/* Prints which software the GPUs lack; `title` comes first unless *any is set already. */
 void info_gpu_print_missing(const struct info_gpu *gpu, const char *title, bool *any);
 
 void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json);  /* elements of an open array */

@@ -109,9 +109,9 @@ static aorta_status read_record(const char *directory, const struct aorta_trace_
     struct aorta_trace_run_record record;
     aorta_status status = aorta_trace_run_read(directory, options, &record);
     if (!status && record.traces.count)
-        aorta_trace_run_tell(&record, &outcome->words);
+        aorta_trace_run_describe(&record, &outcome->words);
     else if (!status)
-        aorta_trace_run_tell_nothing(&record, &outcome->result, &outcome->words);
+        aorta_trace_run_explain_nothing(&record, &outcome->result, &outcome->words);
     if (!status) {
         outcome->traces = record.traces;
         record.traces = (struct aorta_trace_list){0};

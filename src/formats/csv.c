@@ -20,7 +20,7 @@ struct aorta_csv {
     struct aorta_text row;       /* the fields of the current row, each with its NUL */
     size_t starts[MOST_COLUMNS]; /* of the fields within it */
     int count;
-    struct aorta_text names; /* the first row, kept in the same way */
+    struct aorta_text names; /* the first row, stored in the same way */
     size_t name_starts[MOST_COLUMNS];
     int columns;
     bool truncated;

@@ -192,24 +192,24 @@ static bool same_file(const struct paths *paths, const struct facts *facts, size
 /* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
  * path. */
 static void drop_copies(struct paths *paths, struct facts *facts) {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < paths->count; i++) {
         facts[i] = facts_of(paths->items[i]);
         size_t same = 0;
-        while (same < kept && !same_file(paths, facts, same, i)) same++;
-        if (same < kept) {
+        while (same < count && !same_file(paths, facts, same, i)) same++;
+        if (same < count) {
             facts[same].copies++;
             free(paths->items[i]);
             continue;
         }
-        paths->items[kept] = paths->items[i];
-        facts[kept++] = facts[i];
+        paths->items[count] = paths->items[i];
+        facts[count++] = facts[i];
     }
-    paths->count = kept;
+    paths->count = count;
 }
 
 /* At the first trace of the file; those before `from` were in the list already. */
-static void tell_copies(const struct paths *paths, const struct facts *facts, struct aorta_trace_list *list,
+static void note_copies(const struct paths *paths, const struct facts *facts, struct aorta_trace_list *list,
                         size_t from) {
     for (size_t i = 0; i < paths->count; i++) {
         size_t at = from;
@@ -248,7 +248,7 @@ static aorta_status open_once(struct paths *paths, const struct aorta_trace_opti
     if (!facts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
     drop_copies(paths, facts);
     aorta_status status = aorta_trace_open_many((const char *const *)paths->items, paths->count, options, list);
-    if (!status) tell_copies(paths, facts, list, before);
+    if (!status) note_copies(paths, facts, list, before);
     free(facts);
     return status;
 }

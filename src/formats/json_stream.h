@@ -33,7 +33,7 @@ void aorta_json_stream_close(struct aorta_json_stream *stream); /* NULL is fine 
 /* Steps into the object or array that comes next. */
 AORTA_MUST_USE aorta_status aorta_json_stream_enter(struct aorta_json_stream *stream, char open);
 /* The next member's key in the object entered, its value comes next; or leaves the object (*more = false). The key is
- * as in the file, without quotes, escapes kept; valid until the next call. */
+ * as in the file, without quotes, with its escapes; valid until the next call. */
 AORTA_MUST_USE aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct aorta_json_value *key,
                                                      bool *more);
 /* Whether another element comes in the array entered; leaves the array if not. */

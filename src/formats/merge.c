@@ -181,7 +181,7 @@ static int64_t clock_error(const struct merging *m, size_t rank) {
     return shift - said;
 }
 
-static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out) {
+static void describe_rank(const struct merging *m, size_t i, struct aorta_text *out) {
     const struct aorta_align_clock *clock = &m->alignment.clocks[i];
     aorta_text_printf(out, "rank %d: ", m->ranks[i].rank);
     if (i == 0) {
@@ -207,7 +207,7 @@ static void tell_rank(const struct merging *m, size_t i, struct aorta_text *out)
 }
 
 static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
-    for (size_t i = 0; i < m->count; i++) tell_rank(m, i, out);
+    for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
     int late = aorta_alignment_straggler(&m->alignment);
     if (late >= 0) {
         const struct aorta_align_clock *clock = &m->alignment.clocks[late];

@@ -200,9 +200,9 @@ static bool put_members(struct merge_rank *rank, struct aorta_json_value value, 
     struct aorta_json_cursor cursor = aorta_json_members(value);
     if (value.text[0] != '{') return false;
     while (aorta_json_next_member(&cursor, &key, &member)) {
-        struct aorta_json_value *kept = rewritten(event, key);
-        if (kept) {
-            *kept = member;
+        struct aorta_json_value *place = rewritten(event, key);
+        if (place) {
+            *place = member;
             continue;
         }
         if (aorta_json_key_is(key, "ph")) event->phase = member;
@@ -261,7 +261,7 @@ static aorta_status put_events(struct merge_rank *rank, struct aorta_json_stream
     }
 }
 
-/* Facts about the rank are kept; what is too long to be one (all stack frames, say) is named as left out. */
+/* Facts about the rank are copied; what is too long for one (all stack frames, say) is named as left out. */
 static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_stream *stream,
                                 struct aorta_json_value key) {
     struct aorta_json_value value;

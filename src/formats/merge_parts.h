@@ -10,7 +10,7 @@
 /* ---- the file that is written ---- */
 struct aorta_merge_sink;
 AORTA_MUST_USE aorta_status aorta_merge_sink_open(const char *path, struct aorta_merge_sink **sink);
-/* Where text is put; what is there is written by the next flush. */
+/* Append text here; the next flush writes it. */
 struct aorta_text *aorta_merge_sink_text(struct aorta_merge_sink *sink);
 /* Call it after every event: writes when enough has gathered. */
 AORTA_MUST_USE aorta_status aorta_merge_sink_flush(struct aorta_merge_sink *sink);

@@ -13,7 +13,7 @@ struct aorta_metrics_writer {
     int file;
     off_t length; /* of the whole lines written so far */
     char *path;
-    struct aorta_text line; /* kept between lines, so that its memory is */
+    struct aorta_text line; /* reused for each line, so that memory is taken once */
 };
 
 /* An empty regular file. What a link names lies outside the directory and stays as it is; a pipe never waits. */

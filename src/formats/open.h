@@ -6,11 +6,11 @@
 
 /* Reads one file, plain or gzip, by its content, and appends a trace for each process in it (mostly one). AORTA_IO:
  * cannot be read; AORTA_FORMAT: no trace of a known kind, or broken at the byte offset named. The list keeps what it
- * held before. */
+ * had before. */
 AORTA_MUST_USE aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
                                              struct aorta_trace_list *list);
 /* The same for several files, side by side on as many threads as there are processors; the list is in the order of the
- * paths. Fails with the first failure of any; the list then keeps what it held before. */
+ * paths. Fails with the first failure of any; the list then keeps what it had before. */
 AORTA_MUST_USE aorta_status aorta_trace_open_many(const char *const *paths, size_t count,
                                                   const struct aorta_trace_options *options,
                                                   struct aorta_trace_list *list);

@@ -31,7 +31,7 @@ static aorta_status read_object(struct json_reading *r) {
         } else if (aorta_json_key_is(key, "rocprofiler-sdk-tool")) {
             r->other = true;
             AORTA_TRY(aorta_trace_read_rocprof(r->stream, r->options, r->list));
-            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it is kept */
+            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it stays */
         } else {
             AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
         }

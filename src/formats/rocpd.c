@@ -63,7 +63,7 @@ static bool has_column(const struct database *db, const char *table, const char 
 
 /* ---- walking rows ---- */
 
-/* Hands each row to `take`. With `recover`, rows before a break are kept. */
+/* Hands each row to `take`. With `recover`, rows before a break are used. */
 static aorta_status each_row(struct database *db, const char *table, char *query,
                              void (*take)(struct database *db, sqlite3_stmt *row)) {
     sqlite3_stmt *statement = NULL;
@@ -81,8 +81,8 @@ static aorta_status each_row(struct database *db, const char *table, char *query
         status = failure(db, place);
     }
     sqlite3_finalize(statement);
-    bool kept = status && db->options && db->options->recover && aorta_status_code(status) == AORTA_FORMAT;
-    if (!kept) return status;
+    bool usable = status && db->options && db->options->recover && aorta_status_code(status) == AORTA_FORMAT;
+    if (!usable) return status;
     aorta_rocprof_warn(db->rocprof, AORTA_REASON_MALFORMED, -1);
     aorta_status_free(status);
     return NULL;

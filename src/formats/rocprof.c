@@ -50,7 +50,7 @@ void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
     free(rocprof);
 }
 
-/* Room for one more, zeroed; NULL (and `failed`) when memory is exhausted. */
+/* Memory for one more, zeroed; NULL (and `failed`) when memory is exhausted. */
 static void *push(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, size_t size) {
     if (rows->count == rows->capacity) {
         size_t capacity = rows->capacity ? rows->capacity * 2 : 64;
@@ -69,10 +69,10 @@ static void *push(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, size
 
 static const char *keep(struct aorta_rocprof *rocprof, const char *text, size_t length) {
     char *copy = strndup(text, length);
-    const char *kept = copy ? aorta_intern(&rocprof->strings, copy) : NULL;
-    if (!kept) rocprof->failed = true;
+    const char *interned = copy ? aorta_intern(&rocprof->strings, copy) : NULL;
+    if (!interned) rocprof->failed = true;
     free(copy);
-    return kept;
+    return interned;
 }
 
 void aorta_rocprof_process(struct aorta_rocprof *rocprof, int64_t process) {

@@ -209,7 +209,7 @@ static aorta_status read_records(struct aorta_csv *csv, const char *path, struct
     }
 }
 
-/* With `recover`, the rows before the break are kept. */
+/* With `recover`, the rows before the break are used. */
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
                               struct aorta_rocprof *rocprof, int64_t *bytes) {
     struct aorta_csv *csv;
@@ -217,7 +217,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     bool about_agents = aorta_csv_column(csv, "Node_Id") >= 0 && aorta_csv_column(csv, "Agent_Type") >= 0;
     aorta_status status = about_agents ? read_agents(csv, rocprof) : read_records(csv, path, rocprof);
     *bytes += aorta_csv_bytes(csv);
-    bool begun = aorta_csv_offset(csv) > 0; /* else the header is wrong, and nothing can be kept */
+    bool begun = aorta_csv_offset(csv) > 0; /* else the header is wrong, and no row can be used */
     if (status && begun && options && options->recover && aorta_status_code(status) == AORTA_FORMAT) {
         aorta_rocprof_warn(rocprof, aorta_csv_truncated(csv) ? AORTA_REASON_TRUNCATED : AORTA_REASON_MALFORMED,
                            aorta_csv_offset(csv));

@@ -250,7 +250,7 @@ static aorta_status read_process(struct reading *r) {
     }
 }
 
-/* Whether what stands before the break is to be kept. */
+/* Whether what stands before the break is used. */
 static bool can_keep(const struct aorta_trace_options *options, aorta_status status) {
     return status && options && options->recover && aorta_status_code(status) == AORTA_FORMAT;
 }

@@ -12,7 +12,7 @@ enum { PIECE = 1 << 20, OPEN_MARKS = 4096 };
 _Static_assert((int)PIECE >= (int)AORTA_SPOOL_RECORD_MAX, "a record fits into a piece");
 
 static const char *const state_names[AORTA_SPOOL_STATE_COUNT] = {
-    [AORTA_SPOOL_RECORDING] = "recording", [AORTA_SPOOL_ENDED] = "ended",     [AORTA_SPOOL_ASIDE] = "aside",
+    [AORTA_SPOOL_RECORDING] = "recording", [AORTA_SPOOL_ENDED] = "ended",     [AORTA_SPOOL_TAKEN] = "taken",
     [AORTA_SPOOL_REFUSED] = "refused",     [AORTA_SPOOL_MISSING] = "missing", [AORTA_SPOOL_FAILED] = "failed",
     [AORTA_SPOOL_FULL] = "full",           [AORTA_SPOOL_STOPPED] = "stopped",
 };

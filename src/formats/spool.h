@@ -20,11 +20,11 @@ struct aorta_spool_facts {
 };
 void aorta_spool_facts_free(struct aorta_spool_facts *facts);
 
-const char *aorta_spool_state_name(uint32_t state); /* "aside"; "unknown" for one of a newer writer */
+const char *aorta_spool_state_name(uint32_t state); /* "ended"; "unknown" for one of a newer writer */
 
 /* Reads a spool from where the file stands, its beginning. A record that is cut at the end is left out and counted
  * (AORTA_REASON_TRUNCATED): the program may have been killed. AORTA_FORMAT: no spool, of another version or byte order,
- * or damaged at the byte offset named (with options->recover what stands before is kept). `facts` may be NULL. */
+ * or damaged at the byte offset named (with options->recover what stands before is read). `facts` may be NULL. */
 AORTA_MUST_USE aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_trace_options *options,
                                              struct aorta_spool_facts *facts, struct aorta_trace **trace);
 

@@ -25,7 +25,7 @@ enum {
 enum aorta_spool_state {
     AORTA_SPOOL_RECORDING, /* the process runs, or ended without its exit handlers (a signal, _exit, exec) */
     AORTA_SPOOL_ENDED,     /* the process ended by exit, all records are here */
-    AORTA_SPOOL_ASIDE,     /* another profiler has CUPTI: recording stopped at last_ns */
+    AORTA_SPOOL_TAKEN,     /* another profiler has CUPTI: recording stopped at last_ns */
     AORTA_SPOOL_REFUSED,   /* CUPTI refused; `result` is its code, a note says which call */
     AORTA_SPOOL_MISSING,   /* no libcupti could be opened; a note says what was tried */
     AORTA_SPOOL_FAILED,    /* writing failed; `result` is the errno. Recording stopped at last_ns */

@@ -6,7 +6,7 @@
 #include "formats/kineto_write.h"
 
 /* As torch.profiler.schedule: cycles of `wait` steps left out, `warmup` steps seen and thrown away, `active` steps
- * kept; `repeat` cycles, 0: until the run ends. Each cycle is a file. */
+ * written; `repeat` cycles, 0: until the run ends. Each cycle is a file. */
 struct aorta_trace_schedule {
     int64_t wait, warmup, active, repeat;
 };

@@ -66,7 +66,7 @@ static aorta_status close_gate(struct aorta_hwq_gate *gate) {
 static aorta_status check_gate(const struct aorta_hwq_gate *gate) {
     if (!__atomic_load_n(&gate->flags->gave_up, __ATOMIC_ACQUIRE)) return NULL;
     return AORTA_ERROR(AORTA_DEVICE,
-                       "--gate: the device could not be held until an iteration was queued: the host needs more than "
+                       "--gate: the device did not wait until an iteration was queued: the host needs more than "
                        "%g s to queue it, or the device's queues are full before; --graph queues it with one launch",
                        GATE_LIMIT_S);
 }

@@ -148,11 +148,11 @@ static void say_blocking(const struct aorta_map *map, struct aorta_text *text) {
 
 static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {
     if (map->unsettled)
-        aorta_text_printf(
-            text,
-            "Not stable: the results of %d of %d directed pairs kept changing; other programs use the device, or it "
-            "assigns queues to streams while they run.\n",
-            map->unsettled, map->count * (map->count - 1));
+        aorta_text_printf(text,
+                          "Not stable: the results of %d of %d directed pairs changed from run to run; other programs "
+                          "use the device, or it "
+                          "assigns queues to streams while they run.\n",
+                          map->unsettled, map->count * (map->count - 1));
     if (map->busy_only)
         aorta_text_printf(
             text,

@@ -53,9 +53,9 @@ AORTA_MUST_USE aorta_status aorta_trace_run_read(const char *directory, const st
 void aorta_trace_run_record_free(struct aorta_trace_run_record *record);
 
 /* What a user should know of the recording, line by line: processes and their ranks, what was lost, who took CUPTI. */
-void aorta_trace_run_tell(const struct aorta_trace_run_record *record, struct aorta_text *out);
+void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struct aorta_text *out);
 /* Why nothing was recorded, and what to do about it. */
-void aorta_trace_run_tell_nothing(const struct aorta_trace_run_record *record,
-                                  const struct aorta_trace_run_result *result, struct aorta_text *out);
+void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
+                                     const struct aorta_trace_run_result *result, struct aorta_text *out);
 
 #endif

@@ -39,7 +39,7 @@ static aorta_status read_all(const glob_t *found, const struct aorta_trace_optio
 
 /* ---- ranks ---- */
 
-static void tell_ranks(struct aorta_trace_run_record *record) {
+static void find_ranks(struct aorta_trace_run_record *record) {
     for (size_t i = 0; i < record->process_count; i++) {
         struct aorta_trace_run_process *process = &record->processes[i];
         for (size_t j = 0; j < record->traces.count; j++)
@@ -75,7 +75,7 @@ aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trac
     globfree(&found);
     if (status) return status;
     aorta_spool_number_ranks(&record->traces);
-    tell_ranks(record);
+    find_ranks(record);
     if (record->traces.count)
         qsort(record->traces.items, record->traces.count, sizeof *record->traces.items, compare_traces);
     qsort(record->processes, record->process_count, sizeof *record->processes, compare_processes);

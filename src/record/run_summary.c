@@ -46,7 +46,7 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
         else
             aorta_text_puts(out, "; ended by a signal, exec or _exit: its last moments are missing");
         break;
-    case AORTA_SPOOL_ASIDE:
+    case AORTA_SPOOL_TAKEN:
         aorta_text_printf(out, "; recorded for %.1f s, then %s", until_s, facts->note);
         break;
     case AORTA_SPOOL_FAILED:
@@ -64,14 +64,14 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
     if ((parts & AORTA_SPOOL_PARTS_KNOWN) && !(parts & AORTA_SPOOL_WAITS))
         aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were left out, as --record says"
                                                           : "; the host's calls were left out, as --record says");
-    if (facts->note[0] && facts->head.state != AORTA_SPOOL_ASIDE) aorta_text_printf(out, "; %s", facts->note);
+    if (facts->note[0] && facts->head.state != AORTA_SPOOL_TAKEN) aorta_text_printf(out, "; %s", facts->note);
     if (facts->head.lost)
         aorta_text_printf(out, "; %llu records were lost, because they came faster than they could be written",
                           (unsigned long long)facts->head.lost);
     if (facts->cut_bytes) aorta_text_puts(out, "; the last record was cut");
 }
 
-void aorta_trace_run_tell(const struct aorta_trace_run_record *record, struct aorta_text *out) {
+void aorta_trace_run_describe(const struct aorta_trace_run_record *record, struct aorta_text *out) {
     for (size_t i = 0; i < record->process_count; i++) {
         const struct aorta_trace_run_process *process = &record->processes[i];
         if (process->rank < 0) continue;
@@ -116,7 +116,7 @@ static void put_why(const struct aorta_spool_facts *facts, struct aorta_text *ou
     case AORTA_SPOOL_REFUSED:
         put_refused(facts, out);
         return;
-    case AORTA_SPOOL_ASIDE:
+    case AORTA_SPOOL_TAKEN:
         put_command(facts, out);
         aorta_text_printf(out,
                           ": %s; only one profiler can have it. Run the program without its own profiler "
@@ -155,8 +155,8 @@ static void put_unseen(const struct aorta_cuda_search *search, struct aorta_text
                              "(setuid), in which case the driver ignores CUDA_INJECTION64_PATH\n");
 }
 
-void aorta_trace_run_tell_nothing(const struct aorta_trace_run_record *record,
-                                  const struct aorta_trace_run_result *result, struct aorta_text *out) {
+void aorta_trace_run_explain_nothing(const struct aorta_trace_run_record *record,
+                                     const struct aorta_trace_run_result *result, struct aorta_text *out) {
     aorta_text_puts(out, "no activity of a GPU was recorded: ");
     for (size_t i = 0; i < record->process_count; i++) put_why(&record->processes[i].facts, out);
     if (!record->process_count) put_unseen(&result->search, out);

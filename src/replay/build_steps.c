@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    FEWEST_STEPS = 3,  /* the first is there for the lead that the host has when it ends */
+    FEWEST_STEPS = 3,  /* the first only gives the lead of the host at its end */
     MOST_UNKNOWN = 10, /* one launch in so many may be unknown */
 };
 

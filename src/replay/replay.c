@@ -24,7 +24,7 @@ static const struct removal {
     [AORTA_WITHOUT_PAUSE_2] = {"host_pause", PAUSE_GONE, 0, 0, 0},
     [AORTA_WITHOUT_PAUSE_3] = {"host_pause", PAUSE_GONE, 0, 0, 0},
     [AORTA_WITHOUT_PAUSES_ELSE] = {"host_pause", PAUSE_GONE, 0, 0, 0},
-    [AORTA_WITHOUT_DATA_WAIT] = {"data_wait", "the input is there when it is needed", EDGE(DATA), 0, 0},
+    [AORTA_WITHOUT_DATA_WAIT] = {"data_wait", "the input is ready when it is needed", EDGE(DATA), 0, 0},
     [AORTA_WITHOUT_ALLOCATION] = {"allocation", "device memory is neither taken nor given back within the step",
                                   EDGE(CALL_MEMORY), EDGE(WAIT_MEMORY), 0},
     [AORTA_WITHOUT_COPIES] = {"copy", "copies run beside compute", EDGE(COPY), EDGE(WAIT_COPY), 0},

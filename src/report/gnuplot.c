@@ -82,7 +82,7 @@ static aorta_status place(FILE *picture, const char *path) {
     rewind(picture);
     aorta_status status = NULL;
     if (!bytes || fread(bytes, 1, (size_t)length, picture) != (size_t)length || !is_whole(bytes, (size_t)length))
-        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture; is there space in the temporary directory?");
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture; the temporary directory may be full");
     else
         status = aorta_file_replace(path, bytes, (size_t)length);
     free(bytes);

@@ -140,8 +140,8 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     return status;
 }
 
-static aorta_status read_and_judge(const struct aorta_report_options *options, const struct aorta_log *log,
-                                   struct aorta_labelled *runs) {
+static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,
+                                     struct aorta_labelled *runs) {
     for (size_t i = 0; i < options->input_count; i++) {
         struct aorta_run run;
         AORTA_TRY(
@@ -162,7 +162,7 @@ aorta_status aorta_report_make(const struct aorta_report_options *options, const
     struct aorta_labelled *runs = calloc(options->input_count, sizeof *runs);
     if (!runs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu runs", options->input_count);
     struct aorta_text own_text = {0}, own_json = {0};
-    aorta_status status = read_and_judge(options, log, runs);
+    aorta_status status = read_and_analyse(options, log, runs);
     if (!status) status = write_report(options, runs, pair, log, text ? text : &own_text, json ? json : &own_json);
     if (!status && text) status = aorta_text_check(text);
     for (size_t i = 0; i < options->input_count; i++) aorta_labelled_free(&runs[i]);

@@ -82,21 +82,20 @@ static aorta_status check_belongs(const struct aorta_run *run, const struct file
 }
 
 /* Of all ranks the same, as they record the same steps. `recorded`: steps with ranges before it. */
-static bool is_kept(const struct aorta_run *run, int64_t recorded) {
+static bool has_ranges(const struct aorta_run *run, int64_t recorded) {
     return recorded % run->read_every == 0;
 }
 
-/* Before a step whose ranges are kept those of the step before are read as well: when it ended says for how long the
- * device was idle in between. */
+/* The ranges of the step before are read as well: its end says how long the device was idle in between. */
 static bool is_read(const struct aorta_run *run, int64_t recorded) {
-    return is_kept(run, recorded) || is_kept(run, recorded + 1);
+    return has_ranges(run, recorded) || has_ranges(run, recorded + 1);
 }
 
 /* The rank's last step, when the next was read or none follows. */
-static void drop_last_unless_kept(struct aorta_run *run, const struct file *file) {
+static void drop_unused_ranges(struct aorta_run *run, const struct file *file) {
     if (run->step_count == file->first_step) return;
     struct aorta_run_step *last = &run->steps[run->step_count - 1];
-    if (last->profiled && !is_kept(run, file->recorded - 1)) aorta_run_step_drop_ranges(last);
+    if (last->profiled && !has_ranges(run, file->recorded - 1)) aorta_run_step_drop_ranges(last);
 }
 
 static aorta_status add_line(struct aorta_run *run, struct file *file, const char *line, size_t length) {
@@ -110,7 +109,7 @@ static aorta_status add_line(struct aorta_run *run, struct file *file, const cha
         aorta_run_step_free(step);
         return status;
     }
-    drop_last_unless_kept(run, file);
+    drop_unused_ranges(run, file);
     run->world_size = step->world_size;
     run->step_count++;
     file->recorded += step->recorded;
@@ -159,7 +158,7 @@ static aorta_status read_file(struct aorta_run *run, int rank, const struct aort
     if (!stream) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", file.path, strerror(errno));
     aorta_status status = read_lines(run, &file, stream, log);
     fclose(stream);
-    drop_last_unless_kept(run, &file);
+    drop_unused_ranges(run, &file);
     if (!status && run->step_count == file.first_step)
         aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file.path);
     return status;

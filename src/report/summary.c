@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- judging ---- */
+/* ---- analysis of the ranks ---- */
 
 /* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
 static bool all_traced(const struct aorta_run *run) {

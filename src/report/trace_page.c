@@ -103,17 +103,17 @@ static size_t count_joined(const struct picture *picture, int64_t closer_ns) {
 }
 
 static void join(struct lane *lane, int64_t closer_ns) {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < lane->count; i++) {
-        struct item *last = kept ? &lane->items[kept - 1] : NULL;
+        struct item *last = count ? &lane->items[count - 1] : NULL;
         if (!last || !joins(last, &lane->items[i], closer_ns)) {
-            lane->items[kept++] = lane->items[i];
+            lane->items[count++] = lane->items[i];
             continue;
         }
         if (lane->items[i].end_ns > last->end_ns) last->end_ns = lane->items[i].end_ns;
         last->name = AORTA_TRACE_NONE;
     }
-    lane->count = kept;
+    lane->count = count;
 }
 
 static void thin(struct picture *picture) {

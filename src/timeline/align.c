@@ -31,7 +31,7 @@ static size_t identity_end(const struct align_op *ops, size_t count, size_t begi
 }
 
 /* Keeps the ops that two ranks or more have, closing ranks up. */
-static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta_alignment *out, size_t *kept) {
+static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta_alignment *out, size_t *remaining) {
     size_t shared = 0, parts = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = identity_end(ops, count, begin);
@@ -40,7 +40,7 @@ static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta
         parts += end - begin;
         shared++;
     }
-    *kept = parts;
+    *remaining = parts;
     out->shared = calloc(shared + 1, sizeof *out->shared);
     out->parts = calloc(parts + 1, sizeof *out->parts);
     if (!out->shared || !out->parts) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu shared collectives", shared);

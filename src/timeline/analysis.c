@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAPS_KEPT = 10 };
+enum { LONGEST_GAPS = 10 };
 
 /* What is needed while an analysis is made, for each rank. */
 struct work {
@@ -80,17 +80,17 @@ static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *wor
 }
 
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
-    size_t kept = 0;
+    size_t remaining = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) { /* a rank that has none of the chosen steps */
         if (analysis->ranks[i].work_count) {
-            analysis->ranks[kept++] = analysis->ranks[i];
+            analysis->ranks[remaining++] = analysis->ranks[i];
             continue;
         }
         free(analysis->ranks[i].owned);
         free(analysis->ranks[i].source);
         free(analysis->ranks[i].windows);
     }
-    analysis->rank_count = kept;
+    analysis->rank_count = remaining;
 }
 
 static void count_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
@@ -108,7 +108,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
     if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
     for (size_t i = 0; i < analysis->rank_count; i++)
-        AORTA_TRY(measure_rank(&analysis->ranks[i], work, i, options->gaps ? options->gaps : GAPS_KEPT));
+        AORTA_TRY(measure_rank(&analysis->ranks[i], work, i, options->gaps ? options->gaps : LONGEST_GAPS));
     AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
     for (size_t i = 0; i < analysis->rank_count; i++)
         AORTA_TRY(aorta_trace_profiles_make(&analysis->ranks[i], analysis->alignment.clocks[i].shift_ns, &work->parts,

@@ -99,14 +99,14 @@ static void add_range(struct filling *filling, uint32_t row, struct aorta_trace_
 
 static void fill_ranges(struct filling *filling, struct aorta_trace_window *window) {
     const struct aorta_trace_work *work = filling->rank->work;
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < filling->carried_count; i++) {
         uint32_t row = filling->carried[i];
         if (work[row].end_ns <= window->start_ns) continue;
         add_range(filling, row, window);
-        if (work[row].end_ns > window->end_ns) filling->carried[kept++] = row;
+        if (work[row].end_ns > window->end_ns) filling->carried[count++] = row;
     }
-    filling->carried_count = kept;
+    filling->carried_count = count;
     for (; filling->next < filling->rank->work_count && work[filling->next].start_ns < window->end_ns;
          filling->next++) {
         uint32_t row = (uint32_t)filling->next;

@@ -19,14 +19,14 @@ static int ascending(const void *left, const void *right) {
 static aorta_status devices_of(const struct aorta_trace *trace, int32_t **devices, size_t *count) {
     int32_t *found = malloc((trace->work_count + 1) * sizeof *found);
     if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory for the devices of %zu kernels", trace->work_count);
-    size_t used = 0, kept = 0;
+    size_t used = 0, different = 0;
     for (size_t i = 0; i < trace->work_count; i++)
         if (!used || found[used - 1] != trace->work[i].device) found[used++] = trace->work[i].device;
     qsort(found, used, sizeof *found, ascending);
     for (size_t i = 0; i < used; i++)
-        if (!kept || found[kept - 1] != found[i]) found[kept++] = found[i];
+        if (!different || found[different - 1] != found[i]) found[different++] = found[i];
     *devices = found;
-    *count = kept;
+    *count = different;
     return NULL;
 }
 

@@ -127,7 +127,7 @@ static bool alike(const struct run *a, const struct run *b) {
     return a->shape == b->shape && a->geometry == b->geometry && a->name == b->name;
 }
 
-/* Room for the times of as many runs. */
+/* Memory for the times of as many runs. */
 struct scratch {
     int64_t *all;
     double *apart; /* those alone, then those beside */

@@ -110,7 +110,7 @@ static bool clip(const struct aorta_trace_work *work, const struct aorta_trace_w
     return true;
 }
 
-/* A part of the rank's work that is kept. */
+/* A part of the rank's work that lies in a window. */
 struct piece {
     struct aorta_trace_work work;
     uint32_t source;
@@ -140,24 +140,24 @@ static size_t cut_work(const struct aorta_trace_rank *rank, struct piece *pieces
 static aorta_status keep_work(struct aorta_trace_rank *rank) {
     size_t count = cut_work(rank, NULL);
     struct piece *pieces = malloc((count + 1) * sizeof *pieces);
-    struct aorta_trace_work *kept = malloc((count + 1) * sizeof *kept);
+    struct aorta_trace_work *remaining = malloc((count + 1) * sizeof *remaining);
     uint32_t *source = malloc((count + 1) * sizeof *source);
-    if (!pieces || !kept || !source) {
+    if (!pieces || !remaining || !source) {
         free(pieces);
-        free(kept);
+        free(remaining);
         free(source);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", count);
     }
     cut_work(rank, pieces);
     qsort(pieces, count, sizeof *pieces, piece_order); /* what is cut starts anew */
     for (size_t i = 0; i < count; i++) {
-        kept[i] = pieces[i].work;
+        remaining[i] = pieces[i].work;
         source[i] = pieces[i].source;
     }
     free(pieces);
     free(rank->owned);
     free(rank->source);
-    rank->work = rank->owned = kept;
+    rank->work = rank->owned = remaining;
     rank->source = source;
     rank->work_count = count;
     return NULL;
@@ -167,10 +167,10 @@ aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
                                      const struct aorta_trace_analysis_options *options) {
     AORTA_TRY(cut(rank));
     if (!options->all_steps && !options->step_count) return NULL;
-    size_t kept = 0;
+    size_t remaining = 0;
     for (size_t i = 0; i < rank->window_count; i++)
-        if (chosen(&rank->windows[i], options)) rank->windows[kept++] = rank->windows[i];
-    rank->window_count = kept;
+        if (chosen(&rank->windows[i], options)) rank->windows[remaining++] = rank->windows[i];
+    rank->window_count = remaining;
     return keep_work(rank);
 }
 

@@ -133,7 +133,7 @@ void aorta_trace_builder_warn(struct aorta_trace_builder *builder, enum aorta_tr
     if (!warning->count++) warning->offset = offset;
 }
 
-/* ---- what is kept once ---- */
+/* ---- what is stored once ---- */
 
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length) {
     uint32_t number = builder->failed ? AORTA_TRACE_NONE : aorta_trace_texts_add(builder->trace->texts, text, length);
@@ -275,7 +275,7 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
     row->work.geometry = aorta_trace_builder_text(builder, text, (size_t)length);
 }
 
-/* Calls of no known kind are kept apart: those that launched something are taken back in at the end. */
+/* Calls of no known kind are stored separately: the end adds those that launched something. */
 void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
     struct trace_meaning *meaning = meaning_of(builder, call->name);
     if (!meaning) return;

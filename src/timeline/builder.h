@@ -25,7 +25,7 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder); /* of one
 /* The trace's head (rank, world, base_ns, …), to be set directly; its arrays are empty until finish. */
 struct aorta_trace *aorta_trace_builder_head(struct aorta_trace_builder *builder);
 
-/* Rows that are kept once each: equal ones get the same number. The text need not end with NUL. */
+/* Rows that are stored once each: equal ones get the same number. The text need not end with NUL. */
 uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const char *text, size_t length);
 uint32_t aorta_trace_builder_stream(struct aorta_trace_builder *builder, int64_t device, int64_t context, int64_t id);
 uint32_t aorta_trace_builder_queue(struct aorta_trace_builder *builder, int64_t device, int64_t id, uint32_t type);
@@ -43,7 +43,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
 void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
                               int64_t operation, const struct aorta_trace_collective *collective, int64_t offset);
 
-/* How the kernel added last was launched: thread blocks, and threads of each. Kept of matrix products, by name. */
+/* How the kernel added last was launched: thread blocks, and threads of each. Stored for matrix products, by name. */
 void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int64_t blocks[3],
                                   const int64_t threads[3]);
 
@@ -55,7 +55,7 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
 /* An operation of the framework: `number` is the file's (-1: none). `operation`: its inputs, with the name of the
- * frame; they are kept where they are counted (operations.h). NULL: not known. */
+ * frame; they are stored if they are counted (operations.h). NULL: not known. */
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation);
 
@@ -70,7 +70,7 @@ void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t st
 /* Ranges marked by the program. ProfilerStep#N becomes a step, the data loader's a wait for data (calls). */
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation);
-/* The device's side of an annotation: only steps are kept. */
+/* The device's side of an annotation: only steps are stored. */
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns);
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device);

@@ -150,18 +150,18 @@ static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace
 /* Equal rows stand side by side, but for other work of the same times between them. */
 static void drop_duplicates(struct aorta_trace_builder *builder) {
     struct trace_pending *rows = builder->pending.items;
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < builder->pending.count; i++) {
-        if (kept && same_work(&rows[kept - 1].work, &rows[i].work)) {
+        if (count && same_work(&rows[count - 1].work, &rows[i].work)) {
             aorta_trace_builder_warn(builder, AORTA_REASON_DUPLICATE, rows[i].offset);
-            if (rows[kept - 1].work.collective == AORTA_TRACE_NONE)
-                rows[kept - 1].work.collective = rows[i].work.collective;
-            if (rows[kept - 1].operation < 0) rows[kept - 1].operation = rows[i].operation;
+            if (rows[count - 1].work.collective == AORTA_TRACE_NONE)
+                rows[count - 1].work.collective = rows[i].work.collective;
+            if (rows[count - 1].operation < 0) rows[count - 1].operation = rows[i].operation;
             continue;
         }
-        rows[kept++] = rows[i];
+        rows[count++] = rows[i];
     }
-    builder->pending.count = kept;
+    builder->pending.count = count;
 }
 
 static void count_overlaps(struct aorta_trace_builder *builder) {

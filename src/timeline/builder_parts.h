@@ -21,7 +21,7 @@ struct trace_pending { /* device work with what it is linked by */
     struct aorta_trace_work work;
     int64_t operation, offset;
 };
-struct trace_operation { /* one whose shapes are kept */
+struct trace_operation { /* one whose shapes are stored */
     struct aorta_trace_annotation frame;
     int64_t number;
     uint32_t shape;
@@ -54,7 +54,7 @@ struct aorta_trace_builder {
     size_t meaning_count;
 };
 
-/* Room for one more row, zeroed; NULL (and failed) when memory is exhausted. */
+/* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
 /* Files are mostly in order already. */
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));

@@ -81,9 +81,9 @@ static void sort_rows(struct aorta_trace_comparison *c) {
     struct aorta_trace_compare_row *rows = c->rows;
     for (size_t i = 0; i < c->row_count; i++) {
         if (rows[i].section != AORTA_SECTION_TIMELINE) continue;
-        struct aorta_trace_compare_row kept = rows[i];
+        struct aorta_trace_compare_row row = rows[i];
         memmove(rows + timeline + 1, rows + timeline, (i - timeline) * sizeof *rows);
-        rows[timeline++] = kept;
+        rows[timeline++] = row;
     }
     qsort(rows + timeline, c->row_count - timeline, sizeof *rows, by_change);
 }

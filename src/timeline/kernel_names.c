@@ -211,9 +211,9 @@ static const char *put_name(char *text, size_t size, const char *name) {
     static const char ellipsis[] = "…";
     size_t length = strlen(name);
     if (length >= size) {
-        size_t kept = size > sizeof ellipsis ? size - sizeof ellipsis : 0;
-        while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) kept--; /* no half characters */
-        snprintf(text, size, "%.*s%s", (int)kept, name, kept ? ellipsis : "");
+        size_t shown = size > sizeof ellipsis ? size - sizeof ellipsis : 0;
+        while (shown > 0 && ((unsigned char)name[shown] & 0xc0) == 0x80) shown--; /* no half characters */
+        snprintf(text, size, "%.*s%s", (int)shown, name, shown ? ellipsis : "");
         return text;
     }
     memmove(text, name, length + 1);

@@ -197,10 +197,10 @@ static aorta_status active_begin(const struct aorta_profile *profile, struct act
 
 static void active_move(struct active *active, int64_t time_ns) {
     const struct aorta_range *ranges = active->profile->ranges;
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < active->count; i++)
-        if (ranges[active->now[i]].end_ns > time_ns) active->now[kept++] = active->now[i];
-    active->count = kept;
+        if (ranges[active->now[i]].end_ns > time_ns) active->now[count++] = active->now[i];
+    active->count = count;
     for (; active->next < active->total && ranges[active->queue[active->next]].start_ns <= time_ns; active->next++) {
         uint32_t range = active->queue[active->next];
         if (ranges[range].end_ns > time_ns) active->now[active->count++] = range;

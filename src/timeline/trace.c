@@ -37,13 +37,13 @@ const char *aorta_trace_format_name(enum aorta_trace_format format) {
 static const struct {
     const char *key, *text;
 } reasons[AORTA_REASON_COUNT] = {
-    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events before were kept"},
-    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events before were kept"},
+    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events before it were read"},
+    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events before it were read"},
     [AORTA_REASON_BAD_EVENT] = {"bad_event",
                                 "device work without a start, duration or name, or at a time that cannot be; left out"},
     [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts; counted with length 0"},
     [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
-    [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; one was kept"},
+    [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; it counts once"},
     [AORTA_REASON_NO_STREAM] = {"no_stream", "device work that names no stream; taken as one stream -1"},
     [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work whose launch is not in the file, such as work launched "
                                              "before recording began: nothing can be said about its host side"},

@@ -1,6 +1,6 @@
 /* A recorded run in memory: what one process (one rank) did on its devices, whichever tool wrote it down.
  *
- * Times are int64 ns on the file's own clock; add base_ns for the time of day, where it is known. Texts are kept once
+ * Times are int64 ns on the file's own clock; add base_ns for the time of day, where it is known. Texts are stored once
  * and named by their number (aorta_trace_text). AORTA_TRACE_NONE stands for "no such row". A value that the file does
  * not hold is -1, or INT64_MIN where -1 could be one.
  *
@@ -63,7 +63,7 @@ struct aorta_trace_queue {
     uint32_t type;      /* text, e.g. CUDA's channel_type; NONE: not known */
 };
 
-/* What the host did that can hold the device back. Other calls are not kept. */
+/* Calls of the host that can delay the device. Other calls are not stored. */
 enum aorta_trace_call_kind {
     AORTA_CALL_LAUNCH,       /* of a kernel */
     AORTA_CALL_GRAPH_LAUNCH, /* of a graph */
@@ -158,12 +158,12 @@ struct aorta_trace_device {
 /* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
  */
 enum aorta_trace_reason {
-    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events before were kept (recover) */
-    AORTA_REASON_MALFORMED,           /* broken JSON; the events before were kept (recover) */
+    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events before it were read (recover) */
+    AORTA_REASON_MALFORMED,           /* broken JSON; the events before it were read (recover) */
     AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name, or beyond all times: left out */
-    AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: kept with length 0 */
-    AORTA_REASON_ZERO_DURATION,       /* device work of length 0: kept */
-    AORTA_REASON_DUPLICATE,           /* the same work written twice: one kept */
+    AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: counts with length 0 */
+    AORTA_REASON_ZERO_DURATION,       /* device work of length 0: counts */
+    AORTA_REASON_DUPLICATE,           /* the same work written twice: counts once */
     AORTA_REASON_NO_STREAM,           /* device work without a stream: stream -1 */
     AORTA_REASON_NO_LAUNCH,           /* device work whose launch is not in the file (launched before it began) */
     AORTA_REASON_NO_CORRELATION,      /* device work without a correlation */

@@ -66,7 +66,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "distributed.overlap_clone_for_reduce_scatter", .value = "false",
      .unless = "distributed.mode=fsdp distributed.overlap_reduce_scatter!=true", .text = "no clones of buckets"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "workload.async_wait", .value = "false",
-     .unless = "workload.async_wait!=true", .text = "training does not need it: it is there to copy beside compute"},
+     .unless = "workload.async_wait!=true", .text = "training does not need it: its purpose is to copy beside compute"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "dataloader.pin_memory", .value = "true",
      .text = "copy batches beside the step before"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,
@@ -124,7 +124,7 @@ static const struct aorta_advice_row rows[] = {
      .unless = no_gpu_links, .text = "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "distributed.overlap_reduce_scatter",
      .value = "false", .unless = "distributed.mode=fsdp",
-     .text = "training does not need it: it is there to load the links"},
+     .text = "training does not need it: its purpose is to load the links"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "training.batch_size",
      .value = aorta_advice_larger, .text = "more compute per reduction"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "fsdp.sharding_strategy",
@@ -166,10 +166,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_CONTENTION, ANY, AORTA_OURS, .key = "NCCL_MAX_CTAS", .value = aorta_advice_smaller,
      .unless = no_gpu_links, .text = "fewer channels leave multiprocessors to GEMMs; weigh it against the time hidden"},
     {AORTA_CAUSE_CONTENTION, ANY, AORTA_OURS,
-     .text = "leave room for communication: fewer compute threads on the CPU, fewer channels (NCCL_MAX_CTAS) on a "
+     .text = "leave resources for communication: fewer compute threads on the CPU, fewer channels (NCCL_MAX_CTAS) on a "
              "GPU"},
     {AORTA_CAUSE_CONTENTION, ANY, AORTA_OTHERS,
-     .text = "leave room for communication: fewer channels (NCCL_MAX_CTAS), GEMMs that leave multiprocessors "
+     .text = "leave resources for communication: fewer channels (NCCL_MAX_CTAS), GEMMs that leave multiprocessors "
              "free; weigh it against the time hidden"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .key = "compile.enabled", .value = "true",
      .text = "replay the step as one graph"},

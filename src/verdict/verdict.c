@@ -76,18 +76,18 @@ size_t aorta_verdict_warmup(size_t iterations) {
 /* Leaves out each rank's warm-up and iterations without ranges; counts ranks. */
 static void select_iterations(struct work *work, int warmup, struct aorta_verdict *verdict) {
     qsort(work->items, work->count, sizeof *work->items, iteration_order);
-    size_t kept = 0, fewest = SIZE_MAX;
+    size_t remaining = 0, fewest = SIZE_MAX;
     for (size_t i = 0; i < work->count;) {
-        size_t same = same_rank(work->items + i, work->count - i), before = kept;
+        size_t same = same_rank(work->items + i, work->count - i), before = remaining;
         if (verdict->rank_count == 0) verdict->warmup = warmup < 0 ? aorta_verdict_warmup(same) : (size_t)warmup;
         for (size_t j = verdict->warmup; j < same; j++)
-            if (work->items[i + j].iteration.profile->range_count) work->items[kept++] = work->items[i + j];
-        if (kept - before < fewest) fewest = kept - before;
-        verdict->rank_count += kept > before;
+            if (work->items[i + j].iteration.profile->range_count) work->items[remaining++] = work->items[i + j];
+        if (remaining - before < fewest) fewest = remaining - before;
+        verdict->rank_count += remaining > before;
         i += same;
     }
-    work->count = kept;
-    verdict->iterations = kept ? fewest : 0;
+    work->count = remaining;
+    verdict->iterations = remaining ? fewest : 0;
 }
 
 static aorta_status collect_items(const struct aorta_iteration *iterations, size_t count, int warmup, struct work *work,

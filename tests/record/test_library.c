@@ -33,9 +33,9 @@ static const struct aorta_trace_run_process *only_process(const struct recording
 static void expect_words(const struct recording *recording, const char *part) {
     struct aorta_text text = {0};
     if (recording->record.traces.count)
-        aorta_trace_run_tell(&recording->record, &text);
+        aorta_trace_run_describe(&recording->record, &text);
     else
-        aorta_trace_run_tell_nothing(&recording->record, &recording->result, &text);
+        aorta_trace_run_explain_nothing(&recording->record, &recording->result, &text);
     if (!text.data || !strstr(text.data, part)) fail_msg("expected \"%s\" in: %s", part, text.data ? text.data : "");
     aorta_text_free(&text);
 }
@@ -162,7 +162,7 @@ static void ranks_are_those_of_the_environment(void **state) {
     recording_close(&r);
 }
 
-static void two_processes_of_one_rank_are_kept_apart(void **state) {
+static void two_processes_of_one_rank_stay_separate(void **state) {
     (void)state;
     struct recording r;
     const struct aorta_trace_run_variable rank[] = {{"RANK", "4"}, {0}};
@@ -222,7 +222,7 @@ static void a_profiler_that_was_there_first_is_left_alone(void **state) {
     recording_open(&r);
     recording_run(&r, "profiled-first", 6, NULL);
     assert_int_equal(r.result.exit_code, 6);
-    only_process(&r, AORTA_SPOOL_ASIDE);
+    only_process(&r, AORTA_SPOOL_TAKEN);
     assert_int_equal(r.record.traces.count, 0);
     expect_words(&r, "another profiler has CUPTI in this process");
     expect_words(&r, "torch.profiler");
@@ -235,13 +235,13 @@ static void a_profiler_that_comes_later_gets_cupti(void **state) {
     recording_open(&r);
     recording_run(&r, "profiled-later", 6, NULL);
     assert_int_equal(r.result.exit_code, 6);
-    only_process(&r, AORTA_SPOOL_ASIDE);
+    only_process(&r, AORTA_SPOOL_TAKEN);
     check_steps(r.record.traces.items[0], STEPS / 2);
     expect_words(&r, "it took it over from the recording");
     recording_close(&r);
 }
 
-static void a_refusal_of_cupti_is_told_with_its_mend(void **state) {
+static void a_refusal_of_cupti_is_reported_with_its_remedy(void **state) {
     (void)state;
     struct recording r;
     const struct aorta_trace_run_variable refusal[] = {{"FAKE_CUPTI_REFUSE", "kernels:35"}, {0}};
@@ -347,7 +347,7 @@ static void cuda_that_was_never_initialised_is_seen(void **state) {
     recording_close(&r);
 }
 
-static void cuda_without_work_is_told_apart(void **state) {
+static void cuda_without_work_is_reported(void **state) {
     (void)state;
     struct recording r;
     recording_open(&r);
@@ -374,7 +374,7 @@ static void a_full_file_ends_the_recording_and_not_the_program(void **state) {
     recording_close(&r);
 }
 
-static void a_disk_without_room_ends_the_recording_and_not_the_program(void **state) {
+static void a_full_disk_ends_the_recording_and_not_the_program(void **state) {
     (void)state;
     struct recording r;
     recording_open(&r);
@@ -412,7 +412,7 @@ static void a_directory_that_cannot_be_written_is_no_harm(void **state) {
     recording_close(&r);
 }
 
-static void a_delay_and_a_duration_are_kept(void **state) {
+static void a_delay_and_a_duration_are_respected(void **state) {
     (void)state;
     struct recording r;
     const struct aorta_trace_run_variable late[] = {{AORTA_INJECT_DELAY, "60000"}, {0}};
@@ -568,7 +568,7 @@ static void cupti_is_not_taken_from_another_profiler(void **state) {
     recording_run(&r, "profiled-windowed", 1200, brief);
     assert_int_equal(r.result.exit_code, 0);
     check_steps(r.record.traces.items[0], STEPS);
-    only_process(&r, AORTA_SPOOL_ASIDE);
+    only_process(&r, AORTA_SPOOL_TAKEN);
     expect_words(&r, "another profiler has CUPTI");
     recording_close(&r);
 }
@@ -583,25 +583,25 @@ int main(void) {
         cmocka_unit_test(a_process_with_several_gpus_is_recorded_whole),
         cmocka_unit_test(a_process_that_replaces_itself_has_two_files),
         cmocka_unit_test(ranks_are_those_of_the_environment),
-        cmocka_unit_test(two_processes_of_one_rank_are_kept_apart),
+        cmocka_unit_test(two_processes_of_one_rank_stay_separate),
         cmocka_unit_test(signals_leave_what_was_there),
         cmocka_unit_test(an_end_without_handlers_leaves_what_was_there),
         cmocka_unit_test(a_process_that_is_left_behind_is_said_to_go_on),
         cmocka_unit_test(a_profiler_that_was_there_first_is_left_alone),
         cmocka_unit_test(a_profiler_that_comes_later_gets_cupti),
-        cmocka_unit_test(a_refusal_of_cupti_is_told_with_its_mend),
+        cmocka_unit_test(a_refusal_of_cupti_is_reported_with_its_remedy),
         cmocka_unit_test(a_cupti_that_cannot_choose_calls_records_the_same),
         cmocka_unit_test(only_the_calls_asked_for_are_recorded),
         cmocka_unit_test(a_busy_program_is_seldom_made_to_wait_for_a_flush),
         cmocka_unit_test(threads_get_buffers_of_their_own),
         cmocka_unit_test(a_program_without_cuda_is_said_to_have_none),
         cmocka_unit_test(cuda_that_was_never_initialised_is_seen),
-        cmocka_unit_test(cuda_without_work_is_told_apart),
+        cmocka_unit_test(cuda_without_work_is_reported),
         cmocka_unit_test(a_full_file_ends_the_recording_and_not_the_program),
-        cmocka_unit_test(a_disk_without_room_ends_the_recording_and_not_the_program),
+        cmocka_unit_test(a_full_disk_ends_the_recording_and_not_the_program),
         cmocka_unit_test(what_comes_too_fast_is_counted),
         cmocka_unit_test(a_directory_that_cannot_be_written_is_no_harm),
-        cmocka_unit_test(a_delay_and_a_duration_are_kept),
+        cmocka_unit_test(a_delay_and_a_duration_are_respected),
         cmocka_unit_test(stages_go_as_far_as_they_say),
         cmocka_unit_test(cupti_is_not_touched_before_its_time),
         cmocka_unit_test(a_duration_begins_with_the_recording),

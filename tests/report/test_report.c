@@ -83,7 +83,8 @@ static void contention_at_the_power_limit(void **state) {
         const char *limit;
         int capped_ms;
         const char *advice;
-    } rows[] = {{"power_cap", 950, "save energy first"}, {"applications_clocks", 0, "leave room for communication"}};
+    } rows[] = {{"power_cap", 950, "save energy first"},
+                {"applications_clocks", 0, "leave resources for communication"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct workspace run = workspace_make();
         write_contention(&run, rows[i].limit, rows[i].capped_ms);

@@ -137,7 +137,7 @@ static bool fill_table(struct aorta_inject_cupti *cupti) {
     return true;
 }
 
-static void tell_path(struct aorta_inject_cupti *cupti) {
+static void find_path(struct aorta_inject_cupti *cupti) {
     struct link_map *map = NULL;
     if (dlinfo(cupti->handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
         snprintf(cupti->path, sizeof cupti->path, "%s", map->l_name);
@@ -160,7 +160,7 @@ bool aorta_inject_cupti_open(struct aorta_inject_cupti *cupti, const char *wish)
     memset(cupti, 0, sizeof *cupti);
     cupti->driver = driver_version();
     if (!find(cupti, wish)) return false;
-    tell_path(cupti);
+    find_path(cupti);
     if (!fill_table(cupti)) return false;
     if (cupti->api.get_version(&cupti->version) != AORTA_CUPTI_SUCCESS) cupti->version = 0;
     if (cupti->version >= AORTA_CUPTI_OLDEST) return true;

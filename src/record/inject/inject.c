@@ -46,7 +46,7 @@ enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
 enum state {
     OFF,     /* not begun, over, or in a child made by fork: buffers are not given out */
     RUNNING, /* the thread looks for records */
-    ASIDE,   /* CUPTI is another's: never touched again */
+    TAKEN,   /* another profiler has CUPTI: never touched again */
     GONE     /* recording is over and CUPTI has left the process */
 };
 
@@ -109,7 +109,7 @@ static void request_buffer(uint8_t **bytes, size_t *size, size_t *record_limit) 
 static void complete_buffer(void *context, uint32_t stream, uint8_t *bytes, size_t size, size_t valid) {
     (void)context, (void)stream, (void)size;
     int state = atomic_load(&inject.state);
-    if (bytes && (state == RUNNING || state == ASIDE)) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
+    if (bytes && (state == RUNNING || state == TAKEN)) aorta_cupti_buffers_return(&inject.buffers, bytes, valid);
 }
 
 /* ---- what is recorded ---- */
@@ -214,19 +214,19 @@ static bool drain(void) {
     return true;
 }
 
-static void step_aside(const char *other) {
-    atomic_store(&inject.state, ASIDE);
+static void leave_cupti(const char *other) {
+    atomic_store(&inject.state, TAKEN);
     inject.enabled = false;
     aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s",
                      *other ? other : "another profiler",
                      inject.spool.head.last_ns ? "; it took it over from the recording" : "");
-    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ASIDE, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_TAKEN, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
 }
 
 static void look_for_others(int64_t quiet_ns) {
     char other[64];
     if (!inject.enabled || aorta_clock_ns() - inject.arrived_ns < quiet_ns) return;
-    if (aorta_inject_cupti_taken(&inject.cupti, other)) step_aside(other);
+    if (aorta_inject_cupti_taken(&inject.cupti, other)) leave_cupti(other);
     if (inject.quiet_ns < (int64_t)QUIET_NS * LONGEST_QUIET) inject.quiet_ns *= 2;
 }
 
@@ -259,7 +259,7 @@ static void give_each_thread_buffers(void) {
 static void stop_recording(enum aorta_spool_state state) {
     char other[64];
     if (aorta_inject_cupti_taken(&inject.cupti, other)) {
-        step_aside(other);
+        leave_cupti(other);
         return;
     }
     disable_all();
@@ -272,7 +272,7 @@ static bool attach(void) {
     if (inject.stage < AORTA_INJECT_SUBSCRIBED) return true;
     inject.attached = true;
     if (aorta_inject_cupti_taken(&inject.cupti, other)) {
-        step_aside(other);
+        leave_cupti(other);
         return false;
     }
     if (inject.stage < AORTA_INJECT_REGISTERED) return true;
@@ -389,7 +389,7 @@ static void at_exit(void) {
         if (inject.over_ns && !inject.settled) settle();
         aorta_inject_detach_cancel(&inject.detach);
         aorta_spool_set_state(&inject.spool, AORTA_SPOOL_ENDED, 0);
-    } else if (state == ASIDE) {
+    } else if (state == TAKEN) {
         drain();
     }
     atomic_store(&inject.state, OFF);

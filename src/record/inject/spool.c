@@ -130,7 +130,7 @@ static size_t rounded(size_t bytes) {
     return (bytes + AORTA_SPOOL_STRIDE - 1) / AORTA_SPOOL_STRIDE * AORTA_SPOOL_STRIDE;
 }
 
-/* Room for one record in the buffer; NULL when recording has ended. */
+/* Space for one record in the buffer; NULL when recording has ended. */
 static uint8_t *reserve(struct aorta_spool *spool, size_t bytes) {
     if (spool->used + bytes > sizeof spool->buffer) write_buffer(spool);
     if (spool->stopped) return NULL;
@@ -175,8 +175,8 @@ void aorta_spool_note(struct aorta_spool *spool, int64_t time_ns, const char *fo
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (length < 0) return;
-    size_t kept = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
-    struct aorta_spool_note note = {.time_ns = time_ns, .length = (uint32_t)kept};
+    size_t stored = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    struct aorta_spool_note note = {.time_ns = time_ns, .length = (uint32_t)stored};
     const char *const texts[] = {text};
-    aorta_spool_put_texts(spool, AORTA_SPOOL_NOTE, &note, sizeof note, texts, &kept, 1);
+    aorta_spool_put_texts(spool, AORTA_SPOOL_NOTE, &note, sizeof note, texts, &stored, 1);
 }
