@@ -13,7 +13,7 @@
 
 struct analyze_arguments {
     bool json, recover;
-    const char *html;
+    const char *html, *step_range;
     struct aorta_string_list patterns, steps;
 };
 
@@ -25,6 +25,11 @@ static const struct aorta_option rows[] = {
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help =
          "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
+    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+     .help =
+         "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
+         "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
+         "step[…] or execute_model"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
      .help = "take the events before the place where a file breaks off, instead of failing"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
@@ -33,8 +38,8 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage =
-        "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--step N|all …] [--recover] [--comm-pattern REGEX …]",
+    .usage = "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--step N|all …] [--step-range REGEX] [--recover] "
+             "[--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
         "CSV, rocpd) or AORTA, plain or gzip: one file for each rank, or a folder of them.",
@@ -89,7 +94,8 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
 static aorta_status analyze(const struct aorta_cli_line *line, const struct analyze_arguments *arguments,
                             struct aorta_kernel_patterns *patterns, int64_t *steps) {
     struct aorta_trace_analysis_options options = {0};
-    const struct aorta_trace_options reading = {.recover = arguments->recover, .patterns = patterns};
+    const struct aorta_trace_options reading = {
+        .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));

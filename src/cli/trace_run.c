@@ -40,6 +40,9 @@ static const struct aorta_option rows[] = {
      .help = "print the analysis as JSON on standard output; the program's own goes to standard error"},
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyse the whole recording, start and end included, instead of its steps"},
+    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+     .help = "a step begins with each range of the program whose name has this extended regular expression (CUDA: with "
+             "--nvtx)"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(comm_patterns), "null", .nullable = true, .argument = "REGEX",
      .help = "kernels whose name has this extended regular expression are communication too"},
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
@@ -144,12 +147,13 @@ static aorta_status choose_steps(const struct aorta_trace_run_arguments *argumen
     struct aorta_trace_list *list = &outcome->traces;
     *steps = false;
     if (!list->count || arguments->whole) return NULL;
+    AORTA_TRY(aorta_trace_mark_steps(list, arguments->step_range));
     AORTA_TRY(aorta_trace_infer_steps(list));
     *steps = has_steps(list);
     if (!*steps)
         aorta_text_puts(&outcome->words, "no steps are marked and none show in the order of the kernels: the figures "
                                          "are those of the whole recording, start and end included\n");
-    else if (list->items[0]->steps_inferred)
+    else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
         aorta_text_printf(&outcome->words,
                           "%zu steps show in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
                           list->items[0]->step_count);
@@ -255,7 +259,8 @@ static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *
                                                                                                      "-o", directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = add_patterns(&arguments->comm_patterns, &patterns);
-    const struct aorta_trace_options options = {.recover = true, .patterns = patterns};
+    const struct aorta_trace_options options = {
+        .recover = true, .patterns = patterns, .step_range = arguments->step_range};
     if (!status) *exit_code = run_in(arguments, directory, &options, &status);
     aorta_kernel_patterns_free(patterns);
     if (!arguments->dry_run) aorta_trace_run_directory_close(arguments->output, directory);

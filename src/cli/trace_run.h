@@ -22,6 +22,7 @@ enum aorta_trace_run_format {
 struct aorta_trace_run_arguments {
     const char *output; /* NULL: a temporary directory */
     struct aorta_string_list comm_patterns;
+    const char *step_range;
     int tool, format;
     int record; /* AORTA_INJECT_KERNELS, … */
     const char *cupti;

@@ -262,5 +262,6 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     free_paths(&files);
     if (status) return status;
     aorta_spool_number_ranks(list);
+    AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));
     return only_spools(list) ? aorta_trace_infer_steps(list) : NULL;
 }

@@ -382,6 +382,8 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
         aorta_json_key_int(json, "stamps", rank->stamps);
         key_ms(json, "stamps_ms", rank->stamps_ns);
     }
+    aorta_json_key_string(json, "steps_by",
+                          rank->trace->step_count ? aorta_step_source_name(rank->trace->steps_by) : NULL);
     write_steps(json, rank);
     write_kernels(json, rank, false, "kernels");
     write_kernels(json, rank, true, "copies");

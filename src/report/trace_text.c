@@ -343,6 +343,17 @@ static void warning_lines(const struct aorta_trace_analysis *analysis, int width
     }
 }
 
+static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+    static const char *const sentences[AORTA_STEP_SOURCE_COUNT] = {
+        [AORTA_STEPS_BY_RANGE] = "steps: each begins with a range that --step-range matches\n",
+        [AORTA_STEPS_BY_OPTIMIZER] = "steps: no ProfilerStep is marked; each ends with the optimizer's range "
+                                     "(Optimizer.step)\n",
+        [AORTA_STEPS_BY_ENGINE] = "steps: no ProfilerStep is marked; each begins with a range of the engine\n",
+    };
+    const char *sentence = analysis->stepped ? sentences[analysis->ranks[0].trace->steps_by] : NULL;
+    if (sentence) aorta_text_puts(out, sentence);
+}
+
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
@@ -352,6 +363,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     put_sentence(&sentence, width, out);
     alignment_line(analysis, &sentence);
     if (sentence.length) put_sentence(&sentence, width, out);
+    step_line(analysis, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
     kernel_lines(rank, width, out);
     collective_lines(analysis, rank, width, out);

@@ -11,7 +11,9 @@
 struct aorta_trace_options {
     bool recover;                                 /* keep what stands before the place where a file breaks */
     const struct aorta_kernel_patterns *patterns; /* more kernels that are collectives; may be NULL; borrowed */
-    bool to_align; /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
+    const char
+        *step_range; /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
+    bool to_align;   /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
 struct aorta_trace_builder;

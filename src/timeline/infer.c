@@ -9,7 +9,8 @@ enum {
     CANDIDATES = 16,
     SAMPLES = 16 /* steps whose idle times are looked at */
 };
-static const double REGULAR_SHARE = 0.5; /* of the recording that must repeat */
+static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
+static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
 static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
 
 /* The kernels of the stream of compute, in order. */
@@ -122,19 +123,19 @@ static struct anchor measure(const struct sequence *sequence, uint32_t name, uin
     return anchor;
 }
 
-/* Whether what lies between the regular ones is equal, kernel by kernel. */
+/* Whether most of what lies between the first and the last regular one is regular, and equal kernel by kernel. */
 static bool repeats(const struct sequence *sequence, const struct anchor *anchor) {
     const uint32_t *positions = sequence->positions + sequence->starts[anchor->name];
-    size_t count = count_of(sequence, anchor->name), compared = 0, equal = 0, before = 0;
-    bool known = false;
+    size_t count = count_of(sequence, anchor->name), compared = 0, equal = 0, first = SIZE_MAX, last = 0;
     for (size_t i = 0; i + 1 < count; i++) {
         if (positions[i + 1] - positions[i] != anchor->period) continue;
-        for (size_t j = 0; known && j < anchor->period; j++, compared++)
-            equal += name_at(sequence, before + j) == name_at(sequence, positions[i] + j);
-        before = positions[i];
-        known = true;
+        for (size_t j = 0; first != SIZE_MAX && j < anchor->period; j++, compared++)
+            equal += name_at(sequence, last + j) == name_at(sequence, positions[i] + j);
+        if (first == SIZE_MAX) first = positions[i];
+        last = positions[i];
     }
-    return compared && (double)equal >= EQUAL_SHARE * (double)compared;
+    if (!compared || (double)equal < EQUAL_SHARE * (double)compared) return false;
+    return (double)anchor->covered >= REGULAR_SHARE * (double)(last + anchor->period - first);
 }
 
 /* The largest coverage first; of equal ones the shorter period, then the order of names. */
@@ -148,10 +149,12 @@ static int by_coverage(const void *left, const void *right) {
 /* The anchor with the most of the recording in equal steps; anchors[] holds all names, best first. */
 static bool choose(const struct sequence *sequence, struct anchor *anchors, struct anchor *chosen) {
     qsort(anchors, sequence->name_count, sizeof *anchors, by_coverage);
-    for (size_t i = 0; i < CANDIDATES && i < sequence->name_count; i++) {
+    for (size_t i = 0, tried = 0; tried < CANDIDATES && i < sequence->name_count; i++) {
         const struct anchor *anchor = &anchors[i];
-        if ((double)anchor->covered < REGULAR_SHARE * (double)sequence->count) return false;
-        if (anchor->period < FEWEST_KERNELS || !repeats(sequence, anchor)) continue;
+        if ((double)anchor->covered < LEAST_SHARE * (double)sequence->count) return false;
+        if (anchor->period < FEWEST_KERNELS) continue;
+        tried++;
+        if (!repeats(sequence, anchor)) continue;
         *chosen = *anchor;
         return true;
     }
@@ -286,61 +289,89 @@ static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_tra
 
 /* ---- several traces ---- */
 
-struct found {
-    struct aorta_trace_step *rows;
-    size_t count;
-};
+static int64_t start_of(const struct aorta_trace_step *step) {
+    return step->device_start_ns == INT64_MIN ? step->start_ns : step->device_start_ns;
+}
+
+static int64_t end_of(const struct aorta_trace_step *step) {
+    return step->device_end_ns == INT64_MIN ? step->end_ns : step->device_end_ns;
+}
 
 static int64_t middle_of(const struct aorta_trace_step *step) {
-    return step->device_start_ns + (step->device_end_ns - step->device_start_ns) / 2;
+    return start_of(step) + (end_of(step) - start_of(step)) / 2;
+}
+
+/* How far the numbers of the steps are from those of the first trace's that they meet in time; false: they meet none.
+ */
+static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
+    size_t nearest = 0;
+    int64_t at_ns = middle_of(&other->steps[0]);
+    for (size_t j = 1; j < first->count; j++)
+        if (llabs(middle_of(&first->steps[j]) - at_ns) < llabs(middle_of(&first->steps[nearest]) - at_ns)) nearest = j;
+    const struct aorta_trace_step *meets = &first->steps[nearest];
+    int64_t length_ns = end_of(meets) - start_of(meets);
+    *shift = meets->number - other->steps[0].number;
+    return at_ns >= start_of(meets) - length_ns && at_ns <= end_of(meets) + length_ns;
 }
 
 /* Numbers the steps of others like those of the first trace that they meet in time. */
-static bool agree(struct found *found, size_t count) {
-    for (size_t i = 1; i < count; i++) {
-        size_t nearest = 0;
-        int64_t at_ns = middle_of(&found[i].rows[0]);
-        for (size_t j = 1; j < found[0].count; j++)
-            if (llabs(middle_of(&found[0].rows[j]) - at_ns) < llabs(middle_of(&found[0].rows[nearest]) - at_ns))
-                nearest = j;
-        const struct aorta_trace_step *meets = &found[0].rows[nearest];
-        if (at_ns < meets->device_start_ns - (meets->device_end_ns - meets->device_start_ns) ||
-            at_ns > meets->device_end_ns + (meets->device_end_ns - meets->device_start_ns))
-            return false;
-        int64_t shift = meets->number - found[i].rows[0].number;
-        for (size_t j = 0; j < found[i].count; j++) found[i].rows[j].number += shift;
+static bool agree(struct aorta_found_steps *found, size_t count) {
+    const struct aorta_found_steps *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int64_t shift;
+        if (!found[i].count) continue;
+        if (!first) {
+            first = &found[i];
+            continue;
+        }
+        if (!find_shift(first, &found[i], &shift)) return false;
+        for (size_t j = 0; j < found[i].count; j++) found[i].steps[j].number += shift;
     }
     return true;
 }
 
-static void give(struct aorta_trace *trace, struct found *found) {
-    free(trace->steps);
-    trace->steps = found->rows;
-    trace->step_count = found->count;
-    trace->steps_inferred = true;
-    found->rows = NULL;
+static bool all_of_one_length(const struct aorta_found_steps *found, size_t count) {
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (length && found[i].count && found[i].count != length) return false;
+        if (found[i].count) length = found[i].count;
+    }
+    return true;
+}
+
+static void give(struct aorta_trace_list *list, struct aorta_found_steps *found, enum aorta_step_source source) {
+    for (size_t i = 0; i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!found[i].count) continue;
+        free(trace->steps);
+        trace->steps = found[i].steps;
+        trace->step_count = found[i].count;
+        trace->steps_by = source;
+        found[i].steps = NULL;
+    }
+}
+
+/* As many ranges on each rank are the same ones, in whatever clock: a program marks all of its steps. */
+void aorta_trace_take_steps(struct aorta_trace_list *list, struct aorta_found_steps *found,
+                            enum aorta_step_source source) {
+    if (!all_of_one_length(found, list->count)) (void)agree(found, list->count);
+    give(list, found, source);
 }
 
 aorta_status aorta_trace_infer_steps(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i]->step_count) return NULL; /* marked steps count */
-    struct found *found = calloc(list->count + 1, sizeof *found);
-    struct aorta_trace **traces = calloc(list->count + 1, sizeof(*traces));
+    struct aorta_found_steps *found = calloc(list->count + 1, sizeof *found);
+    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu traces", list->count);
     aorta_status status = NULL;
-    if (!found || !traces) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
-    size_t count = 0;
     bool all = true;
     for (size_t i = 0; i < list->count && !status; i++) {
         if (!list->items[i]->work_count) continue; /* a launcher, say: no device work of its own */
-        traces[count] = list->items[i];
-        status = find_steps(traces[count], &found[count].rows, &found[count].count);
-        all = all && found[count].count >= FEWEST_STEPS;
-        count++;
+        status = find_steps(list->items[i], &found[i].steps, &found[i].count);
+        all = all && found[i].count >= FEWEST_STEPS;
     }
-    if (!status && all && count && agree(found, count))
-        for (size_t i = 0; i < count; i++) give(traces[i], &found[i]);
-    for (size_t i = 0; found && i < count; i++) free(found[i].rows);
-    free(traces);
+    if (!status && all && agree(found, list->count)) give(list, found, AORTA_STEPS_BY_REPETITION);
+    for (size_t i = 0; i < list->count; i++) free(found[i].steps);
     free(found);
     return status;
 }

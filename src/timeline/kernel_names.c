@@ -89,7 +89,7 @@ void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns) {
     free(patterns);
 }
 
-static bool matches_own(const char *name, const struct aorta_kernel_patterns *patterns) {
+bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name) {
     for (size_t i = 0; patterns && i < patterns->count; i++)
         if (regexec(&patterns->items[i], name, 0, NULL, 0) == 0) return true;
     return false;
@@ -134,7 +134,7 @@ static struct aorta_kernel_kind collective_by(const char *text, size_t length) {
 
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns) {
     size_t length = head_length(name);
-    if (matches_own(name, patterns)) return collective_by(name, length);
+    if (aorta_kernel_patterns_match(patterns, name)) return collective_by(name, length);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (!contains_word(name, length, words[i].word)) continue;
         if (words[i].class != AORTA_KERNEL_COLLECTIVE) return (struct aorta_kernel_kind){.class = words[i].class};

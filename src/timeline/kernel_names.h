@@ -22,13 +22,15 @@ struct aorta_kernel_kind {
     bool named;                       /* the name says which collective it is */
 };
 
-/* Patterns of a user's own collective kernels (--comm-pattern), tried before the table. */
+/* Patterns of names: of a user's own collective kernels (--comm-pattern), tried before the table, and of others. */
 struct aorta_kernel_patterns;
 
 /* An extended regular expression (POSIX), searched in the name. AORTA_USAGE says what is wrong with it and where. Call
  * it once for each pattern; *patterns starts as NULL. */
 AORTA_MUST_USE aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex);
 void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns); /* NULL is fine */
+/* Whether one of them is in the name; NULL: none is. */
+bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name);
 
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);

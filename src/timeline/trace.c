@@ -34,6 +34,12 @@ const char *aorta_trace_format_name(enum aorta_trace_format format) {
     return format_names[format];
 }
 
+const char *aorta_step_source_name(enum aorta_step_source source) {
+    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler", "range", "optimizer", "engine",
+                                                               "repetition"};
+    return names[source];
+}
+
 static const struct {
     const char *key, *text;
 } reasons[AORTA_REASON_COUNT] = {

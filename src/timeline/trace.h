@@ -104,7 +104,18 @@ struct aorta_trace_annotation {
     uint32_t name, thread;
 };
 
-/* ProfilerStep#N, or what the file marks as a step. */
+/* What says where a step begins. */
+enum aorta_step_source {
+    AORTA_STEPS_MARKED,        /* the file: ProfilerStep#N */
+    AORTA_STEPS_BY_RANGE,      /* ranges of the user's choice (--step-range) */
+    AORTA_STEPS_BY_OPTIMIZER,  /* the end of the optimizer's range */
+    AORTA_STEPS_BY_ENGINE,     /* ranges of an inference engine */
+    AORTA_STEPS_BY_REPETITION, /* the order of the kernels (infer.c) */
+    AORTA_STEP_SOURCE_COUNT
+};
+const char *aorta_step_source_name(enum aorta_step_source source); /* "profiler", "range", … */
+
+/* ProfilerStep#N, or what else begins a step. */
 struct aorta_trace_step {
     int64_t number;
     int64_t start_ns, end_ns;               /* on the host */
@@ -207,7 +218,7 @@ struct aorta_trace {
     size_t annotation_count;
     struct aorta_trace_step *steps; /* ascending start */
     size_t step_count;
-    bool steps_inferred; /* the file marks none: infer.h found them */
+    enum aorta_step_source steps_by; /* where there are any */
     struct aorta_trace_stream *streams;
     size_t stream_count;
     struct aorta_trace_queue *queues;

@@ -42,6 +42,8 @@ static const struct {
     {WHOLE "/h100_qwen.json.gz --step all --step 999", 2, "--step 999: no such step; there are 6 to 6"},
     {WHOLE "/h100_qwen.json.gz --step six", 2, "--step six: a step's number or all"},
     {WHOLE "/fsdp2_rank0.json.gz --step all", 2, "marks no steps"},
+    {WHOLE "/fsdp2_rank0.json.gz --step-range '('", 2, "--step-range: \"(\" is not a regular expression"},
+    {WHOLE "/fsdp2_rank0.json.gz --step-range ^none$", 2, "--step-range ^none$: not every trace has a range"},
     {WHOLE "/fsdp2_rank0.json.gz --comm-pattern '('", 2, "--comm-pattern: \"(\" is not a regular expression"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/mi300_resnet.json.gz", 2, "are both of rank 0"},
     {WHOLE "/fsdp2_rank0.json.gz --html /proc/x/page.html", 1, "/proc/x/page.html"},

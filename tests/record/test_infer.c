@@ -99,7 +99,7 @@ static void training_is_cut_behind_the_optimizer(void **state) {
     for (int i = 0; i < 12; i++) train_step(&program, "multi_tensor_apply<FusedAdamMathFunctor>", i == 5);
     struct aorta_trace_list list = list_of(finish(&program), NULL);
     const struct aorta_trace *trace = list.items[0];
-    assert_true(trace->steps_inferred);
+    assert_int_equal(trace->steps_by, AORTA_STEPS_BY_REPETITION);
     assert_in_range(trace->step_count, 10, 11); /* nothing follows the last one, which would end it */
     for (size_t i = 0; i < trace->step_count; i++) {
         assert_string_equal(first_kernel(trace, i), "embedding");
@@ -118,6 +118,32 @@ static void without_an_optimizer_it_is_cut_where_the_device_waits(void **state) 
     struct aorta_trace_list list = list_of(finish(&program), NULL);
     assert_true(list.items[0]->step_count >= 6);
     assert_string_equal(first_kernel(list.items[0], 2), "embedding");
+    aorta_trace_list_free(&list);
+}
+
+/* Each of many products is tried with several kernels before training begins: far more kernels than ten steps have. */
+static void a_long_start_up_hides_no_steps(void **state) {
+    (void)state;
+    struct program program;
+    char name[32];
+    program_open(&program, 0);
+    for (int product = 0; product < 60; product++) {
+        for (int candidate = 0; candidate < 12; candidate++) {
+            snprintf(name, sizeof name, "gemm_%d", (product * 7 + candidate) % 90);
+            for (int run = 0; run < 1 + candidate % 4; run++) {
+                kernel(&program, "flush", 7);
+                kernel(&program, name, 7);
+            }
+        }
+    }
+    size_t start_up_launches = program.launches;
+    for (int i = 0; i < 10; i++) train_step(&program, "adamw", false);
+    assert_true(start_up_launches > 5 * (program.launches - start_up_launches));
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    const struct aorta_trace *trace = list.items[0];
+    assert_int_equal(trace->steps_by, AORTA_STEPS_BY_REPETITION);
+    assert_in_range(trace->step_count, 8, 9);
+    for (size_t i = 0; i < trace->step_count; i++) assert_string_equal(first_kernel(trace, i), "embedding");
     aorta_trace_list_free(&list);
 }
 
@@ -152,7 +178,7 @@ static void what_does_not_repeat_has_no_steps(void **state) {
     }
     struct aorta_trace_list list = list_of(finish(&program), NULL);
     assert_int_equal(list.items[0]->step_count, 0);
-    assert_false(list.items[0]->steps_inferred);
+    assert_int_equal(list.items[0]->steps_by, AORTA_STEPS_MARKED);
     aorta_trace_list_free(&list);
 }
 
@@ -189,7 +215,7 @@ static void marked_steps_count(void **state) {
     aorta_trace_builder_annotation(program.builder, &marked);
     struct aorta_trace_list list = list_of(finish(&program), NULL);
     assert_int_equal(list.items[0]->step_count, 1);
-    assert_false(list.items[0]->steps_inferred);
+    assert_int_equal(list.items[0]->steps_by, AORTA_STEPS_MARKED);
     aorta_trace_list_free(&list);
 }
 
@@ -207,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_cut_behind_the_optimizer),
         cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
+        cmocka_unit_test(a_long_start_up_hides_no_steps),
         cmocka_unit_test(ranks_number_the_same_steps_alike),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
