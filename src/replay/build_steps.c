@@ -4,8 +4,10 @@
 #include <string.h>
 
 enum {
-    FEWEST_STEPS = 3,  /* the first only gives the lead of the host at its end */
-    MOST_UNKNOWN = 10, /* one launch in so many may be unknown */
+    FEWEST_STEPS = 3,   /* the first only gives the lead of the host at its end */
+    MOST_UNKNOWN = 10,  /* one launch in so many may be unknown */
+    PAUSE_NS = 1000000, /* a launch that takes so long, and so many times as long as others, contains a pause */
+    PAUSE_TIMES = 8,
 };
 
 /* While a recording is made. */
@@ -116,13 +118,14 @@ static int call_order(const void *left, const void *right) {
 }
 
 /* A launch lasts until the host comes to the next one or turns to waiting; a graph is one launch. */
-static uint32_t add_launches(const struct aorta_profile *profile, struct aorta_replay_call *calls) {
+static uint32_t add_launches(const struct build *build, const struct aorta_profile *profile,
+                             struct aorta_replay_call *calls) {
     uint32_t count = 0;
     for (size_t i = 0; i < profile->range_count; i++) {
         int64_t start_ns = profile->ranges[i].enqueue_ns;
         if (start_ns == INT64_MIN || (count && calls[count - 1].start_ns == start_ns)) continue;
-        calls[count++] =
-            (struct aorta_replay_call){start_ns, aorta_range_launched_by(profile, i), 0, 0, AORTA_REPLAY_LAUNCH};
+        calls[count++] = (struct aorta_replay_call){start_ns, aorta_range_launched_by(profile, i), 0,
+                                                    name_of(build, &profile->ranges[i]), AORTA_REPLAY_LAUNCH};
     }
     return count;
 }
@@ -131,11 +134,50 @@ static const uint8_t waits[AORTA_HOST_KIND_COUNT] = {[AORTA_HOST_DATA_WAIT] = AO
                                                      [AORTA_HOST_SYNC] = AORTA_REPLAY_SYNC,
                                                      [AORTA_HOST_ALLOCATION] = AORTA_REPLAY_MEMORY};
 
-static uint32_t add_waits(const struct aorta_profile *profile, struct aorta_replay_call *calls) {
-    for (size_t i = 0; i < profile->host_count; i++)
-        calls[i] = (struct aorta_replay_call){profile->host[i].start_ns, profile->host[i].end_ns, 0, 0,
-                                              waits[profile->host[i].kind]};
+/* Their names come after those of work. */
+static uint32_t add_waits(const struct build *build, const struct aorta_profile *profile,
+                          struct aorta_replay_call *calls) {
+    for (size_t i = 0; i < profile->host_count; i++) {
+        const struct aorta_host_range *host = &profile->host[i];
+        calls[i] = (struct aorta_replay_call){host->start_ns, host->end_ns, 0, build->name_count + host->kind,
+                                              waits[host->kind]};
+    }
     return (uint32_t)profile->host_count;
+}
+
+static int ascending(const void *left, const void *right) {
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Where the host did something else after a launch, the launch seems to last until the next one. */
+static aorta_status end_long_launches(struct aorta_replay_call *calls, uint32_t count) {
+    int64_t *times_ns = malloc(((size_t)count + 1) * sizeof *times_ns), usual_ns;
+    uint32_t used = 0;
+    if (!times_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %u launches", count);
+    for (uint32_t i = 0; i < count; i++)
+        if (calls[i].kind == AORTA_REPLAY_LAUNCH && calls[i].end_ns > calls[i].start_ns)
+            times_ns[used++] = calls[i].end_ns - calls[i].start_ns;
+    if (used) qsort(times_ns, used, sizeof *times_ns, ascending);
+    usual_ns = used ? times_ns[used / 2] : 0;
+    free(times_ns);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t ns = calls[i].end_ns - calls[i].start_ns;
+        if (calls[i].kind == AORTA_REPLAY_LAUNCH && ns >= PAUSE_NS && ns > PAUSE_TIMES * usual_ns)
+            calls[i].end_ns = calls[i].start_ns + usual_ns;
+    }
+    return NULL;
+}
+
+/* The array has one more, which is NULL. */
+static aorta_status name_launches(struct build *build, size_t rank) {
+    const struct aorta_replay_host *host = &build->hosts[rank];
+    const struct aorta_range_info **launched = calloc((size_t)host->call_count + 1, sizeof(*launched));
+    build->out->launched[rank] = launched;
+    if (!launched) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of %u calls", host->call_count);
+    for (uint32_t i = host->call_count; i-- > 0;)
+        launched[i] = host->calls[i].name < build->name_count ? build->names[host->calls[i].name] : launched[i + 1];
+    return NULL;
 }
 
 static aorta_status add_calls(struct build *build, size_t rank) {
@@ -149,12 +191,13 @@ static aorta_status add_calls(struct build *build, size_t rank) {
     if (!calls) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", limit);
     uint32_t count = 0;
     for (size_t i = build->first[rank]; i < build->last[rank]; i++) {
-        count += add_launches(build->run->steps[i].iteration.profile, calls + count);
-        count += add_waits(build->run->steps[i].iteration.profile, calls + count);
+        count += add_launches(build, build->run->steps[i].iteration.profile, calls + count);
+        count += add_waits(build, build->run->steps[i].iteration.profile, calls + count);
     }
+    AORTA_TRY(end_long_launches(calls, count));
     qsort(calls, count, sizeof *calls, call_order);
     build->hosts[rank] = (struct aorta_replay_host){calls, count, 1, (uint32_t)rank};
-    return NULL;
+    return name_launches(build, rank);
 }
 
 /* The launch that starts at this time. */
@@ -331,7 +374,8 @@ aorta_status aorta_replay_build_steps(const struct aorta_replay_run *run, size_t
                                       struct aorta_replay_steps *built) {
     size_t limit = run->count + 1; /* ranks at most */
     *built = (struct aorta_replay_steps){.ranks = calloc(limit, sizeof *built->ranks),
-                                         .ranges = calloc(limit, sizeof(*built->ranges))};
+                                         .ranges = calloc(limit, sizeof(*built->ranges)),
+                                         .launched = calloc(limit, sizeof(*built->launched))};
     struct build build = {.run = run,
                           .out = built,
                           .first = calloc(limit, sizeof *build.first),
@@ -340,8 +384,8 @@ aorta_status aorta_replay_build_steps(const struct aorta_replay_run *run, size_t
                           .ranks = calloc(limit, sizeof *build.ranks),
                           .calls = calloc(limit, sizeof(*build.calls)),
                           .spans = calloc(limit, sizeof(*build.spans))};
-    bool made = built->ranks && built->ranges && build.first && build.last && build.hosts && build.ranks &&
-                build.calls && build.spans;
+    bool made = built->ranks && built->ranges && built->launched && build.first && build.last && build.hosts &&
+                build.ranks && build.calls && build.spans;
     aorta_status status =
         made ? build_ranks(&build, most) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
     build_free(&build);
@@ -351,7 +395,9 @@ aorta_status aorta_replay_build_steps(const struct aorta_replay_run *run, size_t
 
 void aorta_replay_steps_free(struct aorta_replay_steps *built) {
     for (size_t r = 0; built->ranges && r < built->rank_count; r++) free(built->ranges[r]);
+    for (size_t r = 0; built->launched && r < built->rank_count; r++) free(built->launched[r]);
     free(built->ranges);
+    free(built->launched);
     free(built->ranks);
     aorta_graph_free(&built->graph);
     *built = (struct aorta_replay_steps){0};

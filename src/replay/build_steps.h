@@ -16,8 +16,10 @@ struct aorta_replay_run {
 
 struct aorta_replay_steps {
     struct aorta_graph graph;
-    int *ranks;                         /* number of each rank of the graph */
-    const struct aorta_range ***ranges; /* of each rank and span; borrowed from the run's profiles */
+    int *ranks;                                /* number of each rank of the graph */
+    const struct aorta_range ***ranges;        /* of each rank and span; borrowed from the run's profiles */
+    const struct aorta_range_info ***launched; /* of each rank and call: what it launched or, if it waited, what was
+                                                * launched next; NULL: nothing */
     size_t rank_count;
 };
 

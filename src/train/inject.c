@@ -251,6 +251,8 @@ static aorta_status synchronize(const struct aorta_train_context *c) {
 
 aorta_status aorta_inject_before_step(const struct aorta_train_context *c) {
     if (!c->injected) return NULL;
+    c->injected->steps++;
+    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++) c->injected->collectives[i].calls = 0;
     if (c->injected->pause_ns) pause_host(c->injected->pause_ns);
     return c->injected->memory_bytes ? allocate(c) : NULL;
 }
@@ -299,6 +301,8 @@ aorta_status aorta_inject_after_layer(const struct aorta_train_context *c) {
 aorta_status aorta_inject_into_collective(const struct aorta_train_context *c, enum aorta_collective kind,
                                           struct aorta_stream *stream) {
     if (!c->injected || !c->injected->collectives[kind].longer_ns) return NULL;
-    if (c->injected->collectives[kind].calls++ % c->injected->collectives[kind].every) return NULL;
+    /* Others in the next step, so that each size is seen slow and not slow. */
+    int64_t number = c->injected->steps + c->injected->collectives[kind].calls++;
+    if (number % c->injected->collectives[kind].every) return NULL;
     return aorta_spin(stream, c->injected->collectives[kind].longer_ns, NULL);
 }

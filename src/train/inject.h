@@ -14,10 +14,11 @@ struct aorta_injected {
     int64_t pause_ns;                        /* host_pause: the host sleeps before it launches a step */
     int64_t loader_ns;                       /* slow_loader: each batch takes longer */
     struct {
-        int64_t longer_ns, every, calls; /* slow_collective: every so many calls; calls so far */
+        int64_t longer_ns, every, calls; /* slow_collective: every so many calls; calls in this step so far */
     } collectives[AORTA_COLLECTIVE_COUNT];
     size_t memory_bytes, copy_bytes; /* allocation, copy: of each step */
     bool sync_step, sync_layer;      /* sync: the host waits for the device */
+    int64_t steps;                   /* begun so far */
     void *host, *device;             /* copy: from pinned memory to device memory, made by aorta_injections_open */
 };
 

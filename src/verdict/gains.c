@@ -11,6 +11,7 @@
 static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a row of their own */
 static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
 static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
+static const double SHOWS = 0.1;     /* of the gain: what costs less shows under other causes */
 
 /* What is replayed: recorded ranks of any program, or steps of ours. */
 struct gains {
@@ -48,9 +49,11 @@ static const char *name_of_call(const struct aorta_replay_source *source, uint32
 
 static const char *name_in_steps(const struct gains *gains, uint32_t point, char *name, size_t size) {
     uint32_t row = aorta_subject_row(gains->graph->subject[point]);
+    const struct aorta_range_info *launched;
     switch (aorta_subject_kind(gains->graph->subject[point])) {
     case AORTA_SUBJECT_CALL:
-        return "the host's next launch";
+        launched = gains->steps->launched[gains->graph->rank[point]][row];
+        return launched ? aorta_kernel_short_name(launched->function, name, size) : "the end";
     case AORTA_SUBJECT_SPAN:
         return aorta_kernel_short_name(gains->steps->ranges[gains->graph->rank[point]][row]->info.function, name, size);
     case AORTA_SUBJECT_MEETING:
@@ -85,6 +88,8 @@ static void say_origin(const struct gains *gains, enum aorta_cause cause, const 
     struct aorta_brief largest = ms((double)origin->largest_ns);
     if (cause == AORTA_CAUSE_HOST_PAUSE)
         aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s", largest.text, where);
+    else if (cause == AORTA_CAUSE_HOST_SYNC && gains->steps)
+        aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)
         aorta_text_printf(text, "%s ms a step in calls that take or give back memory, up to %s ms in %s",
                           ms((double)origin->total_ns / steps_of(gains)).text, largest.text, where);
@@ -106,7 +111,8 @@ static aorta_status explain(const struct gains *gains, struct aorta_finding *fin
                             const struct aorta_origin *origin) {
     struct aorta_text text = {0};
     if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding->cause, origin, &text);
-    if (finding->evidence) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
+    bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
+    if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
     aorta_status status = aorta_text_check(&text);
     if (status) {
