@@ -13,6 +13,7 @@ enum { US = 1000, STEPS = 6, RANKS = 2, LAYERS = 4 };
 struct case_of {
     int64_t data_us;    /* the host waits so long for data in each step */
     int64_t late_us[2]; /* a rank's compute of a layer is so much longer */
+    int64_t pause_us;   /* the host pauses between the launches of the second and the third layer */
     bool ahead;         /* gathers run beside the compute before theirs */
     bool graph;         /* the step has one launch */
 };
@@ -38,8 +39,10 @@ static int64_t add_step(struct sample *sample, const struct case_of *c, int rank
     int64_t compute_end = launch_us;
     if (c->data_us) sample_host(sample, AORTA_HOST_DATA_WAIT, begin_us * US, (begin_us + c->data_us) * US);
     for (int layer = 0; layer < LAYERS; layer++) {
-        int64_t queued = (c->graph ? launch_us : launch_us + 2 * layer) * US;
+        int64_t pause_us = layer >= 2 ? c->pause_us : 0;
+        int64_t queued = (c->graph ? launch_us : launch_us + 2 * layer + pause_us) * US;
         int64_t ready = c->ahead && layer ? compute_end - 300 : compute_end; /* a layer takes 300 */
+        if (pause_us && ready * US < queued + 5 * US) ready = queued / US + 5;
         int64_t end = gather_us[layer] > ready + 100 ? gather_us[layer] : ready + 100;
         gather_us[layer] = end;
         struct aorta_range *gather = sample_collective(sample, AORTA_ALL_GATHER, ready * US, end * US, queued);
@@ -48,7 +51,7 @@ static int64_t add_step(struct sample *sample, const struct case_of *c, int rank
         compute_end = start + 300 + c->late_us[rank];
         place(sample_compute(sample, start * US, compute_end * US, queued + (c->graph ? 0 : US)), 0, layer);
     }
-    sample_host(sample, AORTA_HOST_SYNC, (launch_us + 2 * LAYERS) * US, (compute_end + 5) * US);
+    sample_host(sample, AORTA_HOST_SYNC, (launch_us + 2 * LAYERS + c->pause_us) * US, (compute_end + 5) * US);
     return compute_end;
 }
 
@@ -147,6 +150,13 @@ static void a_rank_computes_longer(void **state) {
                AORTA_WITHOUT_STRAGGLER);
 }
 
+/* Nothing says when the launch before the pause was over. */
+static void the_host_pauses_between_launches(void **state) {
+    (void)state;
+    check_gain(&(struct case_of){.pause_us = 3000, .ahead = true}, &(struct case_of){.ahead = true},
+               AORTA_WITHOUT_PAUSE);
+}
+
 static void gathers_are_not_prefetched(void **state) {
     (void)state;
     check_gain(&(struct case_of){0}, &(struct case_of){.ahead = true}, AORTA_WITHOUT_EXPOSURE);
@@ -182,6 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_waited_for),
         cmocka_unit_test(a_rank_computes_longer),
+        cmocka_unit_test(the_host_pauses_between_launches),
         cmocka_unit_test(gathers_are_not_prefetched),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(what_cannot_be_replayed_says_why),
