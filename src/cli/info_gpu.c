@@ -31,12 +31,13 @@ static const enum aorta_device_kind kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, 
 
 /* ---- gathering ---- */
 
-static void find_library(const struct library *library, char path[256]) {
+static void find_library(const struct library *library, struct info_gpu_library *result) {
     const struct aorta_library_description description = {
         .purpose = library->purpose, .names = library->names, .install = library->get};
     struct aorta_library found;
     aorta_status status = aorta_library_open(&description, NULL, &found);
-    snprintf(path, 256, "%s", status ? "" : found.path);
+    snprintf(result->path, sizeof result->path, "%s", status ? "" : found.path);
+    snprintf(result->problem, sizeof result->problem, "%s", status ? aorta_status_message(status) : "");
     aorta_status_free(status); /* reported as missing */
 }
 
@@ -45,7 +46,7 @@ void info_gpu_gather(struct info_gpu *gpu) {
         struct info_gpu_kind *kind = &gpu->kinds[i];
         kind->failure = aorta_gpu_inventory_take(kinds[i], &kind->inventory);
         if (kind->failure) continue;
-        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) find_library(&libraries[i][j], kind->libraries[j]);
+        for (int j = 0; j < INFO_GPU_LIBRARIES; j++) find_library(&libraries[i][j], &kind->libraries[j]);
     }
 }
 
@@ -91,7 +92,10 @@ static void print_links(enum aorta_device_kind kind, const struct aorta_gpu_inve
 }
 
 static void print_part(const char *name, const char *version, const char *path) {
-    if (path[0]) printf("  %-16s %s%s%s\n", name, version, version[0] ? ", " : "", path);
+    if (path[0])
+        printf("  %-16s %s%s%s\n", name, version, version[0] ? ", " : "", path);
+    else
+        printf("  %-16s not found\n", name);
 }
 
 static void print_kind(int index, const struct info_gpu_kind *kind) {
@@ -106,7 +110,7 @@ static void print_kind(int index, const struct info_gpu_kind *kind) {
     print_part(name, version, inventory->driver_path);
     print_part("kernel compiler", inventory->compiler_version, inventory->compiler_path);
     print_part("management", inventory->management_version, inventory->management_path);
-    for (int j = 0; j < INFO_GPU_LIBRARIES; j++) print_part(libraries[index][j].name, "", kind->libraries[j]);
+    for (int j = 0; j < INFO_GPU_LIBRARIES; j++) print_part(libraries[index][j].name, "", kind->libraries[j].path);
     if (inventory->count > 1) print_links(kinds[index], inventory);
 }
 
@@ -137,9 +141,9 @@ static bool next_missing(int index, const struct info_gpu_kind *kind, int *at, s
             *missing = own[i];
             return true;
         }
-        if (i < OWN || kind->libraries[i - OWN][0]) continue;
+        if (i < OWN || kind->libraries[i - OWN].path[0]) continue;
         const struct library *library = &libraries[index][i - OWN];
-        *missing = (struct missing){library->name, library->without, library->get};
+        *missing = (struct missing){library->name, library->without, kind->libraries[i - OWN].problem};
         return true;
     }
     return false;
@@ -215,7 +219,7 @@ void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json
             write_part(json, "kernel_compiler", inventory->compiler_version, inventory->compiler_path);
             write_part(json, "management", inventory->management_version, inventory->management_path);
             for (int j = 0; j < INFO_GPU_LIBRARIES; j++)
-                write_part(json, libraries[i][j].name, NULL, kind->libraries[j]);
+                write_part(json, libraries[i][j].name, NULL, kind->libraries[j].path);
             write_links(inventory, json);
         }
         aorta_json_object_end(json);

@@ -10,8 +10,11 @@ enum { INFO_GPU_KINDS = 2, INFO_GPU_LIBRARIES = 3 };
 struct info_gpu {
     struct info_gpu_kind {
         struct aorta_gpu_inventory inventory;
-        aorta_status failure;                    /* NULL: there are devices; owned */
-        char libraries[INFO_GPU_LIBRARIES][256]; /* paths of what operations, collectives and traces load; "": none */
+        aorta_status failure;     /* NULL: there are devices; owned */
+        struct info_gpu_library { /* what operations, collectives and traces load */
+            char path[256];       /* empty: the problem says where it was looked for */
+            char problem[1024];
+        } libraries[INFO_GPU_LIBRARIES];
     } kinds[INFO_GPU_KINDS];
 };
 

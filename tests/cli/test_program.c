@@ -130,6 +130,37 @@ static void test_info_lists_gpus(void **state) {
     json_decref(root);
 }
 
+static json_t *missing_of(json_t *root, const char *name) {
+    json_t *missing = json_object_get(root, "missing");
+    for (size_t i = 0; i < json_array_size(missing); i++) {
+        json_t *row = json_array_get(missing, i);
+        if (!strcmp(json_string_value(json_object_get(row, "name")), name)) return row;
+    }
+    return NULL;
+}
+
+/* Beside a GPU, each library is either found or missing; where it was looked for is said then. */
+static void test_info_looks_for_each_library(void **state) {
+    static const struct {
+        const char *kind, *library;
+    } rows[] = {{"cuda", "cuBLASLt"}, {"cuda", "NCCL"}, {"cuda", "CUPTI"},
+                {"hip", "hipBLASLt"}, {"hip", "RCCL"},  {"hip", "rocprofiler-sdk"}};
+    (void)state;
+    json_t *root = info_json("AORTA_LIBRARY_PATH=" FORWARDER ":" FAKE_GPU),
+           *software = json_object_get(root, "gpu_software");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *library = json_object_get(json_object_get(software, rows[i].kind), rows[i].library);
+        json_t *missing = missing_of(root, rows[i].library);
+        assert_true(json_is_object(library));
+        assert_true(json_is_null(json_object_get(library, "path")) == (missing != NULL));
+        if (!missing) continue;
+        const char *where = json_string_value(json_object_get(missing, "get"));
+        assert_non_null(strstr(where, "could not be loaded (nothing of it in " FORWARDER));
+        assert_non_null(strstr(where, "install"));
+    }
+    json_decref(root);
+}
+
 /* Without a PATH no tool is found: each is reported with its cost and its remedy. */
 static void test_info_names_what_is_missing(void **state) {
     (void)state;
@@ -173,6 +204,7 @@ int main(void) {
         cmocka_unit_test(test_pages_are_whole),
         cmocka_unit_test(test_info_as_json),
         cmocka_unit_test(test_info_lists_gpus),
+        cmocka_unit_test(test_info_looks_for_each_library),
         cmocka_unit_test(test_info_names_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
