@@ -50,10 +50,7 @@ static const struct aorta_choice compile_backends[] = {{"graph", AORTA_COMPILE_G
                                                        {"fused", AORTA_COMPILE_FUSED},
                                                        {"aot_eager", AORTA_COMPILE_FUSED},
                                                        {0}};
-static const struct aorta_choice compile_modes[] = {{"default", AORTA_COMPILE_DEFAULT},
-                                                    {"reduce-overhead", AORTA_COMPILE_REDUCE_OVERHEAD},
-                                                    {"max-autotune", AORTA_COMPILE_MAX_AUTOTUNE},
-                                                    {0}};
+static const struct aorta_choice compile_modes[] = {{"default", 0}, {"reduce-overhead", 1}, {"max-autotune", 2}, {0}};
 static const struct aorta_choice priorities[] = {
     {"low", AORTA_PRIORITY_LOW}, {"normal", AORTA_PRIORITY_NORMAL}, {"high", AORTA_PRIORITY_HIGH}, {0}};
 static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
@@ -203,8 +200,7 @@ static const struct aorta_option table_rows[] = {
      .help = "captures the step, collectives included, and replays it"},
     {"compile.backend", AORTA_OPTION_CHOICE, AT(compile.backend), "graph", .choices = compile_backends,
      .help = "graph captures the step into a device graph; fused does not: pointwise operations are fused in any case"},
-    {"compile.mode", AORTA_OPTION_CHOICE, AT(compile.mode), "null", .nullable = true,
-     .when_null = AORTA_COMPILE_DEFAULT, .choices = compile_modes,
+    {"compile.mode", AORTA_OPTION_STRING, AT(compile.mode), "null", .nullable = true, .choices = compile_modes,
      .help = "every mode is the same capture; null: default"},
     {"compile.fullgraph", AORTA_OPTION_BOOL, AT(compile.fullgraph), "false", .nullable = true,
      .help = "true: a step that cannot be captured is an error instead of running without a graph"},

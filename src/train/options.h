@@ -14,7 +14,6 @@ enum aorta_backward_prefetch { AORTA_BACKWARD_NONE, AORTA_BACKWARD_PRE, AORTA_BA
 enum aorta_init_device { AORTA_INIT_CPU, AORTA_INIT_DEVICE, AORTA_INIT_META };
 enum aorta_train_mode { AORTA_MODE_FSDP, AORTA_MODE_DDP };
 enum aorta_compile_backend { AORTA_COMPILE_GRAPH, AORTA_COMPILE_FUSED };
-enum aorta_compile_mode { AORTA_COMPILE_DEFAULT, AORTA_COMPILE_REDUCE_OVERHEAD, AORTA_COMPILE_MAX_AUTOTUNE };
 enum aorta_train_device { AORTA_TRAIN_AUTO, AORTA_TRAIN_CPU, AORTA_TRAIN_CUDA, AORTA_TRAIN_HIP };
 
 struct aorta_training_options {
@@ -67,7 +66,7 @@ struct aorta_distributed_options {
 struct aorta_compile_options {
     bool enabled;
     enum aorta_compile_backend backend;
-    enum aorta_compile_mode mode;
+    const char *mode; /* changes nothing; NULL: not given */
     bool fullgraph;
     bool dynamic; /* always false: true is refused */
 };

@@ -29,7 +29,7 @@ static void test_defaults_are_those_of_the_specification(void **state) {
     assert_int_equal(options.fsdp.hybrid_shard_gpus_per_node, 0);
     assert_string_equal(options.distributed.backend, "auto");
     assert_true(options.distributed.bucket_cap_mb == 25 && options.distributed.timeout_s == 180);
-    assert_int_equal(options.compile.mode, AORTA_COMPILE_DEFAULT);
+    assert_null(options.compile.mode);
     assert_int_equal(options.dataloader.num_workers, 4);
     assert_int_equal(options.streams.count, 4);
     assert_int_equal(options.streams.priorities[AORTA_ROLE_COMPUTE], AORTA_PRIORITY_NORMAL);
