@@ -314,6 +314,19 @@ static void write_names(struct aorta_kineto *kineto) {
     for (size_t i = 0; i < kineto->stream_count; i++) name_stream(kineto, &kineto->streams[i]);
 }
 
+static void write_instant(struct aorta_kineto *kineto, const char *name, const char *pid, const char *tid,
+                          int64_t time_ns) {
+    struct aorta_json *json = &kineto->json;
+    begin_line(kineto);
+    aorta_json_key_string(json, "name", name);
+    aorta_json_key_string(json, "ph", "i");
+    aorta_json_key_string(json, "s", "g");
+    aorta_json_key_string(json, "pid", pid);
+    aorta_json_key_string(json, "tid", tid);
+    write_time(kineto, "ts", time_ns);
+    aorta_json_object_end(json);
+}
+
 /* The span and the marks that Kineto puts around a recording, on tracks of their own. */
 static void write_span(struct aorta_kineto *kineto) {
     struct aorta_json *json = &kineto->json;
@@ -326,22 +339,8 @@ static void write_span(struct aorta_kineto *kineto) {
     aorta_json_key_string(json, "tid", "PyTorch Profiler");
     aorta_json_key_string(json, "name", "PyTorch Profiler (0)");
     aorta_json_object_end(json);
-    begin_line(kineto);
-    aorta_json_key_string(json, "name", "Iteration Start: PyTorch Profiler");
-    aorta_json_key_string(json, "ph", "i");
-    aorta_json_key_string(json, "s", "g");
-    aorta_json_key_string(json, "pid", "Traces");
-    aorta_json_key_string(json, "tid", "Trace PyTorch Profiler");
-    write_time(kineto, "ts", kineto->first_ns);
-    aorta_json_object_end(json);
-    begin_line(kineto);
-    aorta_json_key_string(json, "name", "Record Window End");
-    aorta_json_key_string(json, "ph", "i");
-    aorta_json_key_string(json, "s", "g");
-    aorta_json_key_string(json, "pid", "");
-    aorta_json_key_string(json, "tid", "");
-    write_time(kineto, "ts", kineto->last_ns);
-    aorta_json_object_end(json);
+    write_instant(kineto, "Iteration Start: PyTorch Profiler", "Traces", "Trace PyTorch Profiler", kineto->first_ns);
+    write_instant(kineto, "Record Window End", "", "", kineto->last_ns);
 }
 
 static aorta_status write_tail(struct aorta_kineto *kineto) {
