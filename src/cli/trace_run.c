@@ -155,8 +155,8 @@ static aorta_status choose_steps(const struct aorta_trace_run_arguments *argumen
                                          "are those of the whole recording, start and end included\n");
     else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
         aorta_text_printf(&outcome->words,
-                          "%zu steps show in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
-                          list->items[0]->step_count);
+                          "%s found in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
+                          aorta_counted((long long)list->items[0]->step_count, "step").text);
     return NULL;
 }
 

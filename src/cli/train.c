@@ -70,9 +70,9 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     if (ranks->rank != 0) return;
     int64_t samples = o->training.batch_size * o->training.gradient_accumulation;
-    aorta_log(log, AORTA_LOG_INFO, "%d rank%s, batch %lld x %lld positions a rank, %s, metrics in %s",
-              ranks->world_size, ranks->world_size == 1 ? "" : "s", (long long)samples,
-              (long long)o->dataset.sequence_length, precisions[o->training.mixed_precision], o->training.output_dir);
+    aorta_log(log, AORTA_LOG_INFO, "%s, batch %lld x %lld positions a rank, %s, metrics in %s",
+              aorta_counted(ranks->world_size, "rank").text, (long long)samples, (long long)o->dataset.sequence_length,
+              precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
 static aorta_status report(const struct aorta_train_options *o, const struct aorta_log *log) {

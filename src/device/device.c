@@ -1,4 +1,5 @@
 /* Opens devices and hands each call to the driver of its device. */
+#include "base/text.h"
 #include "device/backend.h"
 #include "device/gpu.h"
 
@@ -47,8 +48,8 @@ static aorta_status open_one_of(enum aorta_device_kind kind, int count, int loca
     warning->text[0] = '\0';
     if (local_rank >= count) {
         snprintf(warning->text, sizeof warning->text,
-                 "local rank %d shares device %s:%d with another rank: there %s %d device%s", local_rank,
-                 kind_names[kind], local_rank % count, count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+                 "local rank %d shares device %s:%d with another rank: there %s %s", local_rank, kind_names[kind],
+                 local_rank % count, count == 1 ? "is" : "are", aorta_counted(count, "device").text);
     }
     return aorta_device_open(kind, local_rank % count, device);
 }

@@ -222,8 +222,8 @@ static void write_report(const struct merging *m, const char *output, struct aor
         aorta_text_printf(out, "%zu ranks on one clock, residual %.3f us; written to %s\n", m->count,
                           us(m->alignment.residual_ns), output);
     else
-        aorta_text_printf(out, "%zu rank%s, no shared collectives; written to %s\n", m->count, m->count == 1 ? "" : "s",
-                          output);
+        aorta_text_printf(out, "%s, no shared collectives; written to %s\n",
+                          aorta_counted((long long)m->count, "rank").text, output);
 }
 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,

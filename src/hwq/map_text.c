@@ -160,8 +160,8 @@ static void say_warnings(const struct aorta_map *map, struct aorta_text *text) {
             "run, about %d of them then. The matrix is for two streams at a time.\n",
             map->busy_only, map->busy_only == 1 ? " blocks" : "s block", map->busy_queues);
     if (map->corrected > map->busy_only)
-        aorta_text_printf(text, "%d pair%s gave another result when probed alone; those results count.\n",
-                          map->corrected - map->busy_only, map->corrected - map->busy_only == 1 ? "" : "s");
+        aorta_text_printf(text, "%s gave another result when probed alone; those results count.\n",
+                          aorta_counted(map->corrected - map->busy_only, "pair").text);
     if (map->one_sided)
         aorta_text_printf(text, "%d pair%s each other in one direction only; they count as separate queues.\n",
                           map->one_sided, map->one_sided == 1 ? " blocks" : "s block");

@@ -81,10 +81,9 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
                                  struct aorta_text *out) {
     const int columns = name_columns(c, width);
     for (size_t i = 0; i < c->input_count; i++) {
-        size_t ranks = c->inputs[i].analysis->rank_count;
-        aorta_text_printf(out, "%s%s: %zu rank%s", i ? "test " : "base ", c->inputs[i].label, ranks,
-                          ranks == 1 ? "" : "s");
-        if (c->stepped) aorta_text_printf(out, ", %zu step%s", c->steps[i], c->steps[i] == 1 ? "" : "s");
+        aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", c->inputs[i].label,
+                          aorta_counted((long long)c->inputs[i].analysis->rank_count, "rank").text);
+        if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->steps[i], "step").text);
         aorta_text_puts(out, "\n");
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");

@@ -60,8 +60,8 @@ static struct moment moment_of(const struct aorta_labelled *labelled, size_t k) 
 
 static void plot_timeline(const struct aorta_labelled *run, struct aorta_text *script) {
     struct aorta_text title = {0};
-    aorta_text_printf(&title, "%s: time per step, mean over %zu rank%s (%zu warm-up steps left out)", run->run.label,
-                      run->run.rank_count, run->run.rank_count == 1 ? "" : "s", run->warmup);
+    aorta_text_printf(&title, "%s: time per step, mean over %s (%zu warm-up steps left out)", run->run.label,
+                      aorta_counted((long long)run->run.rank_count, "rank").text, run->warmup);
     begin(script, 1200, 520, title.data ? title.data : "");
     aorta_text_free(&title);
     aorta_text_puts(script, "set xlabel 'step'\nset ylabel 'time [ms]'\nset yrange [0:*]\nset offsets graph 0.01, "

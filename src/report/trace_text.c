@@ -300,11 +300,11 @@ static void put_sentence(struct aorta_text *text, int width, struct aorta_text *
 
 static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lanes, size_t count,
                       bool queues, struct aorta_text *out) {
-    aorta_text_printf(out, "%zu %s%s, ms busy:", count, queues ? "queue" : "stream", count == 1 ? "" : "s");
+    aorta_text_printf(out, "%s, ms busy:", aorta_counted((long long)count, queues ? "queue" : "stream").text);
     for (size_t i = 0; i < count && i < LANES_SHOWN; i++) {
         int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
         aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
-        if (queues) aorta_text_printf(out, " (%zu stream%s)", lanes[i].others, lanes[i].others == 1 ? "" : "s");
+        if (queues) aorta_text_printf(out, " (%s)", aorta_counted((long long)lanes[i].others, "stream").text);
     }
     if (count > LANES_SHOWN) aorta_text_printf(out, ", and %zu more (--json has all)", count - LANES_SHOWN);
 }
@@ -317,12 +317,14 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
                              "other are not known\n");
         return;
     }
-    aorta_text_printf(out, "clocks: aligned on the ends of %zu collectives, half of them to %.1f us",
-                      alignment->shared_count, (double)alignment->residual_ns / 1e3);
+    aorta_text_printf(out, "clocks: aligned on the ends of %s, half of them to %.1f us",
+                      aorta_counted((long long)alignment->shared_count, "collective").text,
+                      (double)alignment->residual_ns / 1e3);
     int late = aorta_alignment_straggler(alignment);
     if (late >= 0)
-        aorta_text_printf(out, "; rank %d came last %zu times, by %.3f ms in all", analysis->ranks[late].rank,
-                          alignment->clocks[late].late, ms(alignment->clocks[late].late_ns));
+        aorta_text_printf(out, "; rank %d came last %s, by %.3f ms in all", analysis->ranks[late].rank,
+                          aorta_counted((long long)alignment->clocks[late].late, "time").text,
+                          ms(alignment->clocks[late].late_ns));
 }
 
 static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,

@@ -199,8 +199,8 @@ aorta_status aorta_injections_check(const struct aorta_train_options *options, i
         struct item item = {.options = options, .text = list->items[i]};
         AORTA_TRY(read_item(&item));
         if (item.values[RANK] >= world_size)
-            return aorta_config_error(&options->config, "training.inject", "\"%s\": this run has %d rank%s, from 0",
-                                      item.text, world_size, world_size == 1 ? "" : "s");
+            return aorta_config_error(&options->config, "training.inject", "\"%s\": this run has %s, from 0", item.text,
+                                      aorta_counted(world_size, "rank").text);
     }
     return NULL;
 }

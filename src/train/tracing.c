@@ -73,8 +73,8 @@ static bool rename_traces_of_rank(const struct aorta_train_context *context, con
     char *path = aorta_path_join(context->options->training.output_dir, name);
     const int moved = path ? rename_traces(path, ending) : -1;
     if (moved > 0)
-        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %d trace%s of earlier runs in %s %s now named …%s.old",
-                  moved, moved == 1 ? "" : "s", path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %s of earlier runs in %s %s now named …%s.old",
+                  aorta_counted(moved, "trace").text, path, moved == 1 ? "is" : "are", strrchr(ending, '.'));
     free(path);
     return moved >= 0;
 }
@@ -134,8 +134,8 @@ aorta_status aorta_tracing_close(const struct aorta_train_context *context, stru
     const char *last;
     int64_t written = aorta_step_traces_written(traces, &last);
     if (!status && written)
-        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %lld trace%s written, the last one is %s",
-                  (long long)written, written == 1 ? "" : "s", last);
+        aorta_log(context->log, AORTA_LOG_INFO, "profiling: %s written, the last one is %s",
+                  aorta_counted(written, "trace").text, last);
     aorta_step_traces_close(traces);
     return status;
 }

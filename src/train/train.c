@@ -631,9 +631,9 @@ static aorta_status run_loop(struct trainer *t) {
 static aorta_status interrupted(const struct trainer *t) {
     bool early = t->collected < t->total_steps && (t->stopping || t->signal);
     if (!early) return NULL;
-    return AORTA_ERROR(AORTA_INTERRUPTED, "interrupted%s%s after %lld of %lld steps; the files in %s are complete",
+    return AORTA_ERROR(AORTA_INTERRUPTED, "interrupted%s%s after %lld of %s; the files in %s are complete",
                        t->signal ? " by " : "", t->signal ? strsignal(t->signal) : "", (long long)t->collected,
-                       (long long)t->total_steps, options_of(t)->training.output_dir);
+                       aorta_counted(t->total_steps, "step").text, options_of(t)->training.output_dir);
 }
 
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {

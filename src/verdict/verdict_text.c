@@ -128,18 +128,17 @@ static void slowdown(const struct aorta_slowdown *found, struct aorta_text *out)
 }
 
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    const char *ranks = verdict->rank_count == 1 ? "" : "s";
+    const struct aorta_counted ranks = aorta_counted((long long)verdict->rank_count, "rank");
     const int step_digits = digits(verdict->step_ms_p50), comm_digits = digits(verdict->comm_ms);
     if (verdict->whole)
-        aorta_text_printf(out, "no steps known: %.2f ms of %zu rank%s; ", verdict->step_ms_mean, verdict->rank_count,
-                          ranks);
+        aorta_text_printf(out, "no steps known: %.2f ms of %s; ", verdict->step_ms_mean, ranks.text);
     else if (verdict->recorded)
-        aorta_text_printf(out, "step p50 %.*f ms over %zu step%s of %zu rank%s; ", step_digits, verdict->step_ms_p50,
-                          verdict->iterations, verdict->iterations == 1 ? "" : "s", verdict->rank_count, ranks);
+        aorta_text_printf(out, "step p50 %.*f ms over %s of %s; ", step_digits, verdict->step_ms_p50,
+                          aorta_counted((long long)verdict->iterations, "step").text, ranks.text);
     else
-        aorta_text_printf(
-            out, "step p50 %.*f ms on the device over %zu iterations of %zu rank%s (%zu warm-up left out); ",
-            step_digits, verdict->step_ms_p50, verdict->iterations, verdict->rank_count, ranks, verdict->warmup);
+        aorta_text_printf(out, "step p50 %.*f ms on the device over %s of %s (%zu warm-up left out); ", step_digits,
+                          verdict->step_ms_p50, aorta_counted((long long)verdict->iterations, "iteration").text,
+                          ranks.text, verdict->warmup);
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, "no collectives");
     else

@@ -2,6 +2,7 @@
 #include "device/gpu/stream.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +117,8 @@ aorta_status aorta_gpu_find_device(struct gpu_device *device, int index) {
     struct gpu_driver *driver = &device->driver;
     if (index < 0 || index >= driver->count) {
         char hidden[256];
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows %d device%s, numbered from 0%s", driver->library.path,
-                           driver->count, driver->count == 1 ? "" : "s",
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shows %s, numbered from 0%s", driver->library.path,
+                           aorta_counted(driver->count, "device").text,
                            describe_visible(driver->vendor, hidden, sizeof hidden));
     }
     int result = driver->api.device_get(&device->handle, index);
