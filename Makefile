@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 export JOBS
 
-# As root Open MPI wants to be told twice that this is meant (containers, CI).
+# As root Open MPI wants to read twice that this is meant (containers, CI).
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1

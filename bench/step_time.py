@@ -6,7 +6,7 @@
 Both sides run in turn, in processes of their own, --rounds times; the figures are medians over all steps. PyTorch runs
 as somebody who knows it would have it: OPENBLAS_CORETYPE set to what multiplies fastest here (tried first, because
 OpenBLAS does not know every processor), the faster of its optimizer loops, denormals flushed, its batch made once; and
-once more with glibc's allocator told to keep its memory, which saves page faults (column "tuned malloc").
+once more with glibc's allocator set to keep its memory, which saves page faults (column "tuned malloc").
 --core confines either side to one processor, so that our loader and optimizer threads have no processor of their own.
 """
 import argparse

@@ -6,17 +6,17 @@
 
 Three measurements, for three questions:
 
-* stages: what does a user pay, and is it the recording or that CUPTI is there at all? Processes that take turns, timed
+* stages: what does a user pay, and is it the recording, or CUPTI itself being loaded? Processes that take turns, timed
   by what the script prints: the job as it is; the library loaded and CUPTI never opened; opened; its subscription taken
   and given back; callbacks registered and nothing enabled; kernels only; everything. And three processes that measure
   themselves, once: "window" is recorded by `aorta trace run` for some seconds (--delay, --duration), its steps timed
-  before, while CUPTI is told by turns to record nothing, kernels and everything, and after CUPTI was let go; "ladder"
+before, while CUPTI records by turns nothing, kernels and everything, and after CUPTI was let go; "ladder"
   begins with nothing ever enabled, then calls, copies and kernels are recorded and not recorded, one after another;
   "torch.profiler" is as "window", with PyTorch's own profiler, the best known tool. No process begins that would end
   after --seconds (190) by what those before it took. --ways chooses others than the usual (plain, all, kernels,
   torch.profiler).
 * parts: what does each kind of record cost? One process, recorded by `aorta trace run`; when the script is done (it
-  calls torch.distributed.destroy_process_group), its step runs on, and CUPTI is told by turns to record nothing,
+  calls torch.distributed.destroy_process_group), its step runs on, and CUPTI records by turns nothing,
   kernels, copies too, and so on. Turns change place every round and are compared with "nothing" of the same round, so
   that neither another process nor a drift of the machine comes between.
 * settings: would others be cheaper? "nothing" against everything with other settings of CUPTI or of the library
@@ -406,7 +406,7 @@ class Budget:
     def spent(self):
         return time.monotonic() - self.begin
 
-    def has_room(self, way):
+    def has_time(self, way):
         likely = self.took.get(way, max(self.took.values(), default=0))
         return self.spent() + likely <= self.seconds
 
@@ -424,7 +424,7 @@ def stages(options):
     times, inner, failed = {way: [] for way in chosen if way not in MEASURE_THEMSELVES}, {}, {}
     for number in range(options.rounds):
         for way in chosen if number % 2 == 0 else chosen[::-1]:
-            if way in failed or way in inner or not budget.has_room(way):
+            if way in failed or way in inner or not budget.has_time(way):
                 continue
             try:
                 taken = budget.use(way, lambda: one_stage(options, way))

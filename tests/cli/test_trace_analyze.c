@@ -144,13 +144,13 @@ static void rank_keys_are_there(void **state) {
         assert_true(json_string_length(json_object_get(finding, "advice")) > 0);
         total += number(finding, "cost_ms");
     }
-    double judged = number(root, "judged_ms_mean");
-    assert_true(total > judged - 1e-6 && total < judged + 1e-6);
+    double step = number(root, "judged_ms_mean");
+    assert_true(total > step - 1e-6 && total < step + 1e-6);
     json_decref(root);
 }
 
 /* Where nothing communicates there is no ratio: null, and why. */
-/* A kernel that only the user's pattern finds is of the kind that its name tells. */
+/* A kernel that only the user's pattern finds is of the kind that its name says. */
 static void own_collectives_have_their_kind(void **state) {
     (void)state;
     char path[] = "/tmp/aorta_own_kernel_XXXXXX", words[128];

@@ -109,19 +109,18 @@ aorta_status no_failure(void *user) {
     return NULL;
 }
 
-/* ---- kernels that can tell ---- */
+/* ---- kernels that write their times ---- */
 
-/* The fake takes it from the text that they can. */
-static const struct aorta_gpu_source telling = {"telling.cu", "nap(int64_t) add(struct add_args) tell_end(times)"};
-static const struct aorta_gpu_entry nap_entry = {&telling, "nap"}, telling_add_entry = {&telling, "add"};
+static const struct aorta_gpu_source timed = {"timed.cu", "nap(int64_t) add(struct add_args)"};
+static const struct aorta_gpu_entry nap_entry = {&timed, "nap"}, timed_add_entry = {&timed, "add"};
 
 aorta_status nap(struct aorta_stream *stream, int64_t ns) {
     return aorta_gpu_launch(stream, &nap_entry, one_block, &ns, sizeof ns);
 }
 
-aorta_status queue_telling_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
+aorta_status queue_timed_add(struct aorta_stream *stream, int64_t *sum, int64_t value) {
     struct add_args args = {sum, value};
-    return aorta_gpu_launch(stream, &telling_add_entry, one_block, &args, sizeof args);
+    return aorta_gpu_launch(stream, &timed_add_entry, one_block, &args, sizeof args);
 }
 
 struct stamp_rig open_stamp_rig(void) {

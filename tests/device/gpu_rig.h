@@ -47,9 +47,9 @@ aorta_status queue_add(struct aorta_stream *stream, int64_t *sum, int64_t value)
 
 aorta_status no_failure(void *user); /* a host call, or what looks at a note */
 
-/* Kernels that can tell their times: the first takes that long. */
+/* Kernels that write their times: the first takes that long. */
 aorta_status nap(struct aorta_stream *stream, int64_t ns);
-aorta_status queue_telling_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
+aorta_status queue_timed_add(struct aorta_stream *stream, int64_t *sum, int64_t value);
 
 /* ---- two streams, and what orders and stamps them ---- */
 

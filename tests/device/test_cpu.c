@@ -183,7 +183,7 @@ static void test_branches_keep_to_the_streams_processors(void **state) {
     aorta_event_destroy(event);
 }
 
-static void test_long_stream_names_are_kept_to_63_bytes(void **state) {
+static void test_long_stream_names_are_cut_to_63_bytes(void **state) {
     struct aorta_stream *stream;
     char name[100];
     memset(name, 'x', sizeof name - 1);
@@ -220,7 +220,7 @@ int main(void) {
         cmocka_unit_test(test_branches_of_a_graph_have_threads_of_their_own),
         cmocka_unit_test(test_a_limited_stream_keeps_to_its_processors),
         cmocka_unit_test(test_branches_keep_to_the_streams_processors),
-        cmocka_unit_test(test_long_stream_names_are_kept_to_63_bytes),
+        cmocka_unit_test(test_long_stream_names_are_cut_to_63_bytes),
         cmocka_unit_test(test_too_many_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, open_cpu, close_cpu);

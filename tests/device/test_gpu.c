@@ -1,5 +1,5 @@
-/* The GPU driver on the fake CUDA: opening it and what it says when something is missing, what it tells of devices and
- * their machine, what belongs to a device. Its other themes are in test_gpu_*.c. */
+/* The GPU driver on the fake CUDA: opening it and what it says when something is missing, what it reports of devices
+ * and their machine, what belongs to a device. Its other themes are in test_gpu_*.c. */
 #include "device/gpu_rig.h"
 #include "device/inventory.h"
 #include "device/metrics.h"
@@ -31,7 +31,7 @@ static void test_the_device_describes_itself(void **state) {
     aorta_device_close(device);
 }
 
-static void test_what_is_missing_is_told(void **state) {
+static void test_what_is_missing_is_reported(void **state) {
     (void)state;
     struct aorta_device *device;
     use_libraries("nowhere");
@@ -53,21 +53,21 @@ static void test_a_library_names_all_that_was_tried(void **state) {
     (void)state;
     static const char *const names[] = {"libaorta-none.so.2", "libaorta-none.so", NULL};
     const struct aorta_library_description description = {
-        .purpose = "nothing", .names = names, .install = "it cannot be had"};
+        .purpose = "nothing", .names = names, .install = "it is not available"};
     struct aorta_library library;
     setenv("AORTA_LIBRARY_PATH", "/tmp/first::/tmp/second", 1);
     aorta_status status = aorta_library_open(&description, NULL, &library);
     assert_int_equal(aorta_status_code(status), AORTA_UNSUPPORTED);
-    const char *const parts[] = {"nothing",     "libaorta-none.so.2", "libaorta-none.so:", "/tmp/first",
-                                 "/tmp/second", "/opt/rocm",          "it cannot be had"};
+    const char *const parts[] = {"nothing",     "libaorta-none.so.2", "libaorta-none.so:",  "/tmp/first",
+                                 "/tmp/second", "/opt/rocm",          "it is not available"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!strstr(aorta_status_message(status), parts[i])) fail_msg("%s: %s", parts[i], aorta_status_message(status));
     }
     aorta_status_free(status);
 }
 
-/* A file that is there and is no library: the loader's reason is told. */
-static void test_a_spoilt_library_is_told(void **state) {
+/* A file that exists and is no library: the message has the loader's reason. */
+static void test_a_broken_library_is_reported(void **state) {
     (void)state;
     static const char *const names[] = {"libspoilt.so", NULL};
     const struct aorta_library_description description = {.purpose = "a spoilt one", .names = names, .install = ""};
@@ -168,7 +168,7 @@ static void test_metrics_say_what_is_missing(void **state) {
     aorta_device_close(device);
 }
 
-/* Why a clock is low: by this driver, and by one that is too old to tell. */
+/* Why a clock is low: by this driver, and by one that is too old to say it. */
 static void test_clocks_and_their_limits(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
@@ -316,9 +316,9 @@ static void test_a_limited_stream_has_a_partition(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_the_device_describes_itself, reset_fake),
-        cmocka_unit_test_setup(test_what_is_missing_is_told, reset_fake),
+        cmocka_unit_test_setup(test_what_is_missing_is_reported, reset_fake),
         cmocka_unit_test_setup(test_a_library_names_all_that_was_tried, reset_fake),
-        cmocka_unit_test_setup(test_a_spoilt_library_is_told, reset_fake),
+        cmocka_unit_test_setup(test_a_broken_library_is_reported, reset_fake),
         cmocka_unit_test_setup(test_no_device_and_too_old, reset_fake),
         cmocka_unit_test_setup(test_a_broken_driver_is_not_passed_over, reset_fake),
         cmocka_unit_test_setup(test_ranks_share_devices, reset_fake),

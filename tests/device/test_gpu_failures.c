@@ -174,7 +174,7 @@ static aorta_status launch_far_too_large(struct aorta_stream *stream, const void
     return aorta_gpu_launch(stream, &add_entry, grid, args, sizeof(struct add_args));
 }
 
-static void test_a_refused_launch_is_told_at_the_next_wait(void **state) {
+static void test_a_refused_launch_is_reported_at_the_next_wait(void **state) {
     (void)state;
     static const struct aorta_kernel kernel = {.name = "oversized", .gpu = launch_far_too_large};
     struct aorta_device *device = open_gpu();
@@ -194,7 +194,7 @@ static void test_a_refused_launch_is_told_at_the_next_wait(void **state) {
 static const struct aorta_gpu_source broken_source = {"broken.cu", "#error"};
 static const struct aorta_gpu_entry absent_entry = {&rig_source, "absent"}, broken_entry = {&broken_source, "broken"};
 
-static void test_wrong_arguments_and_entries_are_told(void **state) {
+static void test_wrong_arguments_and_entries_are_refused(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();
     struct aorta_stream *stream = open_stream(device, "s");
@@ -244,8 +244,8 @@ int main(void) {
         cmocka_unit_test_setup(test_the_device_may_be_lost_at_any_call, reset_fake),
         cmocka_unit_test_setup(test_what_is_still_being_filled_is_not_freed, reset_fake),
         cmocka_unit_test_setup(test_a_lost_device_fails_the_stream_for_good, reset_fake),
-        cmocka_unit_test_setup(test_a_refused_launch_is_told_at_the_next_wait, reset_fake),
-        cmocka_unit_test_setup(test_wrong_arguments_and_entries_are_told, reset_fake),
+        cmocka_unit_test_setup(test_a_refused_launch_is_reported_at_the_next_wait, reset_fake),
+        cmocka_unit_test_setup(test_wrong_arguments_and_entries_are_refused, reset_fake),
         /* The last one, since it leaves the fake with memory in use: */
         cmocka_unit_test_setup(test_a_device_given_up_is_not_waited_for, reset_fake),
     };

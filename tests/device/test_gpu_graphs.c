@@ -3,7 +3,7 @@
 
 /* ---- priorities ---- */
 
-/* Unless the graph is told so, all of it runs with the priority of the stream it is launched on. */
+/* Without a flag of the graph, all of it runs with the priority of the stream it is launched on. */
 static void test_kernels_of_graphs_keep_their_priorities(void **state) {
     (void)state;
     static const struct {

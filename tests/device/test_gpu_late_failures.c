@@ -1,5 +1,5 @@
 /* The GPU driver on the fake CUDA, and failures that are known only once the device has come to them: what kernels
- * leave in notes and what host calls return. They are told to whoever waits for that work, and to nobody else. */
+ * leave in notes and what host calls return. Only who waits for that work gets them. */
 #include "device/gpu_rig.h"
 
 #include <stdatomic.h>
@@ -158,7 +158,7 @@ static void test_ended_calls_are_not_asked_again(void **state) {
     aorta_device_close(device);
 }
 
-/* A graph's calls come behind the one that begins its run: until the run has been waited for, others ask. */
+/* A graph's calls run after the one that begins its run: others wait for that run before they ask. */
 static void test_a_graphs_late_failure_goes_where_events_lead(void **state) {
     (void)state;
     struct aorta_device *device = open_gpu();

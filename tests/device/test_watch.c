@@ -28,7 +28,7 @@ static void test_calls_are_counted(void **state) {
     struct aorta_stream *stream;
     struct gate gate = {0};
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
-    check_ok(aorta_stream_create(device, "held", AORTA_PRIORITY_NORMAL, &stream));
+    check_ok(aorta_stream_create(device, "waiting", AORTA_PRIORITY_NORMAL, &stream));
     check_ok(aorta_host_call(stream, wait_at_gate, &gate));
     struct aorta_device_calls before = aorta_device_count_calls(device);
     assert_int_equal(before.begun, before.ended);
@@ -53,7 +53,7 @@ static void test_failed_device(void **state) {
     struct aorta_event *event;
     struct gate gate = {0};
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
-    check_ok(aorta_stream_create(device, "held", AORTA_PRIORITY_NORMAL, &stream));
+    check_ok(aorta_stream_create(device, "waiting", AORTA_PRIORITY_NORMAL, &stream));
     check_ok(aorta_event_create(device, &event));
     check_ok(aorta_host_call(stream, wait_at_gate, &gate));
     check_ok(aorta_event_record(event, stream));

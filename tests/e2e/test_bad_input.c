@@ -173,7 +173,7 @@ static void test_missing_device(void **state) {
     e2e_free(&run);
 }
 
-/* Several mistakes are told at once. */
+/* Several mistakes are reported at once. */
 static void test_all_mistakes_at_once(void **state) {
     (void)state;
     struct e2e_run run;

@@ -27,8 +27,8 @@ static int begin(void **state) {
 #define CUDA "device.kind=cuda "
 #define SYMMETRIC "fsdp.symmetric_memory=true fsdp.use_orig_params=false "
 
-/* Compiling takes seconds in which nothing else is to be seen; a second run finds what the first one kept. */
-static void test_first_run_tells_of_compiling(void **state) {
+/* Compiling takes seconds in which nothing else is to be seen; a second run finds what the first one cached. */
+static void test_first_run_reports_compiling(void **state) {
     (void)state;
     char cache[300];
     snprintf(cache, sizeof cache, "%s/first", e2e_workspace());
@@ -36,10 +36,10 @@ static void test_first_run_tells_of_compiling(void **state) {
     for (int again = 0; again < 2; again++) {
         struct e2e_run run;
         e2e_train_well(&run, 1, STEPS, CUDA);
-        const char *told =
+        const char *message =
             strstr(run.output, "the first step compiles kernels for this kind of GPU; later runs find them in ");
-        if ((told != NULL) == again) fail_msg("run %d: %s", again, run.output);
-        if (told) assert_non_null(strstr(told, cache));
+        if ((message != NULL) == again) fail_msg("run %d: %s", again, run.output);
+        if (message) assert_non_null(strstr(message, cache));
         e2e_free(&run);
     }
 }
@@ -404,7 +404,7 @@ static void test_what_kernels_cannot_take(void **state) {
     e2e_free(&run);
 }
 
-/* Whoever asks for symmetric memory and cannot have it is told why. */
+/* Where symmetric memory is asked for and not available, the message says why. */
 static void test_no_symmetric_memory(void **state) {
     (void)state;
     static const struct {
@@ -425,7 +425,7 @@ static void test_no_symmetric_memory(void **state) {
     unsetenv("FAKE_NCCL_NO_WINDOWS");
 }
 
-/* Without its tracer a workload is measured, its result is written, and the exit code tells. */
+/* Without its tracer a workload is measured, its result is written, and the exit code says so. */
 static void test_no_recording(void **state) {
     (void)state;
     struct e2e_run run;
@@ -482,15 +482,15 @@ static void test_tracer_follows_the_schedule(void **state) {
         e2e_train_well(&run, 1, (int)strlen(rows[i].steps), words);
         for (int step = 0; rows[i].steps[step]; step++) {
             const json_t *kernels = json_object_get(e2e_line(&run, 0, step), "kernel_profile");
-            bool told = json_is_object(kernels);
-            if (told != (rows[i].steps[step] == 'k')) fail_msg("case %zu, step %d", i, step);
+            bool traced = json_is_object(kernels);
+            if (traced != (rows[i].steps[step] == 'k')) fail_msg("case %zu, step %d", i, step);
             if (e2e_count(e2e_line(&run, 0, (size_t)step), (struct e2e_filter){.kind = "compute"}) < 4)
                 fail_msg("case %zu, step %d has few ranges", i, step);
         }
         check_ok(aorta_file_read(log, &text, &length));
         for (size_t at = 0; at < length; at++)
             if (text[at] == '\n') text[at] = ' ';
-        assert_string_equal(text, rows[i].switches); /* opening it switches it on, to see whether it can be had */
+        assert_string_equal(text, rows[i].switches); /* opening it switches it on, to see whether it is available */
         free(text);
         e2e_free(&run);
     }
@@ -499,7 +499,7 @@ static void test_tracer_follows_the_schedule(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_first_run_tells_of_compiling, begin),
+        cmocka_unit_test_setup(test_first_run_reports_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_times_come_from_records, begin),
         cmocka_unit_test_setup(test_when_kernels_are_recorded, begin),

@@ -163,11 +163,11 @@ static void test_heat_on_one_rank(void **state) {
 
 static void check_none(const json_t *label, const char *reason) {
     assert_true(json_is_null(e2e_get(label, "clocks")));
-    const char *told = json_string_value(e2e_get(label, "clocks_reason"));
-    if (!strstr(told, reason)) fail_msg("\"%s\" is not in: %s", reason, told);
+    const char *given = json_string_value(e2e_get(label, "clocks_reason"));
+    if (!strstr(given, reason)) fail_msg("\"%s\" is not in: %s", reason, given);
 }
 
-/* An old driver tells the clock and nothing to hold it against; without the library, on a CPU, there is none. */
+/* An old driver gives the clock and nothing to compare it with; without the library, on a CPU, there is none. */
 static void test_what_cannot_be_read(void **state) {
     (void)state;
     char *printed;
@@ -194,7 +194,7 @@ static void test_what_cannot_be_read(void **state) {
     free(printed);
 }
 
-/* Without --device-metrics few lines hold a reading, none of the warm-up; with it every key is there. */
+/* Without --device-metrics few lines hold a reading, none of the warm-up; with it every key is present. */
 static void test_lines(void **state) {
     (void)state;
     struct e2e_run run;

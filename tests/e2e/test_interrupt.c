@@ -117,7 +117,7 @@ static void test_hanging_rank(void **state) {
 }
 
 /* Files of ranks that the new run does not have would be taken for its own. */
-static void test_earlier_ranks_are_set_aside(void **state) {
+static void test_files_of_earlier_ranks_are_renamed(void **state) {
     (void)state;
     struct e2e_run four, two;
     char words[128];
@@ -187,7 +187,7 @@ int main(void) {
         cmocka_unit_test(test_killed_alone),
         cmocka_unit_test(test_killed_rank),
         cmocka_unit_test(test_hanging_rank),
-        cmocka_unit_test(test_earlier_ranks_are_set_aside),
+        cmocka_unit_test(test_files_of_earlier_ranks_are_renamed),
         cmocka_unit_test(test_interrupted_run_is_reported),
         cmocka_unit_test(test_full_disk),
     };

@@ -16,7 +16,7 @@ static const json_t *steady(const struct e2e_run *run) {
     return e2e_line(run, 0, STEADY);
 }
 
-/* Of the whole run: an input is copied in the step before its own, or, on a busy machine, when it is there. */
+/* Of the whole run: an input is copied in the step before its own, or, on a busy machine, when it has arrived. */
 static int count_in_all(const struct e2e_run *run, struct e2e_filter filter) {
     int count = 0;
     for (size_t step = 0; step < e2e_steps(run, 0); step++) count += e2e_count(e2e_line(run, 0, step), filter);
@@ -350,7 +350,7 @@ static const struct row {
      gather_group,
      EXACT,
      {2, 4}},
-    /* By rows only rows travel; flat, the room between parameters too. */
+    /* By rows only rows travel; flat, the padding between parameters too. */
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", gather_bytes, LESS, {0}},
     {"fsdp.use_orig_params", 2, "", "", "fsdp.use_orig_params=false", loss, SAME, {0}},
     /* 6 gathers of layers in each micro-batch, and of the root unit one for both or one for each. */
@@ -540,22 +540,22 @@ static const struct row {
     {"device.index", 1, "", "device.index=0", "", loss, SAME, {0}},
 };
 
-/* Runs are kept: many rows share one. */
-static struct kept {
+/* Runs are cached: many rows share one. */
+static struct cached_run {
     int ranks;
     char words[256];
     struct e2e_run run;
-    struct kept *next;
-} * kept;
+    struct cached_run *next;
+} * cache;
 
 static const struct e2e_run *run_of(int ranks, const char *common, const char *own) {
     char words[256];
     assert_true(snprintf(words, sizeof words, "%s %s", common, own) < (int)sizeof words);
-    for (const struct kept *k = kept; k; k = k->next)
+    for (const struct cached_run *k = cache; k; k = k->next)
         if (k->ranks == ranks && strcmp(k->words, words) == 0) return &k->run;
-    struct kept *made = calloc(1, sizeof *made);
+    struct cached_run *made = calloc(1, sizeof *made);
     assert_non_null(made);
-    made->ranks = ranks, made->next = kept, kept = made;
+    made->ranks = ranks, made->next = cache, cache = made;
     memcpy(made->words, words, sizeof words);
     e2e_train(&made->run, ranks, words);
     if (made->run.exit_code) fail_msg("%d ranks, %s: %s", ranks, words, made->run.output);
@@ -563,11 +563,11 @@ static const struct e2e_run *run_of(int ranks, const char *common, const char *o
 }
 
 static int free_runs(void **state) {
-    while (kept) {
-        struct kept *next = kept->next;
-        e2e_free(&kept->run);
-        free(kept);
-        kept = next;
+    while (cache) {
+        struct cached_run *next = cache->next;
+        e2e_free(&cache->run);
+        free(cache);
+        cache = next;
     }
     return e2e_close(state);
 }

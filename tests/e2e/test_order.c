@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Every assertion on order is held in every step on every rank; the first two steps have start-up in them. */
+/* Every assertion on order is checked in every step on every rank; the first two steps have start-up in them. */
 enum { STEPS = 6, LAYERS = 3 };
 
 static struct e2e_filter gather_of(int layer) {
@@ -472,7 +472,7 @@ static void test_simulated(void **state) {
 }
 
 /* workload.async_wait: a layer's output is copied behind its forward pass, and what reads it in the backward pass of
- * the layer above (of the root unit for the last one) comes behind a wait that ends no sooner than the copy. */
+ * the layer above (of the root unit for the last one) follows a wait that ends no sooner than the copy. */
 static void check_copies(const json_t *line) {
     check_dependencies(line);
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -499,10 +499,10 @@ static void test_copies_are_waited_for(void **state) {
 static void read_slowly(const char *path, int64_t stall_ns, json_t *lines) {
     FILE *pipe = fopen(path, "r");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     assert_non_null(pipe);
     assert_true(fcntl(fileno(pipe), F_SETPIPE_SZ, 4096) >= 4096); /* less than a line */
-    while (getline(&line, &room, pipe) > 0) {
+    while (getline(&line, &capacity, pipe) > 0) {
         assert_int_equal(json_array_append_new(lines, json_loads(line, 0, NULL)), 0);
         if (json_array_size(lines) == 3)
             nanosleep(&(struct timespec){stall_ns / 1000000000, stall_ns % 1000000000}, NULL);

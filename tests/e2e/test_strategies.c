@@ -20,7 +20,7 @@ struct example {
 };
 
 static const struct example padded[] = {
-    {1, "training.batch_size=8"}, /* the first is what the others are held against */
+    {1, "training.batch_size=8"}, /* the others are compared with the first */
     {1, "training.batch_size=4 training.gradient_accumulation=2"},
     {1, "training.batch_size=8 distributed.mode=ddp"},
     {1, "training.batch_size=8 fsdp.sharding_strategy=shard_grad_op"},
@@ -165,7 +165,7 @@ static void check_losses(const struct e2e_run *run, const struct example *exampl
         if (!(fabs(loss - losses[step]) <= tolerance * losses[step]))
             fail_msg("%d ranks, %s: step %zu: loss %.9g, the first %.9g", example->ranks, example->words, step, loss,
                      losses[step]);
-        /* Clipping, or the comparison proves less than it says. */
+        /* Gradients must be clipped, else the comparison does not cover clipping. */
         assert_true(e2e_number(e2e_line(run, 0, step), "grad_norm") > 0.05);
     }
 }
@@ -190,7 +190,7 @@ static void test_same_numbers(void **state) {
 }
 
 /* Steps that are skipped, since fp16 overflowed at this learning rate, leave the parameters as they were; also where
- * their 16-bit copies had to make room. */
+ * their 16-bit copies had to be freed. */
 static void test_skipped_steps(void **state) {
     (void)state;
     static const char *const words[] = {"distributed.mode=ddp", "fsdp.sharding_strategy=full_shard"};

@@ -1,4 +1,4 @@
-/* profiling.*: trace files of a run, held against its metrics lines and read back by the program's own reader. */
+/* profiling.*: trace files of a run, compared with its metrics lines and read by the program's own reader. */
 #include "base/interval.h"
 #include "check.h"
 #include "formats/open.h"

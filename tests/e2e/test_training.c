@@ -219,7 +219,7 @@ static void test_dumped_files(void **state) {
     }
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
         snprintf(path, sizeof path, "%s/some/%s.safetensors", e2e_workspace(), absent[i]);
-        if (access(path, F_OK) == 0) fail_msg("%s is there", path);
+        if (access(path, F_OK) == 0) fail_msg("%s exists", path);
     }
     struct aorta_safetensors file;
     snprintf(path, sizeof path, "%s/some/batch_0005_rank01.safetensors", e2e_workspace());
@@ -336,7 +336,7 @@ static void test_overflow(void **state) {
     check_overflow(2, "distributed.mode=ddp");
 }
 
-/* What no library tells on a CPU is null, and why; keys that nobody asked for are not there. */
+/* What no library measures on a CPU is null, and why; keys that nobody asked for are missing. */
 static void test_device_metrics(void **state) {
     (void)state;
     struct e2e_run plain, asked;

@@ -136,7 +136,7 @@ uint32_t cuptiGetGraphNodeId(void *node, uint64_t *id) {
     return node ? refusal_of(__func__) : INVALID_PARAMETER;
 }
 
-/* Another's subscription would go with it, so whoever does that is told. */
+/* Another's subscription would end with it, so the call is refused. */
 uint32_t cuptiFinalize(void) {
     if (cupti.subscribers) return MULTIPLE_SUBSCRIBERS;
     if (refusal_of(__func__)) return refusal_of(__func__);
@@ -217,7 +217,7 @@ uint32_t cuptiActivityDisable(uint32_t kind) {
     return refusal_of(__func__) ? refusal_of(__func__) : switch_kind(kind, 0);
 }
 
-/* With the lock held. */
+/* Called with the lock. */
 static void give_back(void) {
     if (!cupti.buffer) return;
     cupti.complete(NULL, 0, cupti.buffer, cupti.size, cupti.used);
@@ -281,7 +281,7 @@ uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_
     return SUCCESS;
 }
 
-/* ---- what the test tells ---- */
+/* ---- what the test calls ---- */
 
 static void put(uint8_t *record, size_t offset, const void *value, size_t size) {
     memcpy(record + offset, value, size);
@@ -340,8 +340,8 @@ static void put_transfer(uint8_t *record, const struct fake_activity *a) {
     put(record, shift ? 88 : 80, &a->channel_type, 4);
 }
 
-/* Room for one record in the buffer; NULL when the client has none to give. */
-static uint8_t *room_for(size_t size) {
+/* Space for one record in the buffer; NULL when the client has no buffer to give. */
+static uint8_t *space_for(size_t size) {
     size_t limit = 0;
     if (cupti.buffer && cupti.size - cupti.used < size) give_back();
     if (!cupti.buffer) {
@@ -383,7 +383,7 @@ static void put_activity(uint8_t *record, const struct fake_activity *activity) 
 }
 
 /* As the library does, on the thread that calls: at the beginning of a call of CUDA's, and at its end. */
-static void tell_of_call(const struct fake_activity *activity) {
+static void report_call(const struct fake_activity *activity) {
     bool runtime = activity->kind == RUNTIME;
     if (!runtime && activity->kind != DRIVER) return;
     for (uint32_t site = 0; site < 2; site++) {
@@ -442,7 +442,7 @@ static void record_activity(const struct fake_activity *activity) {
     pthread_mutex_lock(&cupti.lock);
     if (wanted(activity)) {
         size_t size = size_of(activity->kind);
-        uint8_t *record = room_for(size);
+        uint8_t *record = space_for(size);
         cupti.dropped += !record;
         if (record) {
             memset(record, 0xee, size); /* what nobody fills is not zero */
@@ -451,7 +451,7 @@ static void record_activity(const struct fake_activity *activity) {
         }
     }
     pthread_mutex_unlock(&cupti.lock);
-    tell_of_call(activity);
+    report_call(activity);
 }
 
 static void finish(void) {
@@ -501,7 +501,7 @@ static __attribute__((constructor)) void keep_whole_over_fork(void) {
     pthread_atfork(lock, unlock, unlock);
 }
 
-/* For programs that cannot be told otherwise: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
+/* For programs that tests cannot call: FAKE_CUPTI_REFUSE=function:result, or version:N, which is then its own.
  */
 static __attribute__((constructor)) void read_environment(void) {
     const char *wish = getenv("FAKE_CUPTI_REFUSE"), *colon = wish ? strchr(wish, ':') : NULL;

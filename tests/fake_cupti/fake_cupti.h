@@ -1,4 +1,4 @@
-/* What a test tells the stand-in for libcupti; found in it with dlsym. */
+/* How a test controls the stand-in for libcupti; found in it with dlsym. */
 #ifndef AORTA_TESTS_FAKE_CUPTI_H
 #define AORTA_TESTS_FAKE_CUPTI_H
 
@@ -15,7 +15,7 @@ struct fake_activity {
     uint8_t copy_kind;
     int32_t grid[3], block[3], shared;
     uint16_t registers;
-    int unfinished; /* its buffer is held back by a flush that is not forced */
+    int unfinished; /* its buffer stays in the library until a flush is forced */
     uint32_t channel, channel_type;
     uint32_t call;          /* of a call: its number in cupti_runtime_cbid.h or cupti_driver_cbid.h */
     uint32_t thread;        /* of a call or marker */

@@ -60,7 +60,7 @@ int fake_version(void) {
     return control.version;
 }
 
-/* FAKE_GPU_STRIKE=symbol:nth:code[:lasting], for programs that cannot be told otherwise; of several ranks only
+/* FAKE_GPU_STRIKE=symbol:nth:code[:lasting], for programs that tests cannot call; of several ranks only
  * FAKE_GPU_STRIKE_RANK. */
 static void read_environment(void) {
     const char *strike = getenv("FAKE_GPU_STRIKE"), *only = getenv("FAKE_GPU_STRIKE_RANK"), *rank = getenv("RANK");

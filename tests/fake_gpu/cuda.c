@@ -1,6 +1,6 @@
 /* The fake libcuda: opening it, devices and their context, memory, errors. */
 #include "fake_gpu/cuda.h"
-#include "fake_gpu/held.h"
+#include "fake_gpu/objects.h"
 #include "fake_gpu/records.h"
 
 #include <dlfcn.h>
@@ -134,7 +134,7 @@ int cuDevicePrimaryCtxRelease_v2(int handle) {
     (void)handle;
     pthread_mutex_lock(&lock);
     if (--context_count == 0) {
-        fake_held_end();
+        fake_objects_end();
         aorta_device_close(device);
     }
     pthread_mutex_unlock(&lock);

@@ -5,7 +5,7 @@
  *   launch.c    modules, functions, launches
  *   kernels.c   what kernels do, the timer and the clock
  *   capture.c   captures and graphs
- *   held.c, queues.c, records.c: see their headers */
+ *   objects.c, queues.c, records.c: see their headers */
 #ifndef AORTA_TESTS_FAKE_GPU_CUDA_H
 #define AORTA_TESTS_FAKE_GPU_CUDA_H
 

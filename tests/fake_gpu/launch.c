@@ -1,6 +1,6 @@
 /* The fake libcuda: modules, their functions, and launching them. */
 #include "fake_gpu/cuda.h"
-#include "fake_gpu/held.h"
+#include "fake_gpu/objects.h"
 #include "fake_gpu/queues.h"
 #include "fake_gpu/records.h"
 

@@ -1,8 +1,8 @@
 /* The fake libnvidia-ml: two devices, joined by four links. Variables of the environment, read at each call, say how
  * they fare: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
- * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters tell;
+ * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters say;
  * "none": there are no counters). FAKE_NVML_AT_REST: how many times the clock is 345 at first. FAKE_NVML_DELAY: how
- * many us telling it takes. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
+ * many us a call takes. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { NOT_SUPPORTED = 3, NOT_FOUND = 6 };
 
-static const char *told(const char *variable) {
+static const char *variable_of_rank(const char *variable) {
     const char *only = getenv("FAKE_NVML_RANK"), *rank = getenv("RANK");
     return only && rank && strcmp(only, rank) != 0 ? NULL : getenv(variable);
 }
 
 static double number(const char *variable, double usual) {
-    const char *text = told(variable);
+    const char *text = variable_of_rank(variable);
     return text ? atof(text) : usual;
 }
 
@@ -104,7 +104,8 @@ int nvmlDeviceGetViolationStatus(void *device, int policy, unsigned long long ti
     static const char *const shares[] = {"FAKE_NVML_POWER_SHARE", "FAKE_NVML_THERMAL_SHARE"};
     struct timespec now;
     (void)device;
-    if (policy > 1 || (told(shares[policy]) && !strcmp(told(shares[policy]), "none"))) return NOT_SUPPORTED;
+    if (policy > 1 || (variable_of_rank(shares[policy]) && !strcmp(variable_of_rank(shares[policy]), "none")))
+        return NOT_SUPPORTED;
     clock_gettime(CLOCK_MONOTONIC, &now);
     const double ns = 1e9 * (double)now.tv_sec + (double)now.tv_nsec;
     times[0] = (unsigned long long)(ns / 1e3);

@@ -13,7 +13,7 @@ struct member {
 };
 
 static struct {
-    pthread_mutex_t lock; /* held from enter to leave, so that the order of a queue is the order of the calls */
+    pthread_mutex_t lock; /* locked from enter to leave, so that the order of a queue is the order of the calls */
     bool barrier;
     int pattern[QUEUES], length; /* 0: streams have queues of their own */
     int made;                    /* streams so far, the clock's included */

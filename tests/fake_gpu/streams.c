@@ -1,6 +1,6 @@
 /* The fake libcuda: streams, partitions of a device that they may have, events, copies and host calls. */
 #include "fake_gpu/cuda.h"
-#include "fake_gpu/held.h"
+#include "fake_gpu/objects.h"
 #include "fake_gpu/queues.h"
 #include "fake_gpu/records.h"
 

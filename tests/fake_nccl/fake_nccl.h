@@ -9,7 +9,7 @@
 struct fake_nccl_control {
     /* Call number `nth` (from 1, counted from now) of `symbol` returns `code` and does nothing. NULL: none. */
     void (*refuse)(const char *symbol, int nth, int code);
-    /* What ncclCommGetAsyncError tells of every communicator from now on; 0: the truth. */
+    /* What ncclCommGetAsyncError reports for every communicator from now on; 0: the truth. */
     void (*set_async_error)(int code);
     int (*aborted)(void); /* communicators so far */
     int (*kernels)(void); /* queued so far: one for a collective, one for a group of them */

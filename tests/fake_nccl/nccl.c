@@ -363,8 +363,8 @@ struct job {
     const char *to[MOST_RANKS];
     char *from[MOST_RANKS];
     size_t bytes;
-    /* For reductions the blocks are received in memory of their own and reduced into `out`. Jobs are kept, for graphs;
-     * that memory is not, or long runs would not fit. */
+    /* For reductions the blocks are received in memory of their own and reduced into `out`. Jobs are stored, for
+     * graphs; that memory is not, or long runs would not fit. */
     void *out;
     size_t count;
     enum aorta_dtype dtype;

@@ -3,8 +3,8 @@
 
     cut.py TRACE[.gz] OUT [--around REGEX] [--work 24]
 
-Kept are the head, so many kernels and copies from just before the first kernel whose name fits and whose
-launch is there, their launches and
+The cut has the head, so many kernels and copies from just before the first kernel whose name fits and whose
+launch is in the file, their launches and
 operations, the annotations and requests around these, waiting calls in between, and one event of every other sort.
 The figures are for tests/formats/test_kineto_read.c.
 """
@@ -58,34 +58,34 @@ def choose(events, pattern, count):
     first = next(n for n, (_, i) in enumerate(work) if re.search(pattern, events[i][1]["name"])
                  and events[i][1]["args"].get("correlation") in launched)
     first = max(0, first - count // 3)
-    kept = {i for _, i in work[first:first + count]}
-    chosen = [events[i][1] for i in kept]
+    picked = {i for _, i in work[first:first + count]}
+    chosen = [events[i][1] for i in picked]
     correlations = {e["args"].get("correlation") for e in chosen}
     operations = {e["args"].get("External id") for e in chosen}
     launches = []
     for i, (_, e) in enumerate(events):
         arguments = e.get("args", {})
         if e.get("cat") in CALLS and arguments.get("correlation") in correlations:
-            kept.add(i)
+            picked.add(i)
             launches.append(e)
         if e.get("cat") == "cpu_op" and arguments.get("External id") in operations:
-            kept.add(i)
+            picked.add(i)
     low, high = min(e["ts"] for e in launches), max(e["ts"] for e in launches)
     sorts = set()
     for i, (_, e) in enumerate(events):
         around = [l for l in launches if e.get("ph") == "X" and l["tid"] == e.get("tid") and
                   float(e["ts"]) <= l["ts"] <= float(e["ts"]) + float(e["dur"])]
         if e.get("name") == "record_param_comms" and around:
-            kept.add(i)
+            picked.add(i)
         if e.get("cat") == "user_annotation" and (around or "ProfilerStep" in e["name"]):
-            kept.add(i)
+            picked.add(i)
         if "Synchronize" in e.get("name", "") and e.get("cat") == "cuda_runtime" and low <= e["ts"] <= high:
-            kept.add(i)
+            picked.add(i)
         sort = (e.get("ph"), e.get("cat"), e["name"] if e.get("ph") == "M" else "")
         if sort not in sorts and e.get("cat") not in DEVICE + ("cpu_op",):
             sorts.add(sort)
-            kept.add(i)
-    return sorted(kept)
+            picked.add(i)
+    return sorted(picked)
 
 
 def figures(events):
@@ -111,10 +111,10 @@ def main():
         head, events, tail = events_of(file.read())
     if len(head) > 20000:  # a long description before the events
         head = '{\n"traceEvents": ['
-    kept = [events[i] for i in choose(events, arguments.around, arguments.work)]
+    picked = [events[i] for i in choose(events, arguments.around, arguments.work)]
     with open(arguments.out, "w") as file:
-        file.write(head + "\n  " + ",\n  ".join(raw for raw, _ in kept) + "\n  " + tail)
-    print(arguments.out, figures([value for _, value in kept]))
+        file.write(head + "\n  " + ",\n  ".join(raw for raw, _ in picked) + "\n  " + tail)
+    print(arguments.out, figures([value for _, value in picked]))
 
 
 if __name__ == "__main__":

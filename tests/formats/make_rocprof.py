@@ -27,20 +27,20 @@ def cut(document):
     first = next(i for i, d in enumerate(dispatches)
                  if "nccl" in names[d["dispatch_info"]["kernel_id"]]["kernel_name"] and i > 2000)
     gpus = [a for a in tool["agents"] if a["type"] == 2]
-    kept = dispatches[first - 20:first + 20]
-    for number, record in enumerate(kept):
+    chosen = dispatches[first - 20:first + 20]
+    for number, record in enumerate(chosen):
         record["correlation_id"] = {"internal": 3 * number + 2, "external": 0}
         if number % 4 == 3:
             record["dispatch_info"]["agent_id"] = dict(gpus[1]["id"])
-    kept[10]["correlation_id"] = dict(kept[9]["correlation_id"])  # a graph of two kernels
-    used = {d["dispatch_info"]["kernel_id"] for d in kept}
+    chosen[10]["correlation_id"] = dict(chosen[9]["correlation_id"])  # a graph of two kernels
+    used = {d["dispatch_info"]["kernel_id"] for d in chosen}
     symbols = [s for k, s in sorted(names.items()) if k in used]
     fields = ("size", "id", "type", "node_id", "logical_node_id", "name", "product_name", "cu_count")
     agents = [{f: a[f] for f in fields} for a in tool["agents"][:2] + gpus[:2]]
-    return tool, kept, symbols, agents
+    return tool, chosen, symbols, agents
 
 
-def invent(tool, kept, agents):
+def invent(tool, chosen, agents):
     """Calls behind the dispatches, two copies, a wait, a collective's call, a step and a range."""
     strings = [dict(kind) for kind in tool["strings"]["buffer_records"]]
     place = {kind["kind"]: i for i, kind in enumerate(strings)}
@@ -52,7 +52,7 @@ def invent(tool, kept, agents):
                 "end_timestamp": end, "thread_id": thread, **more}
 
     calls, rccl, copies, markers = [], [], [], []
-    for number, d in enumerate(kept):
+    for number, d in enumerate(chosen):
         correlation, start = 3 * number + 2, d["start_timestamp"] - 9000
         if number == 10:
             continue
@@ -63,7 +63,7 @@ def invent(tool, kept, agents):
             rccl.append(record(KINDS["RCCL"], "ncclAllReduce", correlation + 1, start - 1000, start + 3000,
                                d["thread_id"]))
     host, gpu = agents[0]["id"], agents[2]["id"]
-    begin, end = kept[0]["start_timestamp"], kept[-1]["end_timestamp"]
+    begin, end = chosen[0]["start_timestamp"], chosen[-1]["end_timestamp"]
     stream = {"stream_id": {"handle": 3}}
     for i, (name, source, target, size) in enumerate((("HOST_TO_DEVICE", host, gpu, 4096),
                                                       ("DEVICE_TO_HOST", gpu, host, 65536),
@@ -87,7 +87,7 @@ def write_json(path, r):
                     "marker_api": [{"key": k, "value": v} for k, v in r["messages"].items()]},
         "code_objects": [], "kernel_symbols": r["symbols"], "host_functions": [], "summary": [],
         "callback_records": {"counter_collection": []},
-        "buffer_records": {"kernel_dispatch": r["kept"], "hip_api": r["calls"], "hsa_api": [],
+        "buffer_records": {"kernel_dispatch": r["chosen"], "hip_api": r["calls"], "hsa_api": [],
                            "marker_api": r["markers"], "rccl_api": r["rccl"], "memory_copy": r["copies"],
                            "memory_allocation": [], "scratch_memory": []}}]}
     with open(path, "w") as file:
@@ -117,7 +117,7 @@ def write_csvs(prefix, r):
                 d["dispatch_info"]["queue_id"]["handle"], d["stream_id"]["handle"], d["thread_id"],
                 d["dispatch_info"]["dispatch_id"], d["dispatch_info"]["kernel_id"],
                 names[d["dispatch_info"]["kernel_id"]], d["correlation_id"]["internal"], d["start_timestamp"],
-                d["end_timestamp"], 0) + tuple(d["dispatch_info"][f][x] for _, f, x in axes) for d in r["kept"]])
+                d["end_timestamp"], 0) + tuple(d["dispatch_info"][f][x] for _, f, x in axes) for d in r["chosen"]])
     write_csv(prefix + "_memory_copy_trace.csv",
               ["Kind", "Direction", "Stream_Id", "Source_Agent_Id", "Destination_Agent_Id", "Correlation_Id",
                "Start_Timestamp", "End_Timestamp"],
@@ -212,7 +212,7 @@ def write_rocpd(path, r, schema):
         insert("rocpd_region", guid=GUID, start=c["start_timestamp"], end=c["end_timestamp"],
                name_id=string(kind["operations"][c["operation"]]), **where(c["thread_id"]),
                event_id=event(kind["kind"], correlation, json.dumps({"message": message}) if message else "{}"))
-    for d in r["kept"]:
+    for d in r["chosen"]:
         i = d["dispatch_info"]
         sizes = {"%s_size_%s" % (f, x): i[f + "_size"][x] for f in ("workgroup", "grid") for x in "xyz"}
         insert("rocpd_kernel_dispatch", guid=GUID, kernel_id=i["kernel_id"], dispatch_id=i["dispatch_id"],
@@ -233,15 +233,15 @@ def write_rocpd(path, r, schema):
 def main():
     source, folder = sys.argv[1:]
     with gzip.open(source) as file:
-        tool, kept, symbols, agents = cut(json.load(file))
-    strings, calls, rccl, copies, markers, messages = invent(tool, kept, agents)
+        tool, chosen, symbols, agents = cut(json.load(file))
+    strings, calls, rccl, copies, markers, messages = invent(tool, chosen, agents)
     # Names of calls that do not occur would make up most of the file.
     used = {(c["kind"], c["operation"]) for c in calls + rccl + copies + markers}
     for kind, entry in enumerate(strings):
         entry["operations"] = [o if (kind, i) in used else "-" for i, o in enumerate(entry["operations"])]
         last = max((i for k, i in used if k == kind), default=-1)
         entry["operations"] = entry["operations"][:last + 1]
-    r = {"kept": kept, "symbols": symbols, "agents": agents, "strings": strings, "calls": calls, "rccl": rccl,
+    r = {"chosen": chosen, "symbols": symbols, "agents": agents, "strings": strings, "calls": calls, "rccl": rccl,
          "copies": copies, "markers": markers, "messages": messages}
     write_json(os.path.join(folder, "rocprof_results.json"), r)
     write_csvs(os.path.join(folder, "rocprof"), r)

@@ -165,12 +165,12 @@ static void nothing_is_lost(void **state) {
     const char *output = in_folder("merged.json");
     free(merge(paths, 2, output, false));
     json_t *before = load(paths[1]), *after = load(output), *event;
-    size_t i, kept = 0, matched = 0, events = json_array_size(json_object_get(before, "traceEvents"));
+    size_t i, events_after = 0, matched = 0, events = json_array_size(json_object_get(before, "traceEvents"));
     json_array_foreach(json_object_get(after, "traceEvents"), i, event) {
         json_t *other;
         size_t k;
         if (json_integer_value(json_object_get(event, "pid")) != 1) continue;
-        kept++;
+        events_after++;
         static const char *const anew[] = {"pid", "tid", "ts", "id"};
         json_t *copy = json_deep_copy(event);
         for (size_t a = 0; a < 4; a++) json_object_del(copy, anew[a]);
@@ -186,7 +186,7 @@ static void nothing_is_lost(void **state) {
     }
     /* Its own process_name gives way to two facts about the rank; the thread with a name instead of a number gets one.
      */
-    assert_int_equal(kept, events - 1 + 3);
+    assert_int_equal(events_after, events - 1 + 3);
     assert_int_equal(matched, events - 1);
     json_t *facts = json_array_get(json_object_get(after, "ranks"), 1);
     json_t *head = json_object_get(facts, "head");

@@ -147,7 +147,7 @@ static aorta_status finish_step(struct run *run, int step) {
     return finish_any_step(run, step, true);
 }
 
-/* Steps that the tracer did not see wait for no record, but for their turn; nothing is told of their kernels. */
+/* Steps that the tracer did not see wait for no record, but for their turn; nothing is said of their kernels. */
 static void untraced_steps_wait_for_nothing(void **state) {
     (void)state;
     struct run run;
@@ -299,13 +299,13 @@ static void failures(void **state) {
     library.fails = true; /* nothing runs yet */
     check_ok(finish_step(&run, 0));
     check_fails(aorta_metrics_lines_finish(run.lines), AORTA_DEVICE, "fell over");
-    check_ok(aorta_metrics_lines_finish(run.lines)); /* told once */
+    check_ok(aorta_metrics_lines_finish(run.lines)); /* reported once */
     check_ok(finish_step(&run, 1));
     aorta_status status = NULL;
     for (int step = 2; step < 5000 && !status; step++, usleep(1000)) status = finish_step(&run, step);
-    check_fails(status, AORTA_DEVICE, "fell over"); /* also told by the next line */
+    check_fails(status, AORTA_DEVICE, "fell over"); /* the next line reports it too */
     check_ok(finish_step(&run, 5000));
-    run_end(&run); /* what was held back is released */
+    run_end(&run); /* what waited is released */
     aorta_metrics_lines_close(NULL);
 }
 

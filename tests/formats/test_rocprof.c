@@ -413,9 +413,9 @@ static void spoilt_database(void **state) {
     size_t length, refused = 0;
     check_ok(aorta_file_read(data("rocprof_4.db"), &bytes, &length));
     for (size_t page = 1024; page + 1024 <= length; page += 1024) {
-        char kept[1024];
-        memcpy(kept, bytes + page, sizeof kept);
-        memset(bytes + page, 0xa5, sizeof kept);
+        char original[1024];
+        memcpy(original, bytes + page, sizeof original);
+        memset(bytes + page, 0xa5, sizeof original);
         const char *path = put("spoilt.db", bytes, length);
         struct aorta_trace_list list;
         aorta_status status = open_with(path, false, &list);
@@ -426,7 +426,7 @@ static void spoilt_database(void **state) {
         }
         aorta_status_free(status);
         aorta_trace_list_free(&list);
-        memcpy(bytes + page, kept, sizeof kept);
+        memcpy(bytes + page, original, sizeof original);
     }
     assert_true(refused > length / 1024 / 2);
     free(bytes);

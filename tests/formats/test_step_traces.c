@@ -41,7 +41,7 @@ static void test_schedule(void **state) {
     static const struct {
         struct aorta_trace_schedule schedule;
         const char *steps;
-        int64_t second; /* first step kept of the second cycle */
+        int64_t second; /* first step written in the second cycle */
     } cases[] = {
         {{1, 1, 2, 1}, "--KK--------", 6},     {{1, 1, 2, 2}, "--KK--KK----", 6}, {{0, 0, 1, 0}, "KKKKKKKKKKKK", 1},
         {{2, 0, 1, 0}, "--K--K--K--K", 5},     {{0, 3, 3, 1}, "---KKK------", 9}, {{0, 0, 5, 2}, "KKKKKKKKKK--", 5},
@@ -51,10 +51,10 @@ static void test_schedule(void **state) {
         const struct aorta_trace_schedule *schedule = &cases[i].schedule;
         int64_t cycle, length = schedule->wait + schedule->warmup + schedule->active;
         for (int step = 0; cases[i].steps[step]; step++) {
-            bool kept = aorta_trace_scheduled(schedule, step, &cycle);
-            if (kept != (cases[i].steps[step] == 'K')) fail_msg("case %zu, step %d", i, step);
-            if (kept) assert_int_equal(cycle, step / length);
-            bool watched = kept; /* or followed by `warmup` steps at most, then one that is kept */
+            bool written = aorta_trace_scheduled(schedule, step, &cycle);
+            if (written != (cases[i].steps[step] == 'K')) fail_msg("case %zu, step %d", i, step);
+            if (written) assert_int_equal(cycle, step / length);
+            bool watched = written; /* or followed by `warmup` steps at most, then one that is written */
             for (int64_t later = 1; later <= schedule->warmup && !watched; later++)
                 watched = aorta_trace_scheduled(schedule, step + later, &cycle) && cycle == step / length;
             assert_int_equal(aorta_trace_watched(schedule, step), watched);
@@ -129,7 +129,7 @@ static void test_closed_early(void **state) {
     aorta_step_traces_close(NULL);
 }
 
-/* A folder that is gone: told once, with the path; the steps after it are dropped. */
+/* A folder that is gone: reported once, with the path; the steps after it are dropped. */
 static void test_failure(void **state) {
     (void)state;
     struct aorta_step_traces *traces;
@@ -212,12 +212,12 @@ static void expect_lines_agree(const json_t *trace) {
         int64_t step = json_integer_value(json_object_get(metrics, "global_step"));
         const json_t *overlap = json_object_get(json_object_get(metrics, "kernel_profile"), "overlap");
         struct layout_figures f = layout_figures(trace, step);
-        bool kept = step == 2 || step == 3;
+        bool written = step == 2 || step == 3;
         double comm = json_number_value(json_object_get(overlap, "comm_ms"));
         double both = json_number_value(json_object_get(json_object_get(overlap, "overlap_ms"), "compute_comm"));
-        assert_int_equal(f.comm, kept ? llround(comm * 1e6) : 0);
-        assert_int_equal(f.overlap, kept ? llround(both * 1e6) : 0);
-        if (kept) assert_int_equal(f.comm, 88003 - 22000);
+        assert_int_equal(f.comm, written ? llround(comm * 1e6) : 0);
+        assert_int_equal(f.overlap, written ? llround(both * 1e6) : 0);
+        if (written) assert_int_equal(f.comm, 88003 - 22000);
         seen++;
         json_decref(metrics);
     }

@@ -29,15 +29,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d.csv", (int)getpid());
     FILE *out = fopen(path, "wb");
     if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
-    struct aorta_trace_list whole = {0}, kept = {0};
-    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &kept);
+    struct aorta_trace_list whole = {0}, recovered = {0};
+    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &recovered);
     unlink(path);
-    if (!first && (second || whole.count != kept.count)) abort();
+    if (!first && (second || whole.count != recovered.count)) abort();
     for (size_t i = 0; !first && i < whole.count; i++)
-        if (whole.items[i]->work_count != kept.items[i]->work_count) abort();
+        if (whole.items[i]->work_count != recovered.items[i]->work_count) abort();
     aorta_status_free(first);
     aorta_status_free(second);
     aorta_trace_list_free(&whole);
-    aorta_trace_list_free(&kept);
+    aorta_trace_list_free(&recovered);
     return 0;
 }

@@ -69,13 +69,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         make_database(path, data + 1, size - 1);
     }
-    struct aorta_trace_list whole = {0}, kept = {0};
-    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &kept);
+    struct aorta_trace_list whole = {0}, recovered = {0};
+    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &recovered);
     unlink(path);
     if (!first && second) abort();
     aorta_status_free(first);
     aorta_status_free(second);
     aorta_trace_list_free(&whole);
-    aorta_trace_list_free(&kept);
+    aorta_trace_list_free(&recovered);
     return 0;
 }

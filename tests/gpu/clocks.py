@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The clock of a GPU as `aorta train` and `aorta hwq run` tell it, held against nvidia-smi and against itself.
+"""The clock of a GPU as `aorta train` and `aorta hwq run` report it, compared with nvidia-smi and with itself.
 
     clocks.py --aorta BIN/aorta --config config/large.yaml [--ranks N] [--steps N] [--workload NAME] [--override KEY=VALUE ...]
 

@@ -89,9 +89,9 @@ def attempt(options, directory, how, captured):
     steps = [len(lines_of(os.path.join(directory, f"rank_{rank:02d}_metrics.jsonl"))) for rank in range(options.ranks)]
     if min(steps) < 20:
         wrong.append(f"whole lines by rank: {steps}")
-    told = next((line for line in text.splitlines() if f"rank {victim}" in line), "").strip()
+    message = next((line for line in text.splitlines() if f"rank {victim}" in line), "").strip()
     print(f"{'FAILED ' if wrong else 'ok     '} {signal.Signals(how).name} {'captured' if captured else 'eager'}: ended "
-          f"after {took:.1f} s, status {status}, lines {steps}: {told[:200]}")
+          f"after {took:.1f} s, status {status}, lines {steps}: {message[:200]}")
     return wrong
 
 

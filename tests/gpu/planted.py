@@ -34,7 +34,7 @@ BASES = {
     "device": {"mode": "ddp", "batch": 1024},    # the host waits for its device
     "sharded": {"mode": "fsdp2", "batch": 1536},
 }
-# Each group is one process: cases of one base, told apart by what they plant; `env` needs a process of its own.
+# Each group is one process: cases of one base that differ in what they plant; `env` needs a process of its own.
 GROUPS = {
     "device": {"base": "device", "cases": [
         "none", "stray_kernels", "stray_kernels_small", "pause_rank", "pause_hidden", "loader", "loader_rank",

@@ -78,13 +78,13 @@ def main():
                 plain = plain or lines
                 wrong = look(name, lines, plain, tolerance, gpu)
                 off = abs(lines[-1]["loss"] / plain[-1]["loss"] - 1) if plain[-1]["loss"] else 0
-                told = f"loss off by {off:.1e}, step {statistics.median(l['step_ms'] for l in lines[2:]):.2f} ms"
+                result = f"loss off by {off:.1e}, step {statistics.median(l['step_ms'] for l in lines[2:]):.2f} ms"
             except (RuntimeError, subprocess.TimeoutExpired) as error:
-                wrong, told = [str(error)], ""
+                wrong, result = [str(error)], ""
                 if name == "plain":
                     print(f"FAILED  plain: {error}")
                     return 1
-            print(f"{'FAILED ' if wrong else 'ok     '} {name:13} {told} {'; '.join(wrong)}")
+            print(f"{'FAILED ' if wrong else 'ok     '} {name:13} {result} {'; '.join(wrong)}")
             failed |= bool(wrong)
         if gpu:
             metrics = dict(plain[-1]["device_metrics"])

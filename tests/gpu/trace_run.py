@@ -10,9 +10,9 @@ Steps are cut at the ends of the optimizer's kernels, in both recordings by the 
 
 Compared, within --tolerance (1%): kernels per step (exactly), time of compute, copies, transfer of collectives (without
 waiting for the other rank: the shortest of the ranks for each), and overlap (as a share of communication, in points).
-The step time may grow by at most --growth (3%). The span of a step is printed beside it but not judged: PyTorch's
+The step time may grow by at most --growth (3%). The span of a step is printed beside it but has no bound: PyTorch's
 profiler changes it. At the end the job runs with both at once: it must end well, its own trace must be whole, and
-`aorta trace run` must say that it stepped aside. Exit status 1 when something is outside.
+`aorta trace run` must say that the other has CUPTI. Exit status 1 when something is outside.
 """
 import argparse
 import collections
@@ -141,7 +141,7 @@ def cut(work, steps):
     """The work of each step: steps end with the optimizer's last kernel."""
     ends = [item.end for item in work if OPTIMIZER.search(item.name)]
     if not ends or len(ends) % steps:
-        raise RuntimeError(f"{len(ends)} kernels of the optimizer in {steps} steps: steps cannot be told apart")
+        raise RuntimeError(f"{len(ends)} kernels of the optimizer in {steps} steps: steps cannot be separated")
     ends = sorted(ends)[len(ends) // steps - 1::len(ends) // steps]
     pieces, before = [], work[0].start - 1
     for end in ends:
@@ -247,7 +247,7 @@ def both_at_once(options):
         if kernels == 0:
             wrong.append(f"PyTorch's own trace of rank {rank} is empty")
     if "has CUPTI in this process" not in output:
-        wrong.append("aorta trace run did not say that it stepped aside")
+        wrong.append("aorta trace run did not say that the other profiler has CUPTI")
     return wrong
 
 

@@ -180,24 +180,24 @@ static struct {
     pthread_mutex_t lock;
     uint64_t count;
     uint64_t algorithms[ALGORITHMS][8];
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The number of an algorithm; equal ones share it. ALGORITHMS: no room is left. */
+/* The number of an algorithm; equal ones share it. ALGORITHMS: the table is full. */
 static uint64_t keep(const uint64_t *algorithm) {
-    const size_t bytes = sizeof kept.algorithms[0];
+    const size_t bytes = sizeof table.algorithms[0];
     uint64_t number = 0;
-    pthread_mutex_lock(&kept.lock);
-    while (number < kept.count && memcmp(kept.algorithms[number], algorithm, bytes) != 0) number++;
-    if (number == kept.count && number < ALGORITHMS) memcpy(kept.algorithms[kept.count++], algorithm, bytes);
-    pthread_mutex_unlock(&kept.lock);
+    pthread_mutex_lock(&table.lock);
+    while (number < table.count && memcmp(table.algorithms[number], algorithm, bytes) != 0) number++;
+    if (number == table.count && number < ALGORITHMS) memcpy(table.algorithms[table.count++], algorithm, bytes);
+    pthread_mutex_unlock(&table.lock);
     return number;
 }
 
 static bool recall(const struct hip_algorithm *given, uint64_t *algorithm) {
-    pthread_mutex_lock(&kept.lock);
-    const bool known = given->magic == MAGIC && given->number < kept.count;
-    if (known) memcpy(algorithm, kept.algorithms[given->number], sizeof kept.algorithms[0]);
-    pthread_mutex_unlock(&kept.lock);
+    pthread_mutex_lock(&table.lock);
+    const bool known = given->magic == MAGIC && given->number < table.count;
+    if (known) memcpy(algorithm, table.algorithms[given->number], sizeof table.algorithms[0]);
+    pthread_mutex_unlock(&table.lock);
     return known;
 }
 
@@ -218,7 +218,7 @@ static bool convert(const struct cuda_candidate *from, struct hip_candidate *to)
     if (to->state != SUCCESS) return true;
     to->algorithm = (struct hip_algorithm){MAGIC, keep(from->algorithm), from->workspace};
     if (to->algorithm.number < ALGORITHMS) return true;
-    fprintf(stderr, "HIP forwarder: no room for more than %d algorithms of cuBLASLt\n", ALGORITHMS);
+    fprintf(stderr, "HIP forwarder: more than %d algorithms of cuBLASLt\n", ALGORITHMS);
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* libhiprtc on a machine with NVIDIA's: forwarded to NVRTC, for the GPU that is there. */
+/* libhiprtc on a machine with NVIDIA's: forwarded to NVRTC, for the GPU of this machine. */
 #include "device/gpu/driver.h"
 
 #include <stdio.h>

@@ -177,8 +177,8 @@ static void threads(void **state) {
     }
 }
 
-/* Asking again takes no room; new algorithms do until there is none, and then those given out still work. */
-static void room(void **state) {
+/* Asking again takes no row of the table; new algorithms do until it is full, and then those given out still work. */
+static void full_table(void **state) {
     (void)state;
     enum { ENOUGH = 10000 };
     struct product p, other;
@@ -201,6 +201,6 @@ static void room(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(candidates), cmocka_unit_test(refused_products),
                                        cmocka_unit_test(refused_numbers), cmocka_unit_test(threads),
-                                       cmocka_unit_test(room)}; /* the last leaves no room */
+                                       cmocka_unit_test(full_table)}; /* the last fills the table */
     return cmocka_run_group_tests_name("HIP forwarder: matrix products", tests, open_library, NULL);
 }

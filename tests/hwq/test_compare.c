@@ -353,7 +353,7 @@ static const char *write_clocked(const char *name, uint64_t seed, double mhz) {
     return path;
 }
 
-static void clocks_that_differ_are_told(void **state) {
+static void clocks_that_differ_are_reported(void **state) {
     (void)state;
     static const struct {
         double baseline, test;
@@ -557,7 +557,7 @@ int main(void) {
         cmocka_unit_test(runs_that_differ),
         cmocka_unit_test(unsteady_runs),
         cmocka_unit_test(runs_and_settings),
-        cmocka_unit_test(clocks_that_differ_are_told),
+        cmocka_unit_test(clocks_that_differ_are_reported),
         cmocka_unit_test(sweeps_are_paired_by_streams),
         cmocka_unit_test(partners_that_are_missing),
         cmocka_unit_test(directories),

@@ -89,14 +89,14 @@ static void counts_are_in_the_json(void **state) {
     aorta_map_json(&map, NULL, &(struct aorta_device_info){.name = "x", .kind = AORTA_DEVICE_CUDA}, &json);
     json_t *root = json_loads(text.data, 0, NULL);
     assert_non_null(root);
-    const json_t *asked = json_object_get(root, "asked"), *held = json_object_get(root, "held");
+    const json_t *asked = json_object_get(root, "asked"), *blocked = json_object_get(root, "held");
     const json_t *matrix = json_object_get(root, "matrix");
     assert_string_equal(json_string_value(json_array_get(matrix, 0)), "\\#.");
     assert_string_equal(json_string_value(json_array_get(matrix, 2)), "..\\");
     assert_int_equal(json_integer_value(json_array_get(json_array_get(asked, 0), 1)), 2);
-    assert_int_equal(json_integer_value(json_array_get(json_array_get(held, 0), 1)), 2);
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(blocked, 0), 1)), 2);
     assert_int_equal(json_integer_value(json_array_get(json_array_get(asked, 0), 2)), 2);
-    assert_int_equal(json_integer_value(json_array_get(json_array_get(held, 0), 2)), 0);
+    assert_int_equal(json_integer_value(json_array_get(json_array_get(blocked, 0), 2)), 0);
     json_decref(root);
     aorta_text_free(&text);
     aorta_map_free(&map);
@@ -277,7 +277,7 @@ static void planted_queues_are_found(void **state) {
     check_planted(AORTA_DEVICE_HIP, "barrier:0,1,2,3", 8, 0, (int[]){0, 1, 2, 3}, 4);
 }
 
-static void priorities_are_kept_apart(void **state) {
+static void priorities_stay_separate(void **state) {
     (void)state;
     struct aorta_device *device;
     check_ok(aorta_device_open(AORTA_DEVICE_CPU, 0, &device));
@@ -368,7 +368,7 @@ int main(void) {
         cmocka_unit_test(pairs_alone_correct_rounds),
         cmocka_unit_test(verdicts_on_copies),
         cmocka_unit_test(cpu_streams_run_apart),
-        cmocka_unit_test(priorities_are_kept_apart),
+        cmocka_unit_test(priorities_stay_separate),
         cmocka_unit_test(communication_streams),
         cmocka_unit_test(copies_are_measured),
         cmocka_unit_test(planted_queues_are_found),

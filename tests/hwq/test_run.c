@@ -37,7 +37,7 @@ static void test_gaps_of_a_known_iteration(void **state) {
 }
 
 /* As above, launched one by one: what came after 13 on stream 0 was launched when the device was idle already. */
-static void test_gaps_of_the_host_are_kept_apart(void **state) {
+static void test_gaps_of_the_host_are_separate(void **state) {
     static const struct aorta_span items[] = {
         {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = -5},
         {.stream = 0, .name = "k", .start_ns = 13, .end_ns = 20, .launch_ns = 10},  /* just when the first ended */
@@ -394,7 +394,7 @@ static void test_overlap_says_who_pays(void **state) {
     close_rig(&rig);
 }
 
-static void test_convoys_are_told_or_denied(void **state) {
+static void test_convoys_are_reported_or_denied(void **state) {
     const struct setting settings[] = {{"size", "48"}, {0}};
     struct aorta_hwq_result result;
     struct rig rig;
@@ -469,7 +469,7 @@ static void test_settings_that_do_not_fit(void **state) {
 }
 
 /* Numbers of gates are those of the whole run: the timing pass has closed four before. */
-static void test_stamps_are_kept_by_gate(void **state) {
+static void test_stamps_are_written_by_gate(void **state) {
     const struct setting settings[] = {{"size", "16"}, {0}};
     struct aorta_hwq_stamps_file stamps_file = {0};
     struct aorta_hwq_result result;
@@ -530,7 +530,7 @@ static void test_the_json_has_the_originals_keys(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gaps_of_a_known_iteration),
-        cmocka_unit_test(test_gaps_of_the_host_are_kept_apart),
+        cmocka_unit_test(test_gaps_of_the_host_are_separate),
         cmocka_unit_test(test_gaps_around_calls_of_the_host),
         cmocka_unit_test(test_a_span_without_length_does_not_precede_itself),
         cmocka_unit_test(test_scaling_finds_peak_and_inflection),
@@ -545,11 +545,11 @@ int main(void) {
         cmocka_unit_test(test_wrong_results_are_found),
         cmocka_unit_test(test_with_graphs_the_replay_is_verified),
         cmocka_unit_test(test_overlap_says_who_pays),
-        cmocka_unit_test(test_convoys_are_told_or_denied),
+        cmocka_unit_test(test_convoys_are_reported_or_denied),
         cmocka_unit_test(test_switches_by_priority),
         cmocka_unit_test(test_streams_that_differ_are_named),
         cmocka_unit_test(test_settings_that_do_not_fit),
-        cmocka_unit_test(test_stamps_are_kept_by_gate),
+        cmocka_unit_test(test_stamps_are_written_by_gate),
         cmocka_unit_test(test_the_json_has_the_originals_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ const json_t *layout_event(const json_t *trace, const char *phase, const char *c
 }
 
 /* Microseconds with three decimals, counted from the begin of the quarter: after 51 days a double holds them to within
- * 0.49 ns, which is enough, but has no room left for a product with 1000. */
+ * 0.49 ns, which is enough, but leaves no digits for a product with 1000. */
 static int64_t ns_of(const json_t *event, const char *key) {
     const json_t *value = json_object_get(event, key);
     if (!json_is_real(value)) fail_msg("%s: %s is no number with decimals", text_of(event, "name"), key);

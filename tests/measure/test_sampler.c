@@ -66,7 +66,7 @@ static void readings_in_the_background(void **state) {
     unsetenv("FAKE_NVML_DELAY");
     aorta_sampler_close(sampler);
     aorta_device_close(device);
-    device = open_device(AORTA_DEVICE_CPU); /* tells nothing: the thread ends, and nobody waits for it */
+    device = open_device(AORTA_DEVICE_CPU); /* has no readings: the thread ends, and nobody waits for it */
     check_ok(aorta_sampler_open(device, false, 1, &sampler));
     aorta_sampler_insist(sampler);
     aorta_sampler_settle(sampler);

@@ -174,14 +174,14 @@ static void windows(void **state) {
     aorta_tracer_close(tracer);
 }
 
-/* While later work runs, a buffer is held back; a step has been reached when something later has arrived. */
-static void held_back(void **state) {
+/* While later work runs, a buffer stays in the library; a step has been reached when something later has arrived. */
+static void a_buffer_arrives_late(void **state) {
     (void)state;
     struct aorta_tracer *tracer = open_tracer();
     bool reached = true;
     add_kernel("step 1", 100, 200, 1);
     check_ok(aorta_tracer_reached(tracer, 250, &reached));
-    assert_false(reached); /* it is there, but one that ended earlier might still come */
+    assert_false(reached); /* it has arrived, but one that ended earlier might still come */
     struct fake_activity running = {.kind = KERNEL, .name = "step 2", .start = 300, .end = 400, .unfinished = 1};
     fake->record(&running);
     check_ok(aorta_tracer_reached(tracer, 250, &reached));
@@ -208,7 +208,7 @@ static void bounded(void **state) {
     size_t count;
     check_ok(aorta_tracer_records(tracer, 0, INT64_MAX, &records, &count));
     assert_true(count > 0 && count < MANY);
-    assert_int_equal(records[count - 1].start_ns, 1000 + 10 * (int64_t)(MANY - 1)); /* the newest is there */
+    assert_int_equal(records[count - 1].start_ns, 1000 + 10 * (int64_t)(MANY - 1)); /* the newest is among them */
     const int64_t lost = aorta_tracer_get_facts(tracer).dropped;
     assert_int_equal((int64_t)count + lost, MANY);
     free(records);
@@ -455,7 +455,7 @@ static void side_by_side(void **state) {
     aorta_tracer_close(tracer);
 }
 
-/* CUPTI tells mangled names; what is kept is what people read, the same string for the same kernel. */
+/* CUPTI gives mangled names; records have names as people read them, the same string for the same kernel. */
 static void names_are_demangled(void **state) {
     (void)state;
     static const char mangled[] = "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
@@ -490,7 +490,7 @@ int main(void) {
         cmocka_unit_test(every_field),
         cmocka_unit_test(clock_is_the_device_clock),
         cmocka_unit_test(windows),
-        cmocka_unit_test(held_back),
+        cmocka_unit_test(a_buffer_arrives_late),
         cmocka_unit_test(bounded),
         cmocka_unit_test(without_times),
         cmocka_unit_test(stop_and_start),

@@ -99,7 +99,7 @@ static void count_line(void *user, const char *line) {
 }
 
 /* Each shape once, with what was chosen; where no library multiplies there is nothing to report. */
-static void choices_are_told(void **state) {
+static void choices_are_logged(void **state) {
     struct rig *rig = *state;
     struct aorta_device *device;
     check_ok(aorta_device_open(aorta_device_get_info(rig->device)->kind, 0, &device));
@@ -138,7 +138,7 @@ static void wrong_arguments(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {rig_test(products),   rig_test(linear_relu),      rig_test(relu_backward),
-                                       rig_test(sum_pieces), rig_test(choices_are_told), rig_test(wrong_arguments)};
+    const struct CMUnitTest tests[] = {rig_test(products),   rig_test(linear_relu),        rig_test(relu_backward),
+                                       rig_test(sum_pieces), rig_test(choices_are_logged), rig_test(wrong_arguments)};
     return rig_run_tests("ops: products", tests);
 }

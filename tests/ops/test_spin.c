@@ -10,7 +10,7 @@ static int64_t *make_stamps(struct rig *rig, size_t count) {
     return memory;
 }
 
-static void lasts_as_long_as_told(void **state) {
+static void lasts_as_long_as_asked(void **state) {
     struct rig *rig = *state;
     static const int64_t durations_ns[] = {0, 50000, 2000000};
     int64_t *stamps = make_stamps(rig, 2);
@@ -100,8 +100,8 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        rig_test(lasts_as_long_as_told), rig_test(is_ordered),      rig_test(streams_spin_side_by_side),
-        rig_test(is_stamped_in_graphs),  rig_test(wrong_arguments),
+        rig_test(lasts_as_long_as_asked), rig_test(is_ordered),      rig_test(streams_spin_side_by_side),
+        rig_test(is_stamped_in_graphs),   rig_test(wrong_arguments),
     };
     return rig_run_tests("spinning", tests);
 }

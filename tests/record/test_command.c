@@ -97,10 +97,10 @@ static void a_directory_keeps_everything(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o a/b -- $P ranks 2 && $A trace analyze --json a/b");
     shell_expect(shell, 0, "{", "Verdict: ");
-    char *kept = shell_read(shell, "a/b/analysis.json");
-    check_figures(kept, 2);
+    char *before = shell_read(shell, "a/b/analysis.json");
+    check_figures(before, 2);
     check_figures(strchr(shell->output, '{'), 2);
-    free(kept);
+    free(before);
     shell_run(shell, "$A trace run -o a/b -- $P normal");
     shell_expect(shell, 2, "", "-o a/b: holds the recording of another run");
 }
@@ -153,7 +153,7 @@ static void merged_it_is_a_trace_for_viewers(void **state) {
 
 /* ---- ends ---- */
 
-static void an_end_by_signal_is_told_and_kept(void **state) {
+static void an_end_by_signal_is_reported_and_passed_on(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -- $P die-of 9");
     shell_expect(shell, 137, "", "ended by a signal, exec or _exit: its last moments are missing");
@@ -189,7 +189,7 @@ static void signals_reach_the_program(void **state) {
 
 /* ---- nothing recorded ---- */
 
-static void no_gpu_at_all_is_said_and_the_exit_code_kept(void **state) {
+static void no_gpu_at_all_is_said_and_the_exit_code_passed_on(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -- $P without-cuda 4");
     shell_expect(shell, 4, "nothing to do",
@@ -290,9 +290,9 @@ int main(void) {
         SHELL_TEST(steps_are_those_of_nvtx),
         SHELL_TEST(steps_that_nobody_marked_are_found),
         SHELL_TEST(merged_it_is_a_trace_for_viewers),
-        SHELL_TEST(an_end_by_signal_is_told_and_kept),
+        SHELL_TEST(an_end_by_signal_is_reported_and_passed_on),
         SHELL_TEST(signals_reach_the_program),
-        SHELL_TEST(no_gpu_at_all_is_said_and_the_exit_code_kept),
+        SHELL_TEST(no_gpu_at_all_is_said_and_the_exit_code_passed_on),
         SHELL_TEST(a_program_that_loses_the_variables_is_seen),
         SHELL_TEST(its_own_profiler_goes_before_ours),
         SHELL_TEST(mistakes_are_named),

@@ -71,11 +71,11 @@ static void a_newer_tool_writes_rocpd(void **state) {
     struct shell *shell = *state, *other;
     assert_int_equal(shell_open((void **)&other), 0);
     shell_run(shell, TOOL "RECORDED=$D/rocprof_4.db NEWER=1; export RECORDED NEWER\n"
-                          "$A trace run --json --tool rocm -o kept -- true");
+                          "$A trace run --json --tool rocm -o out -- true");
     shell_expect(shell, 0, "{", "");
     expect_arguments(shell, "--output-format rocpd -d ");
-    assert_true(shell_has(shell, "kept/host/1234_results.db"));
-    assert_true(shell_has(shell, "kept/analysis.json"));
+    assert_true(shell_has(shell, "out/host/1234_results.db"));
+    assert_true(shell_has(shell, "out/analysis.json"));
     expect_figures_of(shell, other, "rocprof_4.db");
     void *of_other = other;
     shell_close(&of_other);
@@ -85,8 +85,8 @@ static void a_newer_tool_writes_rocpd(void **state) {
 static void a_directory_is_used_once(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
-                          "$A trace run --tool rocm -o kept -- true && $A trace run --tool rocm -o kept -- touch ran");
-    shell_expect(shell, 2, "", "-o kept: holds the recording of another run (host/1234_results.json); remove it");
+                          "$A trace run --tool rocm -o out -- true && $A trace run --tool rocm -o out -- touch ran");
+    shell_expect(shell, 2, "", "-o out: holds the recording of another run (host/1234_results.json); remove it");
     assert_false(shell_has(shell, "ran"));
     shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
                           "mkdir other; echo '{\"a\": 1}' >other/notes.json\n"
@@ -107,7 +107,7 @@ static void the_format_can_be_chosen(void **state) {
     assert_false(shell_has(shell, "arguments"));
 }
 
-static void an_end_by_signal_is_kept(void **state) {
+static void an_end_by_signal_is_passed_on(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
                           "$A trace run --tool rocm -- sh -c 'kill -TERM $$'");
@@ -168,7 +168,7 @@ int main(void) {
         SHELL_TEST(a_newer_tool_writes_rocpd),
         SHELL_TEST(a_directory_is_used_once),
         SHELL_TEST(the_format_can_be_chosen),
-        SHELL_TEST(an_end_by_signal_is_kept),
+        SHELL_TEST(an_end_by_signal_is_passed_on),
         SHELL_TEST(nothing_recorded_is_said),
         SHELL_TEST(a_missing_tool_and_unfit_options_are_errors),
         SHELL_TEST(the_script_records_training),

@@ -157,8 +157,8 @@ static double number(const json_t *object, const char *key, const char *inner) {
     return json_number_value(value);
 }
 
-/* A traced run is judged by its kernels, and says what was lost of them. */
-static void judged_by_kernels(void **state) {
+/* The figures of a traced run come from its kernels; it says which records were lost. */
+static void figures_from_kernels(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
     struct aorta_text text = {0};
@@ -181,7 +181,7 @@ static void judged_by_kernels(void **state) {
     workspace_remove(&workspace);
 }
 
-/* Where some iterations were traced, ranges judge all of them. */
+/* Where only some iterations were traced, the figures of all come from ranges. */
 static void partly_traced(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
@@ -237,7 +237,7 @@ static void malformed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
-        cmocka_unit_test(judged_by_kernels),
+        cmocka_unit_test(figures_from_kernels),
         cmocka_unit_test(partly_traced),
         cmocka_unit_test(malformed),
     };

@@ -76,7 +76,7 @@ static void write_contention(const struct workspace *workspace, const char *limi
     aorta_text_free(&lines);
 }
 
-/* More room for collectives is no advice where the clock is at the power limit. */
+/* More resources for collectives are no advice where the clock is at the power limit. */
 static void contention_at_the_power_limit(void **state) {
     (void)state;
     static const struct {
@@ -369,7 +369,7 @@ static void means_are_of_recorded_steps(void **state) {
     }
 }
 
-/* Each file that is said to be written is there, and is named once; returns their number. */
+/* Each file that is said to be written exists, and is named once; returns their number. */
 static int check_files(const char *text) {
     int count = 0;
     const char *line = strstr(text, "Written:\n");

@@ -1,4 +1,4 @@
-/* Profiles made by hand and at random, for the tests of this room. */
+/* Profiles made by hand and at random, for tests of the timeline. */
 #ifndef AORTA_TESTS_PROFILE_SAMPLE_H
 #define AORTA_TESTS_PROFILE_SAMPLE_H
 

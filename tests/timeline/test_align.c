@@ -174,7 +174,7 @@ static void test_outliers(void **unused) {
     run((struct plan){.ranks = 3, .outliers = true});
 }
 
-/* Traces that begin at different collectives, without numbers to tell. */
+/* Traces that begin at different collectives, without sequence numbers. */
 static void test_begins_later(void **unused) {
     (void)unused;
     run((struct plan){.ranks = 3, .missing = {0, 7, 3}});

@@ -93,7 +93,7 @@ static void products_by_their_inputs(void **state) {
     static const struct {
         const char *name, *dims;
         int64_t batch, m, n, k;
-        bool kept;
+        bool stored;
     } rows[] = {
         {"aten::mm", "[[2304, 512], [512, 768]]", 1, 2304, 768, 512, true},
         {"aten::addmm", "[[768], [512, 64], [64, 768], [], []]", 1, 512, 768, 64, true},
@@ -119,7 +119,7 @@ static void products_by_their_inputs(void **state) {
     for (int i = 0; i < ROWS; i++) add_kernel(builder, 10 * i, i + 1);
     struct aorta_trace *trace = finish(builder);
     for (int i = 0; i < ROWS; i++) {
-        if (!rows[i].kept) {
+        if (!rows[i].stored) {
             assert_int_equal(trace->work[i].shape, AORTA_TRACE_NONE);
             continue;
         }
@@ -157,7 +157,7 @@ static void rows_come_in_any_order(void **state) {
     aorta_trace_free(trace);
 }
 
-static void groups_are_kept_once(void **state) {
+static void groups_are_stored_once(void **state) {
     (void)state;
     static const int32_t ranks[] = {3, 1}, same[] = {1, 3}, other[] = {1, 2};
     struct aorta_trace_builder *builder;
@@ -192,7 +192,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_known_by_name),  cmocka_unit_test(innermost_ranges_are_found),
         cmocka_unit_test(products_by_their_inputs), cmocka_unit_test(rows_come_in_any_order),
-        cmocka_unit_test(groups_are_kept_once),     cmocka_unit_test(an_unfinished_builder_can_be_dropped),
+        cmocka_unit_test(groups_are_stored_once),   cmocka_unit_test(an_unfinished_builder_can_be_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

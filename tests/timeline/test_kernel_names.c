@@ -186,7 +186,7 @@ static void deep_names_return(void **state) {
     free(name);
 }
 
-/* Without a library the names are those that the C++ library tells. */
+/* Without a library the names are those of the C++ library. */
 static void mangled_names_are_read(void **state) {
     (void)state;
     static const char *const names[] = {

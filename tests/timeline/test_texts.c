@@ -19,7 +19,7 @@ static void equal_texts_share_a_number(void **state) {
     aorta_trace_texts_free(&texts);
 }
 
-static void prefixes_and_bytes_tell_texts_apart(void **state) {
+static void prefixes_and_bytes_distinguish_texts(void **state) {
     (void)state;
     struct aorta_trace_texts texts = {0};
     char zeros[40] = {0};
@@ -32,7 +32,7 @@ static void prefixes_and_bytes_tell_texts_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_texts_share_a_number),
-        cmocka_unit_test(prefixes_and_bytes_tell_texts_apart),
+        cmocka_unit_test(prefixes_and_bytes_distinguish_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Which readings of the clock lines get: those that were begun while measured steps ran, one in a second. The fake NVML
- * is slow here, so that lines are written before a reading is there. FAKE_GPU is the folder of the fake libraries. */
+ * is slow here, so that lines are written before a reading arrives. FAKE_GPU is the folder of the fake libraries. */
 #include "check.h"
 #include "formats/metrics.h"
 #include "train/readings.h"
@@ -32,7 +32,7 @@ static void close_rig(struct rig *rig) {
     aorta_device_close(rig->context.device);
 }
 
-static struct aorta_device_reading tell(struct rig *rig, bool last) {
+static struct aorta_device_reading report(struct rig *rig, bool last) {
     struct aorta_step_metrics metrics = {.rank = 0};
     aorta_readings_report(&rig->readings, last, &metrics);
     assert_false(metrics.device_metrics.wanted || metrics.rocm_smi_output.wanted);
@@ -48,19 +48,19 @@ static void a_reading_of_measured_steps(void **state) {
     assert_true(aorta_sampler_latest(rig.readings.sampler).at_ns > 0);
     for (int64_t step = 0; step < MEASURED; step++) {
         aorta_readings_step(&rig.readings, step);
-        assert_false(tell(&rig, false).wanted);
+        assert_false(report(&rig, false).wanted);
     }
-    aorta_readings_step(&rig.readings, MEASURED); /* asks; the reading is not there yet */
-    assert_false(tell(&rig, false).wanted);
+    aorta_readings_step(&rig.readings, MEASURED); /* asks; the reading has not arrived yet */
+    assert_false(report(&rig, false).wanted);
     aorta_sampler_settle(rig.readings.sampler);
-    struct aorta_device_reading first = tell(&rig, false);
+    struct aorta_device_reading first = report(&rig, false);
     assert_true(first.wanted && first.values.sm_clock_mhz == 1980);
-    assert_false(tell(&rig, false).wanted);           /* told once */
+    assert_false(report(&rig, false).wanted);         /* reported once */
     aorta_readings_step(&rig.readings, MEASURED + 1); /* too soon for another */
     aorta_sampler_settle(rig.readings.sampler);
-    assert_false(tell(&rig, false).wanted);
+    assert_false(report(&rig, false).wanted);
     aorta_readings_step(&rig.readings, STEPS - 1); /* the last one is read in any case, and waited for */
-    struct aorta_device_reading last = tell(&rig, true);
+    struct aorta_device_reading last = report(&rig, true);
     assert_true(last.wanted && last.at_ns > first.at_ns);
     close_rig(&rig);
     unsetenv("FAKE_NVML_DELAY");
@@ -73,10 +73,10 @@ static void a_library_without_symbols(void **state) {
     setenv("AORTA_LIBRARY_PATH", EMPTY_NVML ":" FAKE_GPU, 1);
     open_rig(&rig, AORTA_DEVICE_CUDA);
     aorta_readings_step(&rig.readings, MEASURED);
-    struct aorta_device_reading reading = tell(&rig, true);
+    struct aorta_device_reading reading = report(&rig, true);
     assert_true(reading.wanted && strstr(reading.values.reason, "libnvidia-ml.so.1"));
     aorta_readings_step(&rig.readings, MEASURED + 1);
-    assert_false(tell(&rig, true).wanted);
+    assert_false(report(&rig, true).wanted);
     close_rig(&rig);
     setenv("AORTA_LIBRARY_PATH", FAKE_GPU, 1);
 }
@@ -87,7 +87,7 @@ static void a_cpu_is_not_read(void **state) {
     open_rig(&rig, AORTA_DEVICE_CPU);
     assert_null(rig.readings.sampler);
     aorta_readings_step(&rig.readings, MEASURED);
-    assert_false(tell(&rig, true).wanted);
+    assert_false(report(&rig, true).wanted);
     close_rig(&rig);
 }
 

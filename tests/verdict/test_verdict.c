@@ -27,7 +27,7 @@ static struct sample *begin(struct run *run, int rank, int64_t step) {
     return sample;
 }
 
-static struct aorta_verdict judge(const struct run *run, int warmup) {
+static struct aorta_verdict verdict_of(const struct run *run, int warmup) {
     struct aorta_verdict verdict;
     check_ok(aorta_verdict_make(run->iterations, run->count, warmup, &verdict));
     return verdict;
@@ -84,7 +84,7 @@ static void costs_add_up(void **state) {
                 previous = sample->profile.end_ns;
             }
         }
-        struct aorta_verdict verdict = judge(run, (int)sample_random(&random, (uint64_t)steps));
+        struct aorta_verdict verdict = verdict_of(run, (int)sample_random(&random, (uint64_t)steps));
         assert_int_equal(verdict.rank_count, ranks);
         double sum = 0;
         for (size_t i = 0; i < verdict.rank_count; i++) {
@@ -126,7 +126,7 @@ static void host_causes(void **state) {
         sample_host(sample, AORTA_HOST_DATA_WAIT, t - 40 * MS, t - 4 * MS);
         sample_done(sample, step ? t - 48 * MS : INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 1);
+    struct aorta_verdict verdict = verdict_of(run, 1);
     assert_int_equal(verdict.iterations, 2);
     assert_true(fabs(verdict.step_ms_mean - 100) < 1e-9);
     assert_true(fabs(verdict.step_ms_p50 - 100) < 1e-9);
@@ -158,7 +158,7 @@ static void a_graph_has_no_late_launches(void **state) {
         for (int i = 0; i < 5; i++) sample_compute(sample, t + 20 * i * MS, t + (20 * i + 18) * MS, t - MS);
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 0);
     expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 8);
     expect_words(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, "idle 8 ms a step from one operation of the graph to the next",
@@ -197,7 +197,7 @@ static void gaps_are_not_operations(void **state) {
                 {false, AORTA_SOURCE_RANGE, false, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct run *run = run_of_compute(rows[i].on_gpu, rows[i].source, rows[i].graph);
-        struct aorta_verdict verdict = judge(run, 0);
+        struct aorta_verdict verdict = verdict_of(run, 0);
         struct aorta_text text = {0};
         aorta_verdict_text(&verdict, 0, &text);
         check_ok(aorta_text_check(&text));
@@ -232,7 +232,7 @@ static void add_pair(struct run *run, int64_t step, int64_t offset, bool host_la
 static void straggler(bool host_late, int64_t offset, const char *who, const char *advice) {
     struct run *run = new_run();
     for (int step = 0; step < 5; step++) add_pair(run, step, offset, host_late);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     assert_int_equal(verdict.common_clock, offset == 0);
     expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3); /* 6 on rank 0, none on rank 1 */
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
@@ -283,7 +283,7 @@ static void straggler_on_another_host(void **state) {
     (void)state;
     struct run *run = new_run();
     for (int step = 0; step < 5; step++) add_hosts(run, step);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     assert_false(verdict.common_clock);
     expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 6.0 / 4); /* of rank 1 */
     assert_int_equal(verdict.ranks[1].cause_ns[AORTA_CAUSE_STRAGGLER], 5 * 6 * (int64_t)MS);
@@ -305,14 +305,14 @@ static void straggler_without_clock(void **state) {
             sample_done(sample, INT64_MIN);
         }
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     assert_false(verdict.common_clock);
     expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 3);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 4);
     end(run, &verdict);
 }
 
-/* Groups of one size are told apart: {0, 1} and {2, 3} do not wait for each other. */
+/* Groups of one size are different groups: {0, 1} and {2, 3} do not wait for each other. */
 static void groups_do_not_mix(void **state) {
     (void)state;
     struct run *run = new_run();
@@ -323,7 +323,7 @@ static void groups_do_not_mix(void **state) {
         sample_collective(sample, AORTA_ALL_REDUCE, start * MS, 60 * MS, 0)->info.group = rank / 2 * 2;
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
     end(run, &verdict);
@@ -343,13 +343,13 @@ static void strides_do_not_mix(void **state) {
         beside->info.group = rank / 2 * 2, beside->sequence = 0; /* the first of its group */
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_STRAGGLER, 0);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 20);
     end(run, &verdict);
 }
 
-/* Where the device was idle is told of each cause on its own. */
+/* Each cause says where the device was idle. */
 static void where_idle(void **state) {
     (void)state;
     struct run *run = new_run();
@@ -360,7 +360,7 @@ static void where_idle(void **state) {
     sample_compute(sample, 60 * MS, 70 * MS, 60 * MS)->info.function = "without_data"; /* for 1 ms of its own */
     sample_host(sample, AORTA_HOST_DATA_WAIT, 39 * MS, 59 * MS);
     sample_done(sample, INT64_MIN);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_HOST_LAUNCH, 4);
     expect_cost(&verdict, AORTA_CAUSE_LAUNCH_LATENCY, 10);
     expect_cost(&verdict, AORTA_CAUSE_DATA_WAIT, 19);
@@ -380,7 +380,7 @@ static void serialized(void **state) {
     sample_collective(sample, AORTA_ALL_GATHER, 30 * MS, 35 * MS, 0)->stream = 0; /* layer 0 */
     sample_compute(sample, 35 * MS, 40 * MS, 12 * MS)->info.layer = 0;            /* needs it */
     sample_done(sample, INT64_MIN);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
     assert_int_equal(find(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS)->collective, AORTA_REDUCE_SCATTER);
     expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 25);
@@ -389,7 +389,7 @@ static void serialized(void **state) {
     end(run, &verdict);
 }
 
-/* What is told of the largest part of a cost is a part of that cost: not what compute stood behind, or was slow. */
+/* What is said of the largest part of a cost is a part of that cost: not what compute stood behind, or was slow. */
 static void part_of_exposed(void **state) {
     (void)state;
     struct run *run = new_run();
@@ -402,7 +402,7 @@ static void part_of_exposed(void **state) {
     second->stream = 0, second->info.tag = "second";
     sample_compute(sample, 33 * MS, 40 * MS, 33 * MS);
     sample_done(sample, INT64_MIN);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 8);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 5);
     expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "most of it for second (3 ms)", "");
@@ -418,7 +418,7 @@ static void not_serialized(void **state) {
     sample_collective(sample, AORTA_REDUCE_SCATTER, 10 * MS, 20 * MS, 0);
     sample_compute(sample, 20 * MS, 30 * MS, 12 * MS)->info.layer = 2;
     sample_done(sample, INT64_MIN);
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_SERIALIZED_STREAMS, 0);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 10);
     expect_words(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, "reduce_scatter", "gradient_accumulation");
@@ -440,7 +440,7 @@ static void slow_collective(void **state) {
         }
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     expect_cost(&verdict, AORTA_CAUSE_SLOW_COLLECTIVE, 50);
     expect_cost(&verdict, AORTA_CAUSE_EXPOSED_COLLECTIVE, 30);
     expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 30);
@@ -461,7 +461,7 @@ static void contention(void **state) {
         sample_compute(sample, t + 10 * MS, t + 20 * MS, t)->info.flops = 7e9; /* never beside one */
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, 0);
+    struct aorta_verdict verdict = verdict_of(run, 0);
     assert_int_equal(verdict.slowdown.shapes, 1);
     assert_int_equal(verdict.slowdown.samples_alone, 20);
     assert_int_equal(verdict.slowdown.samples_beside, 10);
@@ -471,7 +471,7 @@ static void contention(void **state) {
     expect_cost(&verdict, AORTA_CAUSE_COMPUTE, 12);
     expect_words(&verdict, AORTA_CAUSE_CONTENTION, "+25%", "fewer compute threads");
     aorta_verdict_free(&verdict);
-    verdict = judge(run, 3); /* seven samples beside are too few */
+    verdict = verdict_of(run, 3); /* seven samples beside are too few */
     assert_true(isnan(verdict.slowdown.ratio));
     assert_non_null(strstr(verdict.slowdown.reason, "at least 8 times"));
     expect_cost(&verdict, AORTA_CAUSE_CONTENTION, 0);
@@ -486,7 +486,7 @@ static void launch_times_unknown(void **state) {
     sample_compute(sample, 0, 10, INT64_MIN);
     sample_compute(sample, 30, 40, INT64_MIN);
     sample_done(sample, INT64_MIN);
-    struct aorta_verdict verdict = judge(run, -1);
+    struct aorta_verdict verdict = verdict_of(run, -1);
     expect_words(&verdict, AORTA_CAUSE_HOST_LAUNCH, "no launch times", "");
     end(run, &verdict);
 }
@@ -504,7 +504,7 @@ static void warmup_is_chosen_and_said(void **state) {
             sample_compute(sample, step * 100, step * 100 + (step < 3 ? 90 : 10), 0);
             sample_done(sample, INT64_MIN);
         }
-        struct aorta_verdict verdict = judge(run, -1);
+        struct aorta_verdict verdict = verdict_of(run, -1);
         assert_int_equal(verdict.warmup, rows[i].warmup);
         assert_int_equal(verdict.iterations, rows[i].steps - (int)rows[i].warmup);
         if (rows[i].warmup == 3) assert_true(fabs(verdict.step_ms_mean - 10e-6) < 1e-15);
@@ -534,7 +534,7 @@ static void expect_part(const char *text, const char *part) {
     if (part && !strstr(text, part)) fail_msg("not in the text: %s; text: %s", part, text);
 }
 
-/* Every sentence of causes that count is there to its end, and no line is too wide. */
+/* Every sentence of causes that count is whole, and no line is too wide. */
 static void expect_whole(const struct aorta_verdict *verdict, const char *text, int width) {
     int columns = 0;
     for (const char *c = text; *c; c++) {
@@ -561,7 +561,7 @@ static void text_is_whole_and_honest(void **state) {
         for (size_t i = 0; i < sample->profile.range_count; i++) sample->profile.ranges[i].info.simulated = true;
         sample_done(sample, INT64_MIN);
     }
-    struct aorta_verdict verdict = judge(run, -1);
+    struct aorta_verdict verdict = verdict_of(run, -1);
     struct aorta_text text = {0};
     aorta_verdict_text(&verdict, 0, &text);
     check_ok(aorta_text_check(&text));

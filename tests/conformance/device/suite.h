@@ -20,7 +20,7 @@ void sync_stream(struct aorta_stream *stream);
 
 /* ---- kernels ---- */
 
-/* *counter = 31 × *counter + value: the result tells whether all ran, once and in order. Plain integers. */
+/* *counter = 31 × *counter + value: the result shows whether all ran, once and in order. Plain integers. */
 struct mix_args {
     int64_t *counter;
     int64_t value;

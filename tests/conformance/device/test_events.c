@@ -89,7 +89,7 @@ static void test_an_event_not_reached_has_no_time(void **state) {
     aorta_pinned_free(*state, lock);
 }
 
-/* b waits for the record made before its wait. A later record, held back behind a lock, must not hold b back. */
+/* b waits for the record made before its wait. A later record that waits for a lock must not delay b. */
 static void test_a_wait_is_for_the_record_before_it(void **state) {
     struct aorta_stream *a = make_stream(*state, "a"), *b = make_stream(*state, "b");
     struct aorta_event *event = make_event(*state);
@@ -117,14 +117,14 @@ static void test_a_wait_is_for_the_record_before_it(void **state) {
 
 /* The other way about: a later record on another stream is reached at once and must not let the first wait go. */
 static void test_a_later_record_elsewhere_frees_no_earlier_wait(void **state) {
-    struct aorta_stream *held = make_stream(*state, "held"), *quick = make_stream(*state, "quick");
+    struct aorta_stream *locked = make_stream(*state, "locked"), *quick = make_stream(*state, "quick");
     struct aorta_stream *waiting = make_stream(*state, "waiting");
     struct aorta_event *event = make_event(*state);
     struct lock *lock = make_lock(*state);
     int64_t *counter = make_pinned(*state, sizeof *counter);
-    queue_lock(held, lock);
-    queue_mix(held, counter, 1);
-    check_ok(aorta_event_record(event, held));
+    queue_lock(locked, lock);
+    queue_mix(locked, counter, 1);
+    check_ok(aorta_event_record(event, locked));
     check_ok(aorta_stream_wait(waiting, event));
     queue_mix(waiting, counter, 2);
     check_ok(aorta_event_record(event, quick));
@@ -133,7 +133,7 @@ static void test_a_later_record_elsewhere_frees_no_earlier_wait(void **state) {
     open_lock(lock);
     sync_stream(waiting);
     assert_int_equal(*counter, mix(mix(0, 1), 2));
-    struct aorta_stream *const streams[] = {held, quick, waiting};
+    struct aorta_stream *const streams[] = {locked, quick, waiting};
     for (size_t i = 0; i < 3; i++) aorta_stream_destroy(streams[i]);
     aorta_event_destroy(event);
     aorta_pinned_free(*state, lock);

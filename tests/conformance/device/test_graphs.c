@@ -183,7 +183,7 @@ static void test_branches_run_side_by_side(void **state) {
     begin_capture(d.origin);
     link_streams(d.origin, d.events[0], d.left);
     queue_lock(d.left, lock);
-    queue_lock(d.origin, reached); /* reached though left is held */
+    queue_lock(d.origin, reached); /* reached although left is locked */
     link_streams(d.left, d.events[1], d.origin);
     queue_mix(d.origin, d.y, 1);
     struct aorta_graph *graph = end_capture(d.origin);

@@ -109,7 +109,7 @@ static void test_freed_memory_is_used_again(void **state) {
     aorta_device_free(*state, first);
 }
 
-static void test_the_limit_is_kept_and_told(void **state) {
+static void test_the_limit_is_respected_and_reported(void **state) {
     void *a = make_memory(*state, 512 * 1024), *b;
     aorta_device_limit_memory(*state, 1024 * 1024);
     assert_true(aorta_device_memory(*state).free <= 512 * 1024);
@@ -158,7 +158,7 @@ static void test_adopted_memory_counts_and_goes_back(void **state) {
     check_fails(aorta_device_adopt(*state, NULL, SIZE, "nothing", take_back, &owner), AORTA_MEMORY,
                 "nothing: 768.00 KiB of device memory do not fit");
     assert_int_equal(owner.calls, 0);
-    const uint64_t reserved = aorta_device_memory(*state).reserved; /* the limit has cleared out what was kept */
+    const uint64_t reserved = aorta_device_memory(*state).reserved; /* the limit has emptied the cache */
     aorta_device_free(*state, &elsewhere[0]);
     assert_int_equal(owner.calls, 1);
     assert_ptr_equal(owner.memory, &elsewhere[0]);
@@ -166,8 +166,8 @@ static void test_adopted_memory_counts_and_goes_back(void **state) {
     assert_int_equal(aorta_device_memory(*state).reserved, reserved - SIZE);
 }
 
-/* What is kept for reuse does not stand in the way of an allocation that the limit allows. */
-static void test_kept_memory_yields_to_the_limit(void **state) {
+/* Cached blocks do not prevent an allocation that the limit allows. */
+static void test_cached_memory_yields_to_the_limit(void **state) {
     for (size_t i = 1; i <= 8; i++) aorta_device_free(*state, make_memory(*state, i * 64 * 1024));
     aorta_device_limit_memory(*state, 1024 * 1024);
     assert_true(aorta_device_memory(*state).reserved <= 1024 * 1024);
@@ -225,9 +225,9 @@ int main(void) {
         cmocka_unit_test(test_memory_is_aligned_and_distinct),
         cmocka_unit_test(test_allocations_are_counted),
         cmocka_unit_test(test_freed_memory_is_used_again),
-        cmocka_unit_test(test_the_limit_is_kept_and_told),
+        cmocka_unit_test(test_the_limit_is_respected_and_reported),
         cmocka_unit_test(test_adopted_memory_counts_and_goes_back),
-        cmocka_unit_test(test_kept_memory_yields_to_the_limit),
+        cmocka_unit_test(test_cached_memory_yields_to_the_limit),
         cmocka_unit_test(test_impossible_sizes_are_refused),
         cmocka_unit_test(test_many_blocks_in_any_order),
         cmocka_unit_test(test_the_device_describes_itself),

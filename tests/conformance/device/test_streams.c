@@ -21,7 +21,7 @@ static void test_commands_of_a_stream_run_in_order(void **state) {
     aorta_pinned_free(*state, counter);
 }
 
-static void test_what_was_created_is_told(void **state) {
+static void test_what_was_created_is_reported(void **state) {
     const enum aorta_priority priorities[] = {AORTA_PRIORITY_LOW, AORTA_PRIORITY_NORMAL, AORTA_PRIORITY_HIGH};
     for (size_t i = 0; i < 3; i++) {
         struct aorta_stream *stream;
@@ -46,8 +46,8 @@ static void test_streams_run_side_by_side(void **state) {
     aorta_pinned_free(*state, here);
 }
 
-static void test_a_held_stream_is_not_idle(void **state) {
-    struct aorta_stream *stream = make_stream(*state, "held");
+static void test_a_waiting_stream_is_not_idle(void **state) {
+    struct aorta_stream *stream = make_stream(*state, "locked");
     struct lock *lock = make_lock(*state);
     assert_true(aorta_stream_idle(stream));
     queue_lock(stream, lock);
@@ -117,9 +117,9 @@ static void test_large_arguments_arrive(void **state) {
     args->sum = &counter[1];
     for (size_t i = 0; i < sizeof args->bytes; i++) args->bytes[i] = (unsigned char)(i * 7);
     for (int64_t i = 0; i < 200; i++) {
-        size_t kept = (size_t)i * 499;
-        memset(args->bytes + kept, 0, sizeof args->bytes - kept);
-        for (size_t j = 0; j < kept; j++) expected_sum += args->bytes[j] = (unsigned char)(j * 7);
+        size_t cut = (size_t)i * 499;
+        memset(args->bytes + cut, 0, sizeof args->bytes - cut);
+        for (size_t j = 0; j < cut; j++) expected_sum += args->bytes[j] = (unsigned char)(j * 7);
         check_ok(aorta_launch(stream, &kernel, args, sizeof *args));
         for (int64_t j = 0; j < i; j++) {
             queue_mix(stream, counter, j);
@@ -201,12 +201,12 @@ static void test_events_carry_failures_on(void **state) {
 
 /* A failed stream runs nothing more, but what waits behind it still waits for all that came before. */
 static void test_a_failed_stream_still_keeps_order(void **state) {
-    struct aorta_stream *held = make_stream(*state, "held"), *failed = make_stream(*state, "failed");
+    struct aorta_stream *locked = make_stream(*state, "locked"), *failed = make_stream(*state, "failed");
     struct aorta_event *first = make_event(*state), *second = make_event(*state);
     struct lock *lock = make_lock(*state);
     queue_failure(failed, "bad luck");
-    queue_lock(held, lock);
-    check_ok(aorta_event_record(first, held));
+    queue_lock(locked, lock);
+    check_ok(aorta_event_record(first, locked));
     check_ok(aorta_stream_wait(failed, first));
     check_ok(aorta_event_record(second, failed));
     struct timespec pause = {0, 5000000};
@@ -214,7 +214,7 @@ static void test_a_failed_stream_still_keeps_order(void **state) {
     assert_false(aorta_event_done(second));
     open_lock(lock);
     check_fails(aorta_event_synchronize(second), AORTA_DEVICE, "bad luck");
-    aorta_stream_destroy(held);
+    aorta_stream_destroy(locked);
     aorta_stream_destroy(failed);
     aorta_event_destroy(first);
     aorta_event_destroy(second);
@@ -406,9 +406,9 @@ static void test_shares_that_make_no_sense(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands_of_a_stream_run_in_order),
-        cmocka_unit_test(test_what_was_created_is_told),
+        cmocka_unit_test(test_what_was_created_is_reported),
         cmocka_unit_test(test_streams_run_side_by_side),
-        cmocka_unit_test(test_a_held_stream_is_not_idle),
+        cmocka_unit_test(test_a_waiting_stream_is_not_idle),
         cmocka_unit_test(test_destroying_waits_for_the_work),
         cmocka_unit_test(test_host_calls_run_in_order),
         cmocka_unit_test(test_large_arguments_arrive),

@@ -205,7 +205,7 @@ static int replaced(int number) {
     char self[] = "/proc/self/exe", scenario[] = "normal", code[16];
     start_all();
     train(0, STEPS / 2, 0);
-    nap(400); /* what is flushed by then is kept */
+    nap(400); /* what is flushed by then survives */
     snprintf(code, sizeof code, "%d", number);
     char *arguments[] = {self, scenario, code, NULL};
     execv(self, arguments);
