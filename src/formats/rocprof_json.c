@@ -11,6 +11,8 @@ struct reading {
     struct aorta_json_stream *stream;
     struct aorta_rocprof *rocprof;
     struct aorta_text scratch; /* of strings with escapes */
+    int64_t place;             /* of the element in its array */
+    enum aorta_rocprof_domain domain;
 };
 
 /* ---- fields ---- */
@@ -122,14 +124,14 @@ static void read_symbol(struct reading *r, struct aorta_json_value value) {
 }
 
 /* {"kind": "MEMORY_COPY", "operations": ["MEMORY_COPY_NONE", …]}; its place in the array is the kind's number. */
-static void read_operations(struct reading *r, struct aorta_json_value value, int64_t kind) {
+static void read_operations(struct reading *r, struct aorta_json_value value) {
     struct aorta_json_value operations, element, name;
     if (!find(value, "operations", &operations)) return;
     struct aorta_json_cursor cursor = aorta_json_elements(operations);
     for (int64_t operation = 0; aorta_json_next_element(&cursor, &element); operation++) {
         aorta_text_clear(&r->scratch);
         if (aorta_json_get_string(element, &r->scratch, &name))
-            aorta_rocprof_add_operation(r->rocprof, kind, operation, name.text, name.length);
+            aorta_rocprof_add_operation(r->rocprof, r->place, operation, name.text, name.length);
     }
 }
 
@@ -140,113 +142,82 @@ static void read_message(struct reading *r, struct aorta_json_value value) {
         aorta_rocprof_add_message(r->rocprof, correlation, message.text, message.length);
 }
 
-/* Hands each element of the array that comes next to `take`. */
-static aorta_status each(struct reading *r, void (*take)(struct reading *r, struct aorta_json_value value)) {
-    struct aorta_json_value value;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(r->stream, '['));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_element(r->stream, &value, &more));
-        if (!more) return NULL;
-        take(r, value);
-    }
+static void read_record(struct reading *r, struct aorta_json_value value) {
+    struct aorta_rocprof_record record = aorta_rocprof_nothing;
+    record.offset = aorta_json_stream_offset(r->stream);
+    if (!read_fields(value, "", 0, &record)) aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
+    aorta_rocprof_add(r->rocprof, r->domain, &record);
 }
 
-static aorta_status read_strings(struct reading *r) {
-    struct aorta_json_value key, value;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
-        if (!more) return NULL;
-        if (aorta_json_key_is(key, "marker_api")) {
-            AORTA_TRY(each(r, read_message));
-        } else if (aorta_json_key_is(key, "buffer_records")) {
-            AORTA_TRY(aorta_json_stream_enter(r->stream, '['));
-            for (int64_t kind = 0;; kind++) {
-                AORTA_TRY(aorta_json_stream_element(r->stream, &value, &more));
-                if (!more) break;
-                read_operations(r, value, kind);
-            }
-        } else {
-            AORTA_TRY(aorta_json_stream_skip(r->stream));
-        }
-    }
-}
-
-static aorta_status read_records(struct reading *r, enum aorta_rocprof_domain domain) {
-    struct aorta_json_value value;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(r->stream, '['));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_element(r->stream, &value, &more));
-        if (!more) return NULL;
-        struct aorta_rocprof_record record = aorta_rocprof_nothing;
-        record.offset = aorta_json_stream_offset(r->stream);
-        if (!read_fields(value, "", 0, &record)) aorta_rocprof_warn(r->rocprof, AORTA_REASON_ODD_VALUE, record.offset);
-        aorta_rocprof_add(r->rocprof, domain, &record);
-    }
-}
-
-static aorta_status read_buffers(struct reading *r) {
-    static const struct {
-        const char *key;
-        enum aorta_rocprof_domain domain;
-    } buffers[] = {
-        {"kernel_dispatch", AORTA_ROCPROF_DISPATCH},
-        {"memory_copy", AORTA_ROCPROF_COPY},
-        {"hip_api", AORTA_ROCPROF_HIP},
-        {"hsa_api", AORTA_ROCPROF_HSA},
-        {"rccl_api", AORTA_ROCPROF_RCCL},
-        {"marker_api", AORTA_ROCPROF_MARKER},
-    };
-    enum { COUNT = sizeof buffers / sizeof buffers[0] };
-    struct aorta_json_value key;
-    bool more;
-    AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
-    for (;;) {
-        AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
-        if (!more) return NULL;
-        size_t i = 0;
-        while (i < COUNT && !aorta_json_key_is(key, buffers[i].key)) i++;
-        AORTA_TRY(i < COUNT ? read_records(r, buffers[i].domain) : aorta_json_stream_skip(r->stream));
-    }
-}
-
-static aorta_status read_metadata(struct reading *r) {
-    struct aorta_json_value value;
+static void read_metadata(struct reading *r, struct aorta_json_value value) {
     int64_t process;
-    AORTA_TRY(aorta_json_stream_value(r->stream, &value));
     if (find_int(value, "pid", &process)) aorta_rocprof_process(r->rocprof, process);
+}
+
+/* ---- the file ---- */
+
+/* A member of an object: an object of such members, an array whose elements are read one by one, or a whole value. */
+struct part {
+    const char *key; /* NULL ends the list */
+    void (*read)(struct reading *r, struct aorta_json_value value);
+    const struct part *members; /* NULL: no object */
+    enum aorta_rocprof_domain domain;
+    bool whole;
+};
+
+static const struct part buffers[] = {
+    {"kernel_dispatch", .read = read_record, .domain = AORTA_ROCPROF_DISPATCH},
+    {"memory_copy", .read = read_record, .domain = AORTA_ROCPROF_COPY},
+    {"hip_api", .read = read_record, .domain = AORTA_ROCPROF_HIP},
+    {"hsa_api", .read = read_record, .domain = AORTA_ROCPROF_HSA},
+    {"rccl_api", .read = read_record, .domain = AORTA_ROCPROF_RCCL},
+    {"marker_api", .read = read_record, .domain = AORTA_ROCPROF_MARKER},
+    {0},
+};
+static const struct part strings[] = {
+    {"marker_api", .read = read_message}, {"buffer_records", .read = read_operations}, {0}};
+static const struct part process[] = {
+    {"metadata", .read = read_metadata, .whole = true},
+    {"agents", .read = read_agent},
+    {"strings", .members = strings},
+    {"kernel_symbols", .read = read_symbol},
+    {"buffer_records", .members = buffers},
+    {0},
+};
+
+static aorta_status read_elements(struct reading *r, const struct part *part) {
+    struct aorta_json_value value;
+    bool more;
+    r->domain = part->domain;
+    AORTA_TRY(aorta_json_stream_enter(r->stream, '['));
+    for (r->place = 0;; r->place++) {
+        AORTA_TRY(aorta_json_stream_element(r->stream, &value, &more));
+        if (!more) return NULL;
+        part->read(r, value);
+    }
+}
+
+static aorta_status read_whole(struct reading *r, const struct part *part) {
+    struct aorta_json_value value;
+    AORTA_TRY(aorta_json_stream_value(r->stream, &value));
+    part->read(r, value);
     return NULL;
 }
 
-static aorta_status read_agents(struct reading *r) {
-    return each(r, read_agent);
-}
-
-static aorta_status read_symbols(struct reading *r) {
-    return each(r, read_symbol);
-}
-
-static aorta_status read_process(struct reading *r) {
-    static const struct {
-        const char *key;
-        aorta_status (*read)(struct reading *r);
-    } parts[] = {
-        {"metadata", read_metadata},      {"agents", read_agents},          {"strings", read_strings},
-        {"kernel_symbols", read_symbols}, {"buffer_records", read_buffers},
-    };
-    enum { COUNT = sizeof parts / sizeof parts[0] };
+/* The object that comes next; what is no part is passed over. */
+static aorta_status read_members(struct reading *r, const struct part *parts) {
     struct aorta_json_value key;
     bool more;
     AORTA_TRY(aorta_json_stream_enter(r->stream, '{'));
     for (;;) {
         AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
         if (!more) return NULL;
-        size_t i = 0;
-        while (i < COUNT && !aorta_json_key_is(key, parts[i].key)) i++;
-        AORTA_TRY(i < COUNT ? parts[i].read(r) : aorta_json_stream_skip(r->stream));
+        const struct part *part = parts;
+        while (part->key && !aorta_json_key_is(key, part->key)) part++;
+        AORTA_TRY(!part->key      ? aorta_json_stream_skip(r->stream)
+                  : part->members ? read_members(r, part->members)
+                  : part->whole   ? read_whole(r, part)
+                                  : read_elements(r, part));
     }
 }
 
@@ -265,7 +236,7 @@ static aorta_status read_one(struct aorta_json_stream *stream, const struct aort
     struct reading r = {.stream = stream};
     AORTA_TRY(aorta_rocprof_create(AORTA_TRACE_ROCPROF_JSON, aorta_json_stream_name(stream), options, &r.rocprof));
     int64_t before = aorta_json_stream_bytes(stream);
-    aorta_status status = read_process(&r);
+    aorta_status status = read_members(&r, process);
     if (can_keep(options, status)) {
         aorta_rocprof_warn(r.rocprof, reason_of(stream), aorta_json_stream_bytes(stream));
         aorta_status_free(status);
