@@ -67,7 +67,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         close(file);
         return AORTA_ERROR(AORTA_IO, "cannot read %s: it is a directory", path);
     }
-    unsigned char magic[2];
+    unsigned char magic[3];
     ssize_t count = pread(file, magic, sizeof magic, 0);
     if (count < 0) { /* a pipe, say: it would have to be read twice */
         aorta_status status =
@@ -76,7 +76,8 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         return status;
     }
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
-    if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
+    if (count >= 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
+    if (count == 3 && memcmp(magic, "\xef\xbb\xbf", 3) == 0) lseek(file, 3, SEEK_SET);
     return open_plain(path, file, source);
 }
 

@@ -137,6 +137,11 @@ static aorta_status read_lines(struct aorta_run *run, struct file *file, FILE *s
     size_t capacity = 0;
     ssize_t length = 0;
     aorta_status status = NULL;
+    char mark[3]; /* that editors put before UTF-8 */
+    if (fread(mark, 1, sizeof mark, stream) == sizeof mark && memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0)
+        file->offset = sizeof mark;
+    else
+        rewind(stream);
     while (!status && (length = getline(&line, &capacity, stream)) > 0) {
         file->line++;
         status = read_line(run, file, line, (size_t)length, log);

@@ -288,6 +288,18 @@ static aorta_status walk_file(const unsigned char *bytes, size_t length, struct 
     return status;
 }
 
+static void marked_utf8_reads_as_plain(void **state) {
+    (void)state;
+    struct aorta_text plain = {0}, marked = {0}, out = {0};
+    aorta_text_printf(&marked, "\xef\xbb\xbf%s", document);
+    check_ok(walk_file((const unsigned char *)document, sizeof document - 1, &plain));
+    check_ok(walk_file((const unsigned char *)marked.data, marked.length, &out));
+    assert_string_equal(plain.data, out.data);
+    aorta_text_free(&plain);
+    aorta_text_free(&marked);
+    aorta_text_free(&out);
+}
+
 static void gzip_reads_as_plain(void **state) {
     (void)state;
     unsigned char packed[2048];
@@ -359,17 +371,12 @@ static void large_files_need_little_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_matter),
-        cmocka_unit_test(every_prefix_fails_as_cut_off),
-        cmocka_unit_test(breaks_are_placed),
-        cmocka_unit_test(all_versions_find_the_same_end),
-        cmocka_unit_test(numbers_are_exact),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(strings_lose_their_escapes),
-        cmocka_unit_test(cursors_stop_where_it_is_broken),
-        cmocka_unit_test(gzip_reads_as_plain),
-        cmocka_unit_test(broken_gzip_is_named),
-        cmocka_unit_test(large_files_need_little_memory),
+        cmocka_unit_test(pieces_do_not_matter),       cmocka_unit_test(every_prefix_fails_as_cut_off),
+        cmocka_unit_test(breaks_are_placed),          cmocka_unit_test(all_versions_find_the_same_end),
+        cmocka_unit_test(numbers_are_exact),          cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(strings_lose_their_escapes), cmocka_unit_test(cursors_stop_where_it_is_broken),
+        cmocka_unit_test(marked_utf8_reads_as_plain), cmocka_unit_test(gzip_reads_as_plain),
+        cmocka_unit_test(broken_gzip_is_named),       cmocka_unit_test(large_files_need_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

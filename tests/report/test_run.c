@@ -173,6 +173,25 @@ static void as_many_as_fit(void **state) {
     assert_int_equal(aorta_run_read_every(24 * gib), 24);
 }
 
+/* Editors put a mark before UTF-8. */
+static void marked_utf8(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 1, 3, 10000000);
+    char *text = workspace_read(&workspace, "rank_00_metrics.jsonl");
+    struct aorta_text marked = {0};
+    aorta_text_printf(&marked, "\xef\xbb\xbf%s", text);
+    workspace_write(&workspace, "rank_00_metrics.jsonl", marked.data);
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
+    assert_int_equal(run.step_count, 3);
+    aorta_run_free(&run);
+    aorta_text_free(&marked);
+    free(text);
+    workspace_remove(&workspace);
+}
+
 /* A kill leaves half a line: what stands before it counts. */
 static void torn_line(void **state) {
     (void)state;
@@ -394,19 +413,13 @@ static void without_profile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original_sample),
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(unrecorded_before),
-        cmocka_unit_test(empty_before),
-        cmocka_unit_test(torn_line),
-        cmocka_unit_test(some_are_read),
-        cmocka_unit_test(as_many_as_fit),
-        cmocka_unit_test(malformed_lines),
-        cmocka_unit_test(many_members),
-        cmocka_unit_test(what_python_writes),
-        cmocka_unit_test(a_reason_of_later_versions),
-        cmocka_unit_test(directories),
-        cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(original_sample),    cmocka_unit_test(round_trip),
+        cmocka_unit_test(unrecorded_before),  cmocka_unit_test(empty_before),
+        cmocka_unit_test(marked_utf8),        cmocka_unit_test(torn_line),
+        cmocka_unit_test(some_are_read),      cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(malformed_lines),    cmocka_unit_test(many_members),
+        cmocka_unit_test(what_python_writes), cmocka_unit_test(a_reason_of_later_versions),
+        cmocka_unit_test(directories),        cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(without_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
