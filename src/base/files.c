@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +160,7 @@ aorta_status aorta_file_replace(const char *path, const char *bytes, size_t leng
 }
 
 /* Reads to the end whatever the size says, so that pipes and /proc work too. */
-static aorta_status read_all(int file, const char *path, char **bytes, size_t *length) {
+static aorta_status read_all(int file, const char *path, size_t most, char **bytes, size_t *length) {
     size_t capacity = 4096, used = 0;
     char *data = malloc(capacity);
     while (data) {
@@ -171,6 +172,10 @@ static aorta_status read_all(int file, const char *path, char **bytes, size_t *l
             return status;
         }
         used += (size_t)got;
+        if (used > most) {
+            free(data);
+            return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
+        }
         if (got == 0) {
             data[used] = '\0';
             *bytes = data;
@@ -186,14 +191,18 @@ static aorta_status read_all(int file, const char *path, char **bytes, size_t *l
     return no_memory(path);
 }
 
-aorta_status aorta_file_read(const char *path, char **bytes, size_t *length) {
+aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length) {
     *bytes = NULL;
     *length = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
-    aorta_status status = read_all(file, path, bytes, length);
+    aorta_status status = read_all(file, path, most, bytes, length);
     close(file);
     return status;
+}
+
+aorta_status aorta_file_read(const char *path, char **bytes, size_t *length) {
+    return aorta_file_read_small(path, SIZE_MAX, bytes, length);
 }
 
 static bool is_directory(const char *path) {

@@ -30,6 +30,8 @@ AORTA_MUST_USE int aorta_write_all(int file, const char *bytes, size_t length);
 
 /* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read. */
 AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
+/* The same; AORTA_IO too when it is larger than `most` bytes: a device or the wrong file does not fill the memory. */
+AORTA_MUST_USE aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length);
 
 /* Makes a directory and its parents. AORTA_IO when it cannot be made. */
 AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);

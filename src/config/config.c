@@ -300,10 +300,6 @@ static aorta_status read_document(struct pass *pass) {
 static aorta_status parse_file(struct aorta_config *config, const char *bytes, size_t length, struct aorta_text *errors,
                                int *error_count) {
     const char *path = config->path, *suffix = strrchr(path, '.');
-    if (length > LARGEST_FILE) {
-        return AORTA_ERROR(AORTA_CONFIG, "%s: %zu bytes are too many for a configuration (at most 1 MiB); is it one?",
-                           path, length);
-    }
     if (suffix && strcasecmp(suffix, ".json") == 0) AORTA_TRY(aorta_json_check(bytes, length, path));
     yaml_document_t document;
     AORTA_TRY(aorta_yaml_load(bytes, length, path, true, &document));
@@ -316,7 +312,7 @@ static aorta_status parse_file(struct aorta_config *config, const char *bytes, s
 static aorta_status read_file(struct aorta_config *config, struct aorta_text *errors, int *error_count) {
     char *bytes;
     size_t length;
-    aorta_status status = aorta_file_read(config->path, &bytes, &length);
+    aorta_status status = aorta_file_read_small(config->path, LARGEST_FILE, &bytes, &length);
     if (status) {
         if (aorta_status_code(status) != AORTA_IO) return status;
         aorta_status wrong = AORTA_ERROR(AORTA_CONFIG, "%s; give the path of a configuration in YAML or JSON",

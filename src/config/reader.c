@@ -54,8 +54,35 @@ static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t 
     return finish_error(&text);
 }
 
+/* The library takes time with the square of the depth: events are cheap as long as one stops there. */
+static aorta_status check_depth(const char *bytes, size_t length, const char *place, bool in_file) {
+    enum { DEEPEST = 64 };
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
+    aorta_status status = NULL;
+    yaml_event_t event;
+    yaml_event_type_t type = YAML_NO_EVENT;
+    /* What is no YAML is for the real reading to explain. */
+    for (int depth = 0; !status && type != YAML_STREAM_END_EVENT && yaml_parser_parse(&parser, &event);) {
+        type = event.type;
+        depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
+        depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+        if (depth > DEEPEST) {
+            struct aorta_text text = {0};
+            name_place(&text, place, in_file, event.start_mark);
+            aorta_text_printf(&text, ": brackets and sections lie more than %d deep", DEEPEST);
+            status = finish_error(&text);
+        }
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
 aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place, bool in_file,
                              yaml_document_t *document) {
+    AORTA_TRY(check_depth(bytes, length, place, in_file));
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);

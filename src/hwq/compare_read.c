@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 12 };
+enum { MOST_DEPTH = 12, LARGEST_FILE = 1 << 30 };
 
 struct reader {
     struct aorta_hwq_measurements *measurements;
@@ -326,7 +326,7 @@ static aorta_status nothing_found(const char *path, const json_t *root) {
 static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
     char *bytes;
     size_t length;
-    aorta_status status = aorta_file_read(path, &bytes, &length);
+    aorta_status status = aorta_file_read_small(path, LARGEST_FILE, &bytes, &length);
     if (status) {
         aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
         aorta_status_free(status);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 /* Each wrong file with the whole message. */
+#define TEN "[[[[[[[[[["
+
 static const struct {
     const char *content, *message;
 } wrong_files[] = {
@@ -77,6 +79,7 @@ static const struct {
     {"a: *b\n", "a.yaml:1:4: not valid YAML: found undefined alias"},
     {"main: {}\n---\ntext: {}\n",
      "a.yaml:2:1: a second document begins here; a configuration is one document, without further \"---\""},
+    {"main: " TEN TEN TEN TEN TEN TEN TEN, "a.yaml:1:70: brackets and sections lie more than 64 deep"},
     {"main: \xff\n", "a.yaml: byte 6: not valid YAML: invalid leading UTF-8 octet; save the file as UTF-8"},
     /* several at once */
     {"main:\n  count: 0\n  on: 3\n",
@@ -167,7 +170,7 @@ static void test_too_large(void **state) {
     struct sample sample;
     struct aorta_config config;
     check_message(sample_load(content, &sample, &config),
-                  "a.yaml: 2097152 bytes are too many for a configuration (at most 1 MiB); is it one?");
+                  "a.yaml: it is larger than 1 MiB; give the path of a configuration in YAML or JSON");
     free(content);
 }
 
