@@ -47,10 +47,13 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS,
      .text = "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, "
              "non_blocking=False copies, shapes that depend on data"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_EITHER,
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OURS,
+     .text = "see what the host does there: files or sockets, a lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS,
      .text = "see what the host does there: a sleep, files or sockets, garbage collection (gc.freeze, gc.disable and a "
              "collection between steps), a lock, other processes on its cores"},
-    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_EITHER,
+    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OURS, .text = "take memory once, before the steps"},
+    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS,
      .text = "keep device memory: no torch.cuda.empty_cache in the step, "
              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pinned buffers made once"},
     {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
@@ -171,7 +174,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_CONTENTION, ANY, AORTA_OTHERS,
      .text = "leave resources for communication: fewer channels (NCCL_MAX_CTAS), GEMMs that leave multiprocessors "
              "free; weigh it against the time hidden"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .key = "compile.enabled", .value = "true",
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_LAUNCHES, .key = "compile.enabled", .value = "true",
      .text = "replay the step as one graph"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .key = "training.mixed_precision", .value = "bf16",
      .unless = "device.kind=cpu training.mixed_precision=fp16", .text = "arithmetic in 16 bits"},
@@ -180,8 +183,7 @@ static const struct aorta_advice_row rows[] = {
              "figures"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_GAPS,
      .text = "compile.enabled=true: the step as one graph, whose kernels follow each other at once"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS,
-     .text = "faster kernels or more ranks: training.mixed_precision=bf16, compile.enabled=true"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .text = "faster kernels, or more ranks with processors of their own"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,
      .text = "faster kernels (16 bits, fused attention, torch.compile) or more ranks"},
 };

@@ -183,12 +183,21 @@ static int by_place_and_gain(const void *left, const void *right) {
     return by_gain(left, right);
 }
 
+/* Ranges may hide gaps between launches. */
+static void clear_launches(struct aorta_verdict *verdict) {
+    struct aorta_finding *compute = find(verdict, AORTA_CAUSE_COMPUTE);
+    const struct aorta_finding *launches = find(verdict, AORTA_CAUSE_HOST_LAUNCH);
+    bool cost = verdict->gaps || verdict->coarse || (launches && aorta_finding_gains(launches));
+    if (compute && !cost) compute->circumstances &= ~(unsigned)AORTA_LAUNCHES;
+}
+
 static aorta_status add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
+    clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
           verdict->whole ? by_gain : by_place_and_gain);
     return aorta_advise(verdict, NULL);

@@ -26,6 +26,7 @@ enum aorta_circumstance {
     AORTA_COARSE = 16,       /* as the verdict's */
     AORTA_GAPS = 32,         /* as the verdict's */
     AORTA_POWER_LIMIT = 64,  /* contention: the device is at its power limit */
+    AORTA_LAUNCHES = 128,    /* compute: as far as is known, launches cost time too */
 };
 
 struct aorta_finding {

@@ -75,13 +75,25 @@ static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_t
         aorta_text_printf(out, ", without all below %.2f", verdict->replay.floor_ms);
 }
 
+/* Each is small; together they are not. */
+static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_finding *first = &verdict->findings[0];
+    const double all_ms = verdict->replay.replayed_ms - verdict->replay.floor_ms;
+    aorta_text_printf(out,
+                      "Verdict: several small causes: without all below the %s takes %.2f ms less of %.2f (%.0f%%); "
+                      "the largest is %s%s",
+                      verdict->whole ? "run" : "step", all_ms, verdict->replay.replayed_ms,
+                      100 * all_ms / verdict->replay.replayed_ms, aorta_cause_plain_name(first->cause),
+                      aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
+}
+
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (!verdict->finding_count) {
         aorta_text_puts(out, "Verdict: nothing ran");
         return;
     }
-    if (gains_matter(verdict) && verdict->findings[0].gain_share >= BOUND) {
-        headline_of_gain(verdict, out);
+    if (gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0])) {
+        (verdict->findings[0].gain_share >= BOUND ? headline_of_gain : headline_of_gains)(verdict, out);
         return;
     }
     const struct aorta_finding *first = costliest(verdict);
@@ -194,31 +206,47 @@ static void put_left(const struct aorta_verdict *verdict, int width, struct aort
     if (sentence.length) put(&sentence, 4, width, out);
 }
 
+/* What gains; without a replay what costs. Of what costs and gains nothing only the largest, where the headline names
+ * it: the rest is too small to matter, or symptoms. The JSON has all. */
+static bool is_shown(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    if (!verdict->replay.known) return index == 0 || finding->share >= 0.01;
+    return aorta_finding_gains(finding) || (finding == costliest(verdict) && !gains_matter(verdict));
+}
+
+/* The order of rows and advice: that of the findings, but first what the headline names. */
+static const struct aorta_finding *in_order(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *first = costliest(verdict);
+    if (!verdict->replay.known || gains_matter(verdict)) return &verdict->findings[index];
+    const size_t place = (size_t)(first - verdict->findings);
+    return index == 0 ? first : &verdict->findings[index <= place ? index - 1 : index];
+}
+
 static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
-    for (size_t i = 0; i < verdict->finding_count && i < CAUSES_SHOWN; i++) {
-        const struct aorta_finding *finding = &verdict->findings[i];
-        bool by_gain = verdict->replay.known && aorta_finding_gains(finding);
-        if (!by_gain && i && (finding->share < 0.01 || gains_matter(verdict)))
-            break; /* too small to matter, or symptoms of the rest; the JSON has them */
-        put_cause(finding, by_gain, width, out);
+    for (size_t i = 0, shown = 0; i < verdict->finding_count && shown < CAUSES_SHOWN; i++) {
+        const struct aorta_finding *finding = in_order(verdict, i);
+        if (!is_shown(verdict, i)) continue;
+        put_cause(finding, verdict->replay.known && aorta_finding_gains(finding), width, out);
+        shown++;
     }
 }
 
 /* Advice for small causes helps nobody, and none is given for compute where that is not the largest part. */
-static bool deserves_advice(const struct aorta_verdict *verdict, size_t index) {
-    const struct aorta_finding *finding = &verdict->findings[index];
+static bool deserves_advice(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
     const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
                       !verdict->coarse && !verdict->gaps;
-    const bool small = gains_matter(verdict) ? !aorta_finding_gains(finding) : index && finding->share < 0.02;
-    return !rest && !small;
+    const bool headline = finding == costliest(verdict) && !gains_matter(verdict);
+    const bool large = (verdict->replay.known ? finding->gain_share : finding->share) >= 0.02;
+    return !rest && (headline || large);
 }
 
 static void put_advice(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     const char *shown[ADVICE_SHOWN] = {0};
     int count = 0;
     for (size_t i = 0; i < verdict->finding_count && count < ADVICE_SHOWN; i++) {
-        const char *advice = verdict->findings[i].advice;
-        if (!deserves_advice(verdict, i) || !advice || (count && strcmp(shown[0], advice) == 0)) continue;
+        const struct aorta_finding *finding = in_order(verdict, i);
+        const char *advice = finding->advice;
+        if (!deserves_advice(verdict, finding) || !advice || (count && strcmp(shown[0], advice) == 0)) continue;
         put_words(count ? "  or:  " : "  try: ", advice, width, out);
         shown[count++] = advice;
     }

@@ -161,6 +161,7 @@ static void say_contention(struct subject *subject) {
 
 static void say_compute(struct subject *subject) {
     double cost = subject->finding->cost_ms;
+    subject->finding->circumstances |= AORTA_LAUNCHES; /* a replay may say otherwise (gains.c) */
     if (subject->verdict->coarse) {
         subject->finding->circumstances |= AORTA_COARSE;
         aorta_text_printf(&subject->evidence,

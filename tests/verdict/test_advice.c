@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 
-static bool simulated; /* collectives of the run */
+static bool simulated;   /* collectives of the run */
+static bool no_launches; /* a replay says that they cost nothing */
 
 static char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items, size_t count) {
-    struct aorta_finding finding = {.cause = cause, .collective = kind, .rank = 3};
+    struct aorta_finding finding = {
+        .cause = cause, .collective = kind, .rank = 3, .circumstances = no_launches ? 0 : AORTA_LAUNCHES};
     struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .simulated = simulated};
     struct aorta_settings settings = {items, count};
     check_ok(aorta_advise(&verdict, &settings));
@@ -258,6 +260,19 @@ static void test_precision(void **state) {
     }
 }
 
+static void test_launches_that_cost_nothing(void **state) {
+    (void)state;
+    struct aorta_setting items[] = {{"training.mixed_precision", "none"}, {"device.kind", "cpu"}};
+    char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    assert_non_null(strstr(advice, "compile.enabled=true"));
+    free(advice);
+    no_launches = true;
+    advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    assert_string_equal(advice, general_text(AORTA_CAUSE_COMPUTE));
+    free(advice);
+    no_launches = false;
+}
+
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
@@ -287,6 +302,7 @@ int main(void) {
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_launches_that_cost_nothing),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_the_rank_is_named),
     };

@@ -1,0 +1,87 @@
+/* Which lines the text has, of verdicts made by hand: 100 ms a step, of which the replay says what each cause gains. */
+#include "check.h"
+#include "verdict/verdict.h"
+
+#include <string.h>
+
+static const double step_ms = 100;
+
+/* Findings in the order of a verdict: by gain, then by cost. */
+static struct aorta_finding finding(enum aorta_cause cause, double gain_ms, double cost_ms) {
+    struct aorta_finding made = {.cause = cause,
+                                 .rank = -1,
+                                 .gain_ms = gain_ms,
+                                 .gain_share = gain_ms / step_ms,
+                                 .cost_ms = cost_ms,
+                                 .share = cost_ms / step_ms,
+                                 .evidence = (char[]){"as measured"}};
+    made.advice = (char *)aorta_cause_name(cause);
+    return made;
+}
+
+static struct aorta_text text_of(struct aorta_finding *findings, size_t count, double floor_ms) {
+    const struct aorta_verdict verdict = {
+        .findings = findings,
+        .finding_count = count,
+        .rank_count = 2,
+        .iterations = 8,
+        .step_ms_mean = step_ms,
+        .step_ms_p50 = step_ms,
+        .replay = {.known = true, .measured_ms = step_ms, .replayed_ms = step_ms, .floor_ms = floor_ms}};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 200, &text);
+    check_ok(aorta_text_check(&text));
+    return text;
+}
+
+static size_t place(const struct aorta_text *text, const char *part) {
+    const char *at = strstr(text->data, part);
+    if (!at) fail_msg("\"%s\" is not in:\n%s", part, text->data);
+    return (size_t)(at - text->data);
+}
+
+static void test_small_causes_that_are_much_together(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 4, 3), finding(AORTA_CAUSE_COPY, 3, 2),
+                                       finding(AORTA_CAUSE_COMPUTE, 0, 90)};
+    struct aorta_text text = text_of(findings, 3, 93);
+    place(&text, "Verdict: several small causes: without all below the step takes 7.00 ms less of 100.00 (7%)");
+    assert_true(place(&text, "saves    4.000 ms") < place(&text, "saves    3.000 ms"));
+    assert_null(strstr(text.data, "compute-bound"));
+    assert_null(strstr(text.data, "takes   90.000 ms")); /* what is left has a line of its own */
+    assert_true(place(&text, "try: host_sync") < place(&text, "or:  copy"));
+    aorta_text_free(&text);
+}
+
+static void test_compute_bound_with_symptoms(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 2.5, 3), finding(AORTA_CAUSE_COPY, 1.5, 1),
+                                       finding(AORTA_CAUSE_COMPUTE, 0, 84), finding(AORTA_CAUSE_STRAGGLER, 0, 9)};
+    struct aorta_text text = text_of(findings, 4, 96);
+    place(&text, "Verdict: compute-bound: 84% of the step");
+    assert_true(place(&text, "takes   84.000 ms") < place(&text, "saves    2.500 ms"));
+    place(&text, "saves    1.500 ms");
+    assert_true(place(&text, "try: compute") < place(&text, "or:  host_sync"));
+    assert_null(strstr(text.data, "straggler")); /* it gains nothing, so nothing is advised */
+    aorta_text_free(&text);
+}
+
+static void test_advice_for_what_matters(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_PAUSE, 40, 0), finding(AORTA_CAUSE_COPY, 1.5, 1),
+                                       finding(AORTA_CAUSE_COMPUTE, 0, 50)};
+    struct aorta_text text = text_of(findings, 3, 58.5);
+    place(&text, "Verdict: limited by a pause of the host: without it the step takes 40.00 ms less of 100.00 (40%)");
+    place(&text, "try: host_pause");
+    assert_null(strstr(text.data, "  or: "));
+    aorta_text_free(&text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_causes_that_are_much_together),
+        cmocka_unit_test(test_compute_bound_with_symptoms),
+        cmocka_unit_test(test_advice_for_what_matters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
