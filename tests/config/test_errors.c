@@ -170,7 +170,7 @@ static void test_too_large(void **state) {
     struct sample sample;
     struct aorta_config config;
     check_message(sample_load(content, &sample, &config),
-                  "a.yaml: it is larger than 1 MiB; give the path of a configuration in YAML or JSON");
+                  "cannot read a.yaml: it is larger than 1 MiB; give the path of a configuration in YAML or JSON");
     free(content);
 }
 
