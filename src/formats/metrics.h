@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "measure/sampler.h"
+#include "timeline/operations.h"
 #include "timeline/overlap.h"
 
 #define AORTA_METRICS_SCHEMA 1
@@ -20,7 +21,10 @@ struct aorta_step_metrics {
     double loss_scale; /* fp16; NaN without loss scaling */
     bool skipped;      /* fp16: gradients overflowed, the optimizer did not run */
     bool simulated;
-    const char *device;                     /* "cpu"; NULL: not written */
+    const char *device;                   /* "cpu"; NULL: not written */
+    const struct aorta_device_info *info; /* in a rank's first line; else NULL */
+    const struct aorta_measured_peaks
+        *peaks; /* with `info`: of a device whose peaks were measured; NULL: they were not */
     const struct aorta_memory_info *memory; /* NULL: not measured */
     struct aorta_device_reading device_metrics, rocm_smi_output;
     struct aorta_device_reading clocks;         /* in the lines of some steps: what profile/clocks.h makes figures of */

@@ -93,7 +93,10 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     if (info->within) aorta_json_key_string(json, "range", info->within);
     if (info->layer >= 0) aorta_json_key_int(json, "layer", info->layer);
     if (info->bytes > 0) aorta_json_key_int(json, "bytes", info->bytes);
-    if (info->flops > 0) aorta_json_key_double(json, "flops", info->flops);
+    if (info->flops > 0) {
+        aorta_json_key_double(json, "flops", info->flops);
+        if (info->dtype < AORTA_DTYPE_COUNT) aorta_json_key_string(json, "dtype", aorta_dtype_name(info->dtype));
+    }
     if (info->kind == AORTA_RANGE_COLLECTIVE) write_collective(json, range);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
@@ -333,6 +336,32 @@ static void write_clocks(struct aorta_json *json, struct reasons *reasons, const
     aorta_json_object_end(json);
 }
 
+static void write_peaks(struct aorta_json *json, const struct aorta_measured_peaks *peaks) {
+    aorta_json_key(json, "measured_peaks");
+    aorta_json_object(json);
+    aorta_json_key(json, "tflops");
+    aorta_json_object(json);
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
+        if (!isnan(peaks->tflops[i]))
+            aorta_json_key_double(json, aorta_arithmetic_name((enum aorta_arithmetic)i), peaks->tflops[i]);
+    aorta_json_object_end(json);
+    aorta_json_key_double(json, "gbytes_per_s", peaks->gbytes_per_s);
+    aorta_json_key_double(json, "cost_ms", peaks->cost_ms);
+    aorta_json_object_end(json);
+}
+
+static void write_device(struct aorta_json *json, const struct aorta_step_metrics *metrics) {
+    const struct aorta_device_info *info = metrics->info;
+    aorta_json_key(json, "device_info");
+    aorta_json_object(json);
+    aorta_json_key_string(json, "name", info->name);
+    aorta_json_key_string(json, "isa", info->isa);
+    aorta_json_key_int(json, "multiprocessors", info->multiprocessors);
+    aorta_json_key_int(json, "memory_bytes", (int64_t)info->memory_bytes);
+    if (metrics->peaks) write_peaks(json, metrics->peaks);
+    aorta_json_object_end(json);
+}
+
 static void write_training(struct aorta_json *json, const struct aorta_step_metrics *metrics, struct reasons *reasons) {
     aorta_json_key_int(json, "schema_version", AORTA_METRICS_SCHEMA);
     aorta_json_key_int(json, "rank", metrics->rank);
@@ -351,6 +380,7 @@ static void write_training(struct aorta_json *json, const struct aorta_step_metr
     aorta_json_key_bool(json, "skipped", metrics->skipped);
     aorta_json_key_bool(json, "simulated", metrics->simulated);
     if (metrics->device) aorta_json_key_string(json, "device", metrics->device);
+    if (metrics->info) write_device(json, metrics);
     if (metrics->memory) write_memory(json, metrics->memory);
     write_reading(json, reasons, "device_metrics", &metrics->device_metrics);
     write_reading(json, reasons, "rocm_smi_output", &metrics->rocm_smi_output);

@@ -273,8 +273,9 @@ static void inherit(struct aorta_range *kernel, const struct aorta_range *range,
     info.tag = kernel->info.tag;
     info.within = range->info.tag;
     info.kind = collective ? AORTA_RANGE_COLLECTIVE : kernel->info.kind;
-    info.bytes = collective ? next_part(range->info.bytes, share) : kernel->info.bytes;
-    info.flops = longest && info.kind == AORTA_RANGE_COMPUTE ? range->info.flops : 0;
+    bool computes = longest && info.kind == AORTA_RANGE_COMPUTE;
+    info.bytes = collective ? next_part(range->info.bytes, share) : computes ? range->info.bytes : kernel->info.bytes;
+    info.flops = computes ? range->info.flops : 0;
     if (!collective) {
         info.collective = (enum aorta_collective)0;
         info.group_size = info.group = info.group_stride = 0;

@@ -101,7 +101,19 @@ struct op {
     int layer; /* -1: root */
 };
 
-aorta_status aorta_op_begin(struct op op, const char *function, double flops, int *range);
+/* What an operation does, for the roofline. Bytes: read and written at least, each tensor once; 0: not counted. */
+struct op_work {
+    enum aorta_dtype dtype;
+    double flops;
+    int64_t bytes;
+};
+/* `elements` of the model's type are moved. */
+static inline struct op_work op_moves(const struct aorta_model *model, int64_t elements) {
+    const enum aorta_dtype dtype = model->shape.dtype;
+    return (struct op_work){.dtype = dtype, .bytes = elements * (int64_t)aorta_dtype_size(dtype)};
+}
+
+aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range);
 aorta_status aorta_op_end(struct op op, int range);
 
 aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,

@@ -23,9 +23,19 @@ static const void *layer_input(const struct aorta_model *model, int layer) {
 static aorta_status norm_forward(struct op op, struct aorta_norm shape, const void *x, const void *residual,
                                  const void *gamma, const void *beta, void *sum, void *y, float *mean, float *rstd) {
     int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_forward", 0, &range));
+    const struct op_work work = {.dtype = shape.dtype,
+                                 .bytes = 4 * shape.rows * shape.width * (int64_t)aorta_dtype_size(shape.dtype)};
+    AORTA_TRY(aorta_op_begin(op, "norm_forward", work, &range));
     AORTA_TRY(aorta_norm_forward(op.pass->stream, shape, x, residual, gamma, beta, sum, y, mean, rstd));
     return aorta_op_end(op, range);
+}
+
+/* Forward two products for each head, backward four. Query, key, value and the result, and backward their gradients. */
+static struct op_work attention_work(const struct aorta_model *model, bool backward) {
+    const int64_t elements = model->rows * model->shape.model_dim;
+    struct op_work work = op_moves(model, (backward ? 8 : 4) * elements);
+    work.flops = (backward ? 8.0 : 4.0) * (double)elements * (double)model->shape.positions;
+    return work;
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
@@ -41,7 +51,7 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_linear((struct op){pass, t->in_proj, layer}, s.in_proj, x, w[IN_PROJ_WEIGHT], w[IN_PROJ_BIAS],
                               m->qkv));
     struct op attention = {pass, t->attention, layer};
-    AORTA_TRY(aorta_op_begin(attention, "attention_forward", 0, &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false), &range));
     AORTA_TRY(aorta_attention_forward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
                                       m->attention, model->attention_scratch));
     AORTA_TRY(aorta_op_end(attention, range));
@@ -54,7 +64,8 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
                               w[LINEAR1_BIAS], m->h));
     struct op gelu = {pass, t->gelu, layer};
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", 0, &range));
+    AORTA_TRY(
+        aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2 * model->rows * model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h, m->g));
     AORTA_TRY(aorta_op_end(gelu, range));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
@@ -68,7 +79,10 @@ static aorta_status norm_backward(struct op op, struct aorta_norm shape, const v
                                   const void *gamma, const float *mean, const float *rstd, void *dsum, void *dx,
                                   float *dgamma, float *dbeta, float *dbias) {
     int range;
-    AORTA_TRY(aorta_op_begin(op, "norm_backward", 0, &range));
+    const struct op_work work = {.dtype = shape.dtype,
+                                 .bytes =
+                                     (dx ? 4 : 3) * shape.rows * shape.width * (int64_t)aorta_dtype_size(shape.dtype)};
+    AORTA_TRY(aorta_op_begin(op, "norm_backward", work, &range));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, shape, dy, NULL, sum, gamma, mean, rstd, dsum, dx, dgamma, dbeta,
                                   dbias, op.pass->accumulate));
     return aorta_op_end(op, range);
@@ -93,7 +107,8 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
+    AORTA_TRY(
+        aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3 * model->rows * model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
                                   model->dhidden, model->dhidden, g[LINEAR1_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
@@ -120,7 +135,7 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, doutput, g[OUT_PROJ_WEIGHT], NULL));
     AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, doutput, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
-    AORTA_TRY(aorta_op_begin(attention, "attention_backward", 0, &range));
+    AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
     AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
                                        m->attention, model->dcontext, model->dqkv, model->attention_scratch,
                                        g[IN_PROJ_BIAS], pass->accumulate));

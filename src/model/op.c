@@ -11,8 +11,10 @@ static aorta_status begin(struct op op, struct aorta_range_info info, int *range
     return aorta_range_begin(op.pass->recorder, op.pass->stream, &info, range);
 }
 
-aorta_status aorta_op_begin(struct op op, const char *function, double flops, int *range) {
-    return begin(op, (struct aorta_range_info){.function = function, .flops = flops}, range);
+aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range) {
+    const struct aorta_range_info info = {
+        .function = function, .dtype = work.dtype, .flops = work.flops, .bytes = work.bytes};
+    return begin(op, info, range);
 }
 
 /* A matrix product [m, k] times [k, n]. */
@@ -20,6 +22,7 @@ static aorta_status begin_product(struct op op, const char *function, enum aorta
                                   int64_t n, int *range) {
     struct aorta_range_info info = {.function = function,
                                     .flops = 2.0 * (double)m * (double)k * (double)n,
+                                    .bytes = (m * k + k * n + m * n) * (int64_t)aorta_dtype_size(dtype),
                                     .dtype = dtype,
                                     .dims = {{m, k}, {k, n}}};
     return begin(op, info, range);

@@ -36,6 +36,12 @@ double aorta_model_last_flops(const struct aorta_model *model) {
     return product_flops(&s.projection) + product_flops(&s.dense);
 }
 
+static struct op_work cast_work(const struct aorta_model *model, const struct aorta_linear *dense) {
+    struct op_work work = op_moves(model, dense->rows * dense->in);
+    work.bytes += dense->rows * dense->in * (int64_t)sizeof(float);
+    return work;
+}
+
 aorta_status aorta_model_input_forward(struct aorta_model *model, const struct aorta_pass *pass,
                                        const struct aorta_batch *batch, const struct aorta_unit_view *root) {
     const void *const *w = root->weights;
@@ -43,13 +49,13 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     int range;
     if (model->dense) {
         struct op cast = root_op(pass, "dense_projection.cast");
-        AORTA_TRY(aorta_op_begin(cast, "cast", 0, &range));
+        AORTA_TRY(aorta_op_begin(cast, "cast", cast_work(model, &s.dense), &range));
         AORTA_TRY(aorta_cast(pass->stream, model->dense, model->shape.dtype, batch->dense, AORTA_F32,
                              s.dense.rows * s.dense.in, 1));
         AORTA_TRY(aorta_op_end(cast, range));
     }
     struct op embedding = root_op(pass, "embedding");
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", 0, &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, model->rows * s.embedding.dim), &range));
     AORTA_TRY(
         aorta_embedding_forward(pass->stream, s.embedding, batch->categorical, w[EMBEDDING_WEIGHT], model->embedded));
     AORTA_TRY(aorta_op_end(embedding, range));
@@ -58,13 +64,13 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     struct op projection = root_op(pass, "embedding_projection");
     AORTA_TRY(aorta_op_linear(projection, s.projection, model->embedded, w[PROJECTION_WEIGHT], w[PROJECTION_BIAS],
                               model->projected));
-    AORTA_TRY(aorta_op_begin(projection, "add", 0, &range));
+    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3 * model->rows * model->shape.model_dim), &range));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
     AORTA_TRY(aorta_op_end(projection, range));
     if (!model->order) return NULL;
     /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", 0, &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}, &range));
     AORTA_TRY(aorta_embedding_order(pass->stream, s.embedding, batch->categorical, model->order));
     return aorta_op_end(embedding, range);
 }
@@ -75,13 +81,14 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
     struct root_shapes s = shapes_of(model);
     struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
     int range;
-    AORTA_TRY(aorta_op_begin(norm, "norm_forward", 0, &range));
+    AORTA_TRY(aorta_op_begin(norm, "norm_forward", op_moves(model, 2 * model->rows * model->shape.model_dim), &range));
     AORTA_TRY(aorta_norm_forward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), x, NULL, w[FINAL_NORM_WEIGHT],
                                  w[FINAL_NORM_BIAS], NULL, model->z, model->mean, model->rstd));
     AORTA_TRY(aorta_op_end(norm, range));
     AORTA_TRY(
         aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", 0, &range));
+    AORTA_TRY(
+        aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2 * model->rows * model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
                                  model->s1));
     AORTA_TRY(aorta_op_end(gelu, range));
@@ -96,7 +103,7 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
                             .count = model->rows,
                             .weight = pass->loss_weight,
                             .gradient_weight = pass->gradient_weight};
-    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", 0, &range));
+    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2 * model->rows), &range));
     AORTA_TRY(aorta_bce_with_logits(pass->stream, bce, model->scores, batch->target, batch->importance, pass->state,
                                     model->dscores));
     return aorta_op_end(op, range);
@@ -117,7 +124,8 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
         aorta_op_linear_weight(scorer3, s.scorer3, model->s1, model->dscores, g[SCORER3_WEIGHT], g[SCORER3_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", 0, &range));
+    AORTA_TRY(
+        aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3 * model->rows * model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
                                   model->dhidden, model->dhidden, g[SCORER0_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
@@ -125,7 +133,7 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
-    AORTA_TRY(aorta_op_begin(norm, "norm_backward", 0, &range));
+    AORTA_TRY(aorta_op_begin(norm, "norm_backward", op_moves(model, 3 * model->rows * model->shape.model_dim), &range));
     AORTA_TRY(aorta_norm_backward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), model->dsum, NULL, x,
                                   w[FINAL_NORM_WEIGHT], model->mean, model->rstd, model->dy, NULL, g[FINAL_NORM_WEIGHT],
                                   g[FINAL_NORM_BIAS], NULL, pass->accumulate));
@@ -145,7 +153,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     struct root_shapes s = shapes_of(model);
     struct op op = root_op(pass, "embedding");
     int range;
-    AORTA_TRY(aorta_op_begin(op, "embedding_backward", 0, &range));
+    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, model->rows * s.embedding.dim), &range));
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));

@@ -238,11 +238,13 @@ static aorta_status read_numbers(const struct aorta_fields *metadata, const stru
 
 static aorta_status read_names(struct reader *reader, const struct aorta_fields *object,
                                const struct aorta_fields *metadata, struct aorta_range_info *info) {
-    const char *stream, *short_tag;
+    const char *stream, *short_tag, *dtype;
     AORTA_TRY(get_string(reader, object, "stream", &stream));
     AORTA_TRY(get_string(reader, object, "tag", &info->tag));
     AORTA_TRY(find_role(stream, &info->role));
     AORTA_TRY(get_word(reader, metadata, "range", &info->within));
+    AORTA_TRY(get_word(reader, metadata, "dtype", &dtype));
+    if (!dtype || !aorta_dtype_parse(dtype, &info->dtype)) info->dtype = AORTA_DTYPE_COUNT;
     AORTA_TRY(get_word(reader, metadata, "function", &info->function));
     if (info->function) return NULL;
     short_tag = without_step(info->tag);
@@ -506,6 +508,34 @@ static aorta_status read_clocks(struct reader *reader, const struct aorta_fields
     return read_clock_limits(reader, aorta_fields_get(clocks, "limited_by"), values);
 }
 
+static aorta_status read_peaks(const struct reader *reader, const struct aorta_fields *info,
+                               struct aorta_run_device *device) {
+    static const char path[] = "device_info.measured_peaks.";
+    struct aorta_fields peaks, tflops;
+    AORTA_TRY(get_object(reader, info, "measured_peaks", &peaks));
+    AORTA_TRY(get_object(reader, &peaks, "tflops", &tflops));
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
+        AORTA_TRY(
+            get_optional(&tflops, aorta_arithmetic_name((enum aorta_arithmetic)i), path, &device->peaks.tflops[i]));
+    AORTA_TRY(get_optional(&peaks, "gbytes_per_s", path, &device->peaks.gbytes_per_s));
+    AORTA_TRY(get_optional(&peaks, "cost_ms", path, &device->peaks.cost_ms));
+    device->measured = device->peaks.gbytes_per_s > 0;
+    return NULL;
+}
+
+static aorta_status read_device(struct reader *reader, const struct aorta_fields *object) {
+    static const char path[] = "device_info.";
+    struct aorta_run_device *device = &reader->run->info;
+    struct aorta_fields info;
+    if (device->name || !aorta_fields_get(object, "device_info")) return NULL;
+    AORTA_TRY(get_object(reader, object, "device_info", &info));
+    AORTA_TRY(get_word(reader, &info, "isa", &device->isa));
+    AORTA_TRY(get_optional_integer(&info, "multiprocessors", path, -1, &device->multiprocessors));
+    AORTA_TRY(get_optional_integer(&info, "memory_bytes", path, -1, &device->memory_bytes));
+    AORTA_TRY(read_peaks(reader, &info, device));
+    return get_word(reader, &info, "name", &device->name);
+}
+
 static aorta_status read_step(struct reader *reader, const struct aorta_fields *object,
                               const struct aorta_run_step *previous, struct aorta_run_step *step) {
     struct aorta_run *run = reader->run;
@@ -535,6 +565,7 @@ static aorta_status read_step(struct reader *reader, const struct aorta_fields *
     AORTA_TRY(read_clocks(reader, object, step));
     AORTA_TRY(get_word(reader, object, "device", &device));
     if (device) run->device = device;
+    AORTA_TRY(read_device(reader, object));
     run->simulated |= step->simulated;
     run->original |= version == 0;
     return read_views(reader, object, previous, step);

@@ -76,6 +76,54 @@ static void count_records(struct aorta_labelled *labelled) {
     }
 }
 
+/* ---- roofline ---- */
+
+static void find_peaks(const struct aorta_run_device *device, struct aorta_peaks *peaks) {
+    const bool unnamed = device->name && strcmp(device->name, "AMD Radeon Graphics") == 0 && device->isa;
+    const struct aorta_device_facts facts = {.name = unnamed ? device->isa : device->name,
+                                             .memory_bytes = device->memory_bytes,
+                                             .multiprocessors = (int32_t)device->multiprocessors,
+                                             .major = -1,
+                                             .minor = -1};
+    aorta_peaks_find(&facts, peaks);
+    if (!device->measured) return;
+    peaks->device = "this device";
+    peaks->source = "measured before the first step: a product of 512 x 512 x 512 and a copy of 32 MiB";
+    peaks->reason = NULL;
+    memcpy(peaks->tflops, device->peaks.tflops, sizeof peaks->tflops);
+    peaks->gbytes_per_s = device->peaks.gbytes_per_s;
+}
+
+static aorta_status make_roofline(const struct aorta_labelled *labelled, size_t rank, const struct aorta_peaks *peaks,
+                                  struct aorta_roofline *roofline) {
+    const struct aorta_run *run = &labelled->run;
+    const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
+    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
+    struct aorta_iteration *iterations = malloc((steps + 1) * sizeof *iterations);
+    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory for the roofline of %zu steps", steps);
+    for (size_t i = first; i < first + steps; i++) {
+        const struct aorta_run_step *step = &run->steps[i];
+        if (step->profiled)
+            iterations[count++] =
+                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
+    }
+    aorta_status status = aorta_roofline_of_steps(iterations, count, run->info.name, peaks, roofline);
+    free(iterations);
+    return status;
+}
+
+/* After the measured steps are known. */
+static aorta_status add_rooflines(struct aorta_labelled *labelled) {
+    const size_t count = labelled->run.rank_count;
+    if (!labelled->has_verdict) return NULL;
+    struct aorta_peaks peaks;
+    find_peaks(&labelled->run.info, &peaks);
+    struct aorta_roofline *rooflines = calloc(count + 1, sizeof *rooflines);
+    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
+    for (size_t i = 0; !status && i < count; i++) status = make_roofline(labelled, i, &peaks, &rooflines[i]);
+    return aorta_status_join(status, aorta_verdict_roofline(&labelled->verdict, rooflines, rooflines ? count : 0));
+}
+
 aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
     struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
@@ -103,6 +151,7 @@ aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta
     labelled->run = *run;
     status = find_measured(labelled);
     if (!status) count_records(labelled);
+    if (!status) status = add_rooflines(labelled);
     if (!status) status = aorta_labelled_clocks(labelled);
     if (!status) status = aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
     if (status) {
@@ -303,6 +352,8 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
     AORTA_TRY(write_metrics(json, labelled, rank));
+    const struct aorta_verdict *verdict = &labelled->verdict;
+    aorta_roofline_write(index < verdict->roofline_count ? &verdict->rooflines[index] : NULL, json);
     aorta_clocks_json(&labelled->clocks[index], json);
     aorta_json_object_end(json);
     return NULL;

@@ -28,6 +28,8 @@ struct aorta_roofline_build {
 void aorta_roofline_build_begin(struct aorta_roofline_build *build, struct aorta_roofline *roofline);
 AORTA_MUST_USE aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build,
                                                       const struct aorta_roofline_work *work);
+/* Arithmetic of a step that belongs to no kernel in particular: it counts for MFU only. */
+void aorta_roofline_build_flops(struct aorta_roofline_build *build, enum aorta_arithmetic arithmetic, double flops);
 /* What was added since the last step lies in one of this length. */
 void aorta_roofline_build_step(struct aorta_roofline_build *build, int64_t step_ns);
 /* Takes `status` on: a roofline after a failure is empty. */

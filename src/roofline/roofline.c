@@ -105,6 +105,10 @@ aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build, const
     return NULL;
 }
 
+void aorta_roofline_build_flops(struct aorta_roofline_build *build, enum aorta_arithmetic arithmetic, double flops) {
+    build->roofline->loose_ns += time_at(flops, peak_of(&build->roofline->peaks, arithmetic));
+}
+
 void aorta_roofline_build_step(struct aorta_roofline_build *build, int64_t step_ns) {
     build->roofline->steps++;
     build->roofline->step_ns += step_ns;
@@ -232,6 +236,7 @@ void aorta_roofline_join(const struct aorta_roofline *ranks, size_t count, struc
         joined->lower_bound |= ranks[i].lower_bound;
         joined->steps += ranks[i].steps;
         joined->step_ns += ranks[i].step_ns;
+        joined->loose_ns += ranks[i].loose_ns;
         for (int j = 0; j < AORTA_WORK_CLASS_COUNT; j++) {
             struct aorta_roofline_class *sum = &joined->classes[j];
             const struct aorta_roofline_class *one = &ranks[i].classes[j];
@@ -276,7 +281,7 @@ double aorta_roofline_covered(const struct aorta_roofline_class *class) {
 }
 
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered) {
-    double arithmetic_ns = 0;
+    double arithmetic_ns = roofline->loose_ns;
     int64_t ns = 0, covered_ns = 0;
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) {
         const struct aorta_roofline_class *class = &roofline->classes[i];

@@ -44,6 +44,7 @@ struct aorta_roofline {
     bool lower_bound; /* times of ranges contain gaps, so that rates are lower bounds */
     size_t steps;
     int64_t step_ns; /* of all steps */
+    double loose_ns; /* at the peaks: arithmetic of which the kernels are not known */
     struct aorta_roofline_class classes[AORTA_WORK_CLASS_COUNT];
     struct aorta_roofline_row rows[AORTA_ROOFLINE_ROWS]; /* those that lose most against their bound, worst first */
     size_t row_count;

@@ -16,20 +16,12 @@ static const struct {
     {"norm_", AORTA_WORK_REDUCTION, true},       {"gelu_", AORTA_WORK_POINTWISE, true},
     {"add", AORTA_WORK_POINTWISE, false},        {"cast", AORTA_WORK_POINTWISE, false},
     {"embedding_", AORTA_WORK_POINTWISE, false}, {"bce_with_logits", AORTA_WORK_REDUCTION, false},
-    {"layer_", AORTA_WORK_OTHER, false},
+    {"adamw_", AORTA_WORK_POINTWISE, true},      {"square_sum", AORTA_WORK_REDUCTION, true},
 };
 
-static enum aorta_arithmetic arithmetic_of(enum aorta_dtype dtype) {
-    switch (dtype) {
-    case AORTA_F32:
-        return AORTA_IN_FP32;
-    case AORTA_F16:
-        return AORTA_IN_FP16;
-    case AORTA_BF16:
-        return AORTA_IN_BF16;
-    default:
-        return AORTA_ARITHMETIC_UNKNOWN;
-    }
+/* A unit's whole pass, as it is recorded on GPUs. */
+static bool is_part(const struct aorta_range_info *info) {
+    return strncmp(info->function, "layer_", 6) == 0;
 }
 
 static struct aorta_roofline_work work_of(const struct aorta_range *range) {
@@ -38,9 +30,9 @@ static struct aorta_roofline_work work_of(const struct aorta_range *range) {
     struct aorta_roofline_work work = {
         .start_ns = range->start_ns,
         .end_ns = range->end_ns,
-        .class = aorta_kernel_work_class(info->function),
-        .arithmetic = arithmetic_of(info->dtype),
-        .covered = amount,
+        .class = aorta_kernel_work_class(info->within ? info->tag : info->function),
+        .arithmetic = aorta_arithmetic_of(info->dtype),
+        .covered = amount && !is_part(info) && (info->flops <= 0 || info->dtype < AORTA_DTYPE_COUNT),
         .runs = amount,
         .flops = info->flops,
         .bytes = (double)info->bytes,
@@ -62,6 +54,7 @@ static aorta_status add_step(const struct aorta_iteration *iteration, struct aor
         if (profile->ranges[i].info.kind != AORTA_RANGE_COMPUTE) continue;
         const struct aorta_roofline_work work = work_of(&profile->ranges[i]);
         AORTA_TRY(aorta_roofline_build_work(build, &work));
+        if (!work.covered) aorta_roofline_build_flops(build, work.arithmetic, work.flops);
     }
     build->roofline->lower_bound |= iteration->on_gpu && profile->source == AORTA_SOURCE_RANGE;
     aorta_roofline_build_step(build, iteration->overlap->lead_ns + iteration->overlap->span_ns);

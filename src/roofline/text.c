@@ -24,6 +24,8 @@ static const struct {
 static void say_rate(const struct aorta_roofline_class *class, bool memory, struct aorta_text *out) {
     if (memory)
         aorta_text_printf(out, "%s GB/s", aorta_brief(aorta_roofline_gbytes_per_s(class)).text);
+    else if (aorta_roofline_tflops(class) < 1)
+        aorta_text_printf(out, "%s GFLOP/s", aorta_brief(1e3 * aorta_roofline_tflops(class)).text);
     else
         aorta_text_printf(out, "%s TFLOP/s", aorta_brief(aorta_roofline_tflops(class)).text);
     if (!memory && class->arithmetic != AORTA_ARITHMETIC_UNKNOWN)

@@ -89,6 +89,19 @@ const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic) {
     return names[arithmetic];
 }
 
+enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype) {
+    switch (dtype) {
+    case AORTA_F32:
+        return AORTA_IN_FP32;
+    case AORTA_F16:
+        return AORTA_IN_FP16;
+    case AORTA_BF16:
+        return AORTA_IN_BF16;
+    default:
+        return AORTA_ARITHMETIC_UNKNOWN;
+    }
+}
+
 /* C++ names of PyTorch's element types (c10/core/ScalarType.h), as Kineto writes them. */
 static const struct {
     const char *name;

@@ -2,6 +2,7 @@
 #ifndef AORTA_TIMELINE_OPERATIONS_H
 #define AORTA_TIMELINE_OPERATIONS_H
 
+#include "base/dtype.h"
 #include "base/json_value.h"
 
 #include <stdbool.h>
@@ -32,6 +33,14 @@ enum aorta_arithmetic {
     AORTA_ARITHMETIC_UNKNOWN = AORTA_ARITHMETIC_COUNT
 };
 const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic); /* "fp64", …; "unknown" */
+/* Of elements of our own operations. */
+enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype);
+
+/* Rates measured on a device whose peaks no table has; NaN: not measured. */
+struct aorta_measured_peaks {
+    double tflops[AORTA_ARITHMETIC_COUNT], gbytes_per_s;
+    double cost_ms; /* what measuring took */
+};
 
 /* What one run of an operation does. The arithmetic is that of products: 0 where there are none. */
 struct aorta_work_amount {

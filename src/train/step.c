@@ -192,7 +192,8 @@ static aorta_status square_sum(struct aorta_step *step, const char *tag, int64_t
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "square_sum", 0, &range));
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "square_sum",
+                                count * (int64_t)sizeof(float), &range));
     if (first == 0) AORTA_TRY(aorta_fill(stream, &step->control->square_sum, AORTA_F32, 1, 0));
     AORTA_TRY(aorta_square_sum(stream, step->memory.gradients + first, count, &step->control->square_sum));
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
@@ -308,12 +309,19 @@ static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, 
                             copy);
 }
 
+/* Parameter, both averages and the gradient are read, all but the gradient written, and the copy in the type in use. */
+static int64_t adamw_bytes(const struct aorta_train_context *context, int64_t count) {
+    const int64_t copy = context->dtype == AORTA_F32 ? 0 : (int64_t)aorta_dtype_size(context->dtype);
+    return count * (7 * (int64_t)sizeof(float) + copy);
+}
+
 /* On the optimizer's stream. */
 static aorta_status clip_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", 0, &range));
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", adamw_bytes(c, count),
+                                &range));
     AORTA_TRY(update_state(step, stream));
     AORTA_TRY(aorta_event_record(step->state_updated, stream));
     AORTA_TRY(adamw(step, stream, first, count));
@@ -322,8 +330,12 @@ static aorta_status clip_and_update(struct aorta_step *step, const char *tag, in
 
 static aorta_status update_layers(struct aorta_step *step, enum aorta_role role) {
     const struct aorta_train_context *c = step->context;
-    struct aorta_range_info info = {
-        .tag = "layers", .function = "adamw_step", .role = role, .kind = AORTA_RANGE_COMPUTE, .layer = -1};
+    struct aorta_range_info info = {.tag = "layers",
+                                    .function = "adamw_step",
+                                    .role = role,
+                                    .kind = AORTA_RANGE_COMPUTE,
+                                    .layer = -1,
+                                    .bytes = adamw_bytes(c, step->memory.layers)};
     int range;
     AORTA_TRY(aorta_range_begin(c->recorder, c->streams[role], &info, &range));
     AORTA_TRY(adamw(step, c->streams[role], 0, step->memory.layers));

@@ -9,6 +9,7 @@
 #include "formats/metrics_lines.h"
 #include "train/data.h"
 #include "train/input.h"
+#include "train/peaks.h"
 #include "train/readings.h"
 #include "train/step.h"
 #include "train/tracing.h"
@@ -63,6 +64,7 @@ struct trainer {
     bool ending;          /* no further step is queued */
     bool capture_failed;
     int signal;
+    struct aorta_measured_peaks peaks; /* of the CPU device */
     struct aorta_train_outcome *outcome;
 };
 
@@ -263,7 +265,9 @@ static aorta_status set_up(struct trainer *t) {
     }
     AORTA_TRY(aorta_input_create(&t->context, t->dataset, t->total_steps, t->done, &t->input));
     for (int i = 0; i < SLOTS; i++) t->flights[i].input = aorta_input_memory(t->input, i);
-    return open_output(t);
+    AORTA_TRY(open_output(t));
+    t->peaks.gbytes_per_s = NAN;
+    return t->run->record ? aorta_train_measure_peaks(&t->context, &t->peaks) : NULL;
 }
 
 /* When all ranks have closed their files, rank 0 may read them. */
@@ -460,6 +464,8 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
         .skipped = !state->finite,
         .simulated = aorta_comm_simulated(t->context.world),
         .device = aorta_device_kind_name(aorta_device_get_info(t->context.device)->kind),
+        .info = step == 0 ? aorta_device_get_info(t->context.device) : NULL,
+        .peaks = isnan(t->peaks.gbytes_per_s) ? NULL : &t->peaks,
         .memory = &memory,
     };
     aorta_readings_report(&t->readings, t->ending && step + 1 == t->queued, &metrics);

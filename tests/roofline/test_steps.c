@@ -1,0 +1,130 @@
+/* The roofline of our own steps, from ranges around operations and from the kernels within them. */
+#include "check.h"
+#include "roofline/roofline.h"
+
+#include <math.h>
+
+/* A device of 1 TFLOP/s in single precision and 100 GB/s. */
+static struct aorta_peaks round_peaks(void) {
+    struct aorta_peaks peaks = {.device = "this device", .source = "measured", .gbytes_per_s = 100};
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++) peaks.tflops[i] = NAN;
+    peaks.tflops[AORTA_IN_FP32] = 1;
+    return peaks;
+}
+
+static struct aorta_range range(const char *function, const char *tag, int64_t start, int64_t end, double flops,
+                                int64_t bytes) {
+    return (struct aorta_range){.info = {.tag = tag,
+                                         .function = function,
+                                         .kind = AORTA_RANGE_COMPUTE,
+                                         .flops = flops,
+                                         .bytes = bytes,
+                                         .dtype = AORTA_F32},
+                                .start_ns = start,
+                                .end_ns = end};
+}
+
+static struct aorta_roofline measure(struct aorta_range *ranges, size_t count, enum aorta_profile_source source,
+                                     int64_t step_ns, bool on_gpu) {
+    const struct aorta_profile profile = {.source = source, .ranges = ranges, .range_count = count};
+    const struct aorta_overlap overlap = {.span_ns = step_ns - 10, .lead_ns = 10};
+    const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap, .on_gpu = on_gpu};
+    const struct aorta_peaks peaks = round_peaks();
+    struct aorta_roofline roofline;
+    check_ok(aorta_roofline_of_steps(&iteration, 1, "box", &peaks, &roofline));
+    return roofline;
+}
+
+static void near(double value, double expected) {
+    if (!(fabs(value - expected) <= 1e-9 * fabs(expected))) fail_msg("%.12g, expected %.12g", value, expected);
+}
+
+static void operations_of_the_cpu(void **state) {
+    (void)state;
+    struct aorta_range ranges[] = {
+        range("linear_forward", "linear1", 0, 1000, 500e3, 20000), /* half of the peak; bytes would take 200 ns */
+        range("gelu_forward", "gelu", 1000, 1400, 0, 30000),       /* 75 GB/s */
+        range("attention_forward", "self_attn", 1400, 1600, 20e3, 10000), /* bytes take 100 ns, flops 20 */
+        range("embedding_order", "embedding", 1600, 1700, 0, 0),
+    };
+    struct aorta_roofline roofline = measure(ranges, 4, AORTA_SOURCE_RANGE, 2000, false);
+    const struct aorta_roofline_class *gemm = &roofline.classes[AORTA_WORK_GEMM];
+    const struct aorta_roofline_class *pointwise = &roofline.classes[AORTA_WORK_POINTWISE];
+    const struct aorta_roofline_class *attention = &roofline.classes[AORTA_WORK_ATTENTION];
+    near(aorta_roofline_share(gemm), 0.5);
+    assert_int_equal(aorta_roofline_bound(gemm), AORTA_BOUND_ARITHMETIC);
+    near(aorta_roofline_share(pointwise), 0.75);
+    near(aorta_roofline_covered(pointwise), 0.8);
+    near(aorta_roofline_share(attention), 0.5);
+    assert_int_equal(aorta_roofline_bound(attention), AORTA_BOUND_MEMORY);
+    double covered;
+    near(aorta_roofline_mfu(&roofline, &covered), (500.0 + 20) / 2000);
+    near(covered, 1);
+    assert_false(roofline.lower_bound);
+    assert_string_equal(roofline.rows[0].operation, "linear_forward"); /* loses 500 ns */
+    struct aorta_text words = {0};
+    assert_true(aorta_roofline_say(&roofline, 2e-3, "the step", &words));
+    assert_string_equal(words.data,
+                        "50% of the step is 1 GEMM at 50% of peak (500 GFLOP/s in fp32); 25% is 2 pointwise "
+                        "kernels at 75% of the memory's bandwidth (75 GB/s), bound by memory: fuse them "
+                        "(shapes known of 80% of their time); 10% is 1 attention kernel at 50% of the "
+                        "memory's bandwidth (50 GB/s)");
+    aorta_text_free(&words);
+    aorta_roofline_free(&roofline);
+}
+
+/* The product's flops stand on its longest kernel; the kernel that adds up its parts takes time all the same. */
+static void kernels_within_ranges(void **state) {
+    (void)state;
+    struct aorta_range ranges[] = {
+        range("linear_forward", "nvjet_tst", 0, 900, 500e3, 20000),
+        range("linear_forward", "splitKreduce_kernel", 900, 1000, 0, 0),
+        range("kernel", "vectorized_elementwise_kernel", 1000, 1500, 0, 0),
+    };
+    ranges[0].info.within = ranges[1].info.within = "linear1";
+    struct aorta_roofline roofline = measure(ranges, 3, AORTA_SOURCE_KERNEL, 2000, true);
+    near(aorta_roofline_share(&roofline.classes[AORTA_WORK_GEMM]), 0.5);
+    assert_int_equal(roofline.classes[AORTA_WORK_GEMM].kernels, 2);
+    assert_int_equal(roofline.rows[0].runs, 1);
+    assert_false(roofline.lower_bound);
+    aorta_roofline_free(&roofline);
+}
+
+/* On GPUs a range is a layer's whole pass: its arithmetic counts for the step, not for a class. */
+static void whole_layers(void **state) {
+    (void)state;
+    struct aorta_range ranges[] = {range("layer_forward", "encoder.layers.0", 0, 1000, 500e3, 0)};
+    struct aorta_roofline roofline = measure(ranges, 1, AORTA_SOURCE_RANGE, 2000, true);
+    double covered;
+    near(aorta_roofline_mfu(&roofline, &covered), 0.25);
+    assert_true(roofline.lower_bound);
+    assert_int_equal(roofline.classes[AORTA_WORK_OTHER].covered_ns, 0);
+    struct aorta_text words = {0};
+    assert_false(aorta_roofline_say(&roofline, 2e-3, "the step", &words));
+    aorta_roofline_say_mfu(&roofline, &words);
+    assert_string_equal(words.data, "; MFU at least 25%");
+    aorta_text_free(&words);
+    aorta_roofline_free(&roofline);
+}
+
+/* Files of before have flops without their type. */
+static void untyped_flops_claim_nothing(void **state) {
+    (void)state;
+    struct aorta_range ranges[] = {range("linear_forward", "linear1", 0, 1000, 500e3, 0)};
+    ranges[0].info.dtype = AORTA_DTYPE_COUNT;
+    struct aorta_roofline roofline = measure(ranges, 1, AORTA_SOURCE_RANGE, 2000, false);
+    double covered;
+    assert_true(isnan(aorta_roofline_share(&roofline.classes[AORTA_WORK_GEMM])));
+    assert_true(isnan(aorta_roofline_mfu(&roofline, &covered)));
+    aorta_roofline_free(&roofline);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_of_the_cpu),
+        cmocka_unit_test(kernels_within_ranges),
+        cmocka_unit_test(whole_layers),
+        cmocka_unit_test(untyped_flops_claim_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
