@@ -1,5 +1,5 @@
-/* Writing JSON into a text buffer: commas, quoting, indentation. Reading is jansson's job, and
- * json_value.h's where there is much.
+/* Writing JSON into a text buffer: commas, quoting, indentation. jansson reads small
+ * files, json_value.h large ones.
  *
  * Numbers: doubles with the shortest digits that read back equal; NaN and infinities become null. */
 #ifndef AORTA_BASE_JSON_H

@@ -1,4 +1,4 @@
-/* A stretch of memory that somebody else owns, cut up from its beginning. */
+/* Memory of another owner, divided into pieces from its beginning. */
 #ifndef AORTA_BASE_PLACE_H
 #define AORTA_BASE_PLACE_H
 

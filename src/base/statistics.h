@@ -1,4 +1,4 @@
-/* Statistics on samples: what they are like, and whether two series differ. */
+/* Statistics of samples: mean, percentiles, and whether two series differ. */
 #ifndef AORTA_BASE_STATISTICS_H
 #define AORTA_BASE_STATISTICS_H
 

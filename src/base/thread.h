@@ -1,4 +1,4 @@
-/* Threads beside the program's own. */
+/* Threads of the host, and waits with a time limit. */
 #ifndef AORTA_BASE_THREAD_H
 #define AORTA_BASE_THREAD_H
 

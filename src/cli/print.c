@@ -1,6 +1,5 @@
-/* The standard output. A page is one write: under `aorta launch` several ranks write to one place, and the launcher of
- * MPI, which gives each of them a terminal, passes on what it reads; a page in pieces would have others' lines in it.
- */
+/* The standard output. A page is one write: under `aorta launch` several ranks write to one place, and a page written
+ * in pieces would have lines of other ranks in it. */
 #include "base/files.h"
 #include "base/printable.h"
 #include "cli/cli.h"

@@ -2,9 +2,9 @@
  *
  * MPI moves data only inside its calls, so a thread has to poll. A thread that polls all the time takes the core from
  * the compute beside it; one that sleeps long leaves the link idle between the pieces of a message. So: poll on at once
- * after a poll that did work and for a moment afterwards, then sleep in growing steps. Yielding instead would be worse
- * for both: on a busy core it costs the thread its turn, which is milliseconds, while a thread that slept for 20 µs is
- * let in at once when it wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.)
+ * after a poll that did work and for a moment afterwards, then sleep in growing steps. Yielding would be worse for
+ * both: on a busy core the thread loses its turn, which is milliseconds, while a thread that slept for 20 µs runs at
+ * once when it wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.)
  */
 #include "comm/mpi_group.h"
 

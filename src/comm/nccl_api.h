@@ -1,5 +1,5 @@
 /* What is called in NCCL and RCCL, which have one interface. Facts from NCCL's nccl.h (2.18 to 2.28) and RCCL's rccl.h;
- * tests/comm/nccl_signatures.cc holds them against the vendor's header. */
+ * tests/comm/nccl_signatures.cc compares them with the vendor's header. */
 #ifndef AORTA_COMM_NCCL_API_H
 #define AORTA_COMM_NCCL_API_H
 

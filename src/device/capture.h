@@ -1,5 +1,5 @@
-/* What captures of every device have in common: what each stream and the whole keep, and which mistakes are reported,
- * by name, before the device sees them. What is recorded, and how it is run again, is the device's own. */
+/* What captures of every device share: the state of a capture and of each stream in it, and the mistakes that are
+ * reported, by name, before the device sees them. How work is recorded and replayed is the device's own. */
 #ifndef AORTA_DEVICE_CAPTURE_H
 #define AORTA_DEVICE_CAPTURE_H
 

@@ -1,7 +1,7 @@
 /* Device memory: blocks in use, freed blocks that are cached for reuse, and the limit on both.
  *
  * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
- * limit or the system's own end would be hit. Live blocks are found by address in a hash table, as a GPU's memory
+ * limit or the system's memory is exhausted. Live blocks are found by address in a hash table, as a GPU's memory
  * cannot hold headers that the host reads. */
 #include "device/backend.h"
 

@@ -1,4 +1,4 @@
-/* Launches worked out beforehand. A device that gains nothing by that launches them as any other. */
+/* Prepared launches. A device that gains nothing by preparing launches them as any other. */
 #include "device/backend.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A watchdog sees whether the host is stuck in a call, and can declare a device failed. */
+/* What a watchdog needs: whether the host is blocked in a call, and how to declare a device failed. */
 #include "device/backend.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Which of a reader's keys is this? Quick look-up for the inner loop of a reader. */
+/* Finds which of a reader's keys a text is; fast, for inner loops. */
 #ifndef AORTA_FORMATS_KEYS_H
 #define AORTA_FORMATS_KEYS_H
 

@@ -1,4 +1,4 @@
-/* A trace file in the making: what kineto.c (the file) and kineto_events.c (the events of a step) share. */
+/* A trace file while it is written: what kineto_write.c and kineto_write_events.c share. */
 #ifndef AORTA_FORMATS_KINETO_WRITE_PARTS_H
 #define AORTA_FORMATS_KINETO_WRITE_PARTS_H
 

@@ -2,10 +2,10 @@
  * chrome://tracing and `aorta trace` read it.
  *
  * Kineto files are passed through event by event, with all they hold; only process, thread, time and the ids of flows
- * and asynchronous events are written anew. What else the file says stands in the member "ranks", as the
- * rank's "head". Traces
- * of other formats are written from memory: device work, the calls behind it, flows between them, marked ranges. Memory
- * does not grow with the size of Kineto files, but for what alignment needs: some hundred bytes for each kernel. */
+ * and asynchronous events are written anew. What else the file says goes into the member
+ * "ranks", as the rank's "head". Traces of other formats are written from memory: device work, the calls behind it,
+ * flows between them, marked ranges. Memory does not grow with the size of Kineto files, but for what alignment needs:
+ * some hundred bytes for each kernel. */
 #ifndef AORTA_FORMATS_MERGE_H
 #define AORTA_FORMATS_MERGE_H
 

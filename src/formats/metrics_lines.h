@@ -1,7 +1,6 @@
 /* Writes the metrics lines of a run, on a thread of its own where kernels are traced. The line of a traced step waits
- * back until its kernel records have arrived, which is asked for every 50 ms or 16 steps; then the kernel view, its
- * overlap and the line are made. When AORTA_METRICS_LINES steps wait, the oldest is written with what there is of it.
- */
+ * until its kernel records have arrived, which is checked every 50 ms or 16 steps; then the kernel view, its overlap
+ * and the line are made. When AORTA_METRICS_LINES steps wait, the oldest is written with the records that it has. */
 #ifndef AORTA_FORMATS_METRICS_LINES_H
 #define AORTA_FORMATS_METRICS_LINES_H
 

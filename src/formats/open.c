@@ -1,4 +1,4 @@
-/* Which kind of file is it? Then its reader. */
+/* Finds the kind of a file, and calls its reader. */
 #include "formats/open.h"
 #include "formats/reader.h"
 #include "formats/source.h"

@@ -1,9 +1,9 @@
 /* Compares the results of two runs (`aorta hwq compare`): what became slower or faster, with confidence intervals.
  *
  * Compared are the raw iteration times of the same workload on the same number of streams. The change is that of the
- * median; its interval comes from a block bootstrap (base/statistics.h). The whole interval beyond the threshold: a
- * regression or improvement; the whole interval within: unchanged; the interval crosses the threshold: uncertain, more
- * iterations are needed. */
+ * median; its interval comes from a block bootstrap (base/statistics.h). If all of it lies beyond the threshold,
+ * that is a regression or an improvement; if all of it lies within, nothing changed; if it crosses the threshold, more
+ * iterations are needed to be sure. */
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 

@@ -1,4 +1,4 @@
-/* Do copies on two streams run side by side? */
+/* Measures whether copies on two streams run side by side. */
 #include "base/statistics.h"
 #include "hwq/map.h"
 #include "ops/ops.h"

@@ -1,6 +1,6 @@
 /* The little of CUPTI's binary interface that we use, declared here so that no toolkit is needed to build. Facts from
- * NVIDIA's cupti_activity.h, cupti_result.h and cupti_version.h; tests/measure/test_cupti_abi.c holds them against the
- * headers where these are installed. Activity records have grown at their end from version to version; what is
+ * NVIDIA's cupti_activity.h, cupti_result.h and cupti_version.h; tests/measure/test_cupti_abi.c compares them with
+ * the headers where these are installed. Activity records have grown at their end from version to version; what is
  * declared is the part that they have had in common since CUDA 11.6. */
 #ifndef AORTA_MEASURE_CUPTI_ABI_H
 #define AORTA_MEASURE_CUPTI_ABI_H

@@ -1,4 +1,4 @@
-/* The part of tracing that no vendor's library matters to: the records that have arrived and who takes them. */
+/* The part of tracing that is the same for all vendors: records that have arrived, and who takes them. */
 #include "measure/tracer.h"
 #include "base/clock.h"
 #include "base/intern.h"

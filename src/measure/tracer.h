@@ -1,8 +1,8 @@
-/* The kernel tracer: what the device really did. The vendor's profiler library (CUPTI; the interface also fits
+/* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI; the interface also fits
  * rocprofiler-sdk) records start and end of every kernel, copy and fill, whoever launched it.
  *
  * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
- * aorta_tracer_reached says so (metrics_lines.h holds the lines of finished steps back until then).
+ * aorta_tracer_reached says so (metrics_lines.h writes the lines of finished steps after that).
  *
  * One tracer per process, because the vendors' libraries serve one. Thread-safe from open to close. Memory is bounded:
  * what is not taken in time is dropped, oldest first, and counted. */

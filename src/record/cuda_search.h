@@ -1,4 +1,4 @@
-/* Watching from outside whether a program uses CUDA at all, for the case that nothing was recorded. */
+/* Finds out from outside whether a program uses CUDA at all, to explain why nothing was recorded. */
 #ifndef AORTA_RECORD_CUDA_SEARCH_H
 #define AORTA_RECORD_CUDA_SEARCH_H
 

@@ -1,4 +1,4 @@
-/* Running a program that nobody changed with the recording library in it: the work behind `aorta trace run`. */
+/* Runs an unmodified program with the recording library in it: the work of `aorta trace run`. */
 #ifndef AORTA_RECORD_RUN_H
 #define AORTA_RECORD_RUN_H
 

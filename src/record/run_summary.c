@@ -1,4 +1,4 @@
-/* What the recording of a run was like, in words. */
+/* What was recorded and what was lost, in sentences for the user. */
 #include "measure/cupti_advice.h"
 #include "record/run.h"
 

@@ -1,4 +1,4 @@
-/* The comparison in words and as JSON. */
+/* The comparison of runs as text and as JSON. */
 #include "base/json.h"
 #include "base/lines.h"
 #include "report/trace_report.h"

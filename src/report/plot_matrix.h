@@ -1,4 +1,4 @@
-/* A square of cells: who does something to whom. */
+/* A picture of a square matrix: a cell for each pair. */
 #ifndef AORTA_REPORT_PLOT_MATRIX_H
 #define AORTA_REPORT_PLOT_MATRIX_H
 

@@ -4,9 +4,9 @@
  * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts, sends and
  * receives end at different times on different ranks and are left out.
  *
- * Process group and sequence number identify a collective where the traces have them. Else by their
- * order within the process group: kinds and sizes must agree, and where a trace begins or ends earlier than another,
- * the lag is the one that leaves the smallest residual. */
+ * Process group and sequence number identify a collective where the traces have them. Else its order within the
+ * process group does: kinds and sizes must agree, and where a trace begins or ends earlier than another, the lag is the
+ * one that leaves the smallest residual. */
 #ifndef AORTA_TIMELINE_ALIGN_H
 #define AORTA_TIMELINE_ALIGN_H
 

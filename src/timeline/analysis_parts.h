@@ -1,4 +1,4 @@
-/* The steps behind aorta_trace_analyze; for this folder only. */
+/* The parts of aorta_trace_analyze; for this folder only. */
 #ifndef AORTA_TIMELINE_ANALYSIS_PARTS_H
 #define AORTA_TIMELINE_ANALYSIS_PARTS_H
 

@@ -1,4 +1,4 @@
-/* Each window as the engine's kernel view (profile/kernels.h): one range per kernel and copy, times on the ranks'
+/* Each window as the engine's kernel view (measure/kernels.h): one range per kernel and copy, times on the ranks'
  * common clock, launches from the calls of the host. */
 #include "timeline/analysis_parts.h"
 

@@ -1,9 +1,9 @@
-/* Recordings side by side: what takes longer, what shorter, and is it sure? (`aorta trace compare`)
+/* Compares recordings: what takes longer, what shorter, and whether the difference is noise (`aorta trace compare`).
  *
  * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
  * so that recordings of different length and size compare. A step's sample is the mean over its ranks. `p` and the
  * interval of a change come from aorta_compare of base/statistics.h over the steps of both; with fewer than two steps
- * on a side nothing can be said. */
+ * on a side there is neither. */
 #ifndef AORTA_TIMELINE_COMPARE_H
 #define AORTA_TIMELINE_COMPARE_H
 

@@ -1,4 +1,4 @@
-/* In a file of its own so that a test program can put another in its place. */
+/* The C++ library's demangler, in a file of its own so that a test can replace it. */
 #include "timeline/mangled.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Ranges that enclose one another, by thread: which is the innermost around a moment? */
+/* Nested ranges of a thread: finds the innermost one around a moment. */
 #ifndef AORTA_TIMELINE_NEST_H
 #define AORTA_TIMELINE_NEST_H
 

@@ -1,5 +1,5 @@
-/* What of the device's management library goes into the metrics lines: --device-metrics, --enable-rocm-metrics, and
- * of each GPU its clocks, about once a second. */
+/* What the metrics lines say of the device itself: --device-metrics, --enable-rocm-metrics, and the clocks of each GPU,
+ * about once a second. */
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H
 

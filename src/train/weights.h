@@ -1,4 +1,4 @@
-/* Full, unsharded tensors in and out of a training run: start values and parity dumps. */
+/* Full, unsharded tensors that a training run reads and writes: start values and parity dumps. */
 #ifndef AORTA_TRAIN_WEIGHTS_H
 #define AORTA_TRAIN_WEIGHTS_H
 

@@ -1,7 +1,7 @@
-/* Cuts every measured iteration into causes. Each nanosecond of it falls under exactly one:
- * lead and idle, by what the host did; copies beside nothing; each stretch of exposed communication, by its collective:
- * first the wait for the last rank, then what was queued behind it, what was slow, and the rest; compute, of which the
- * part lost to contention. */
+/* Cuts every measured iteration into causes. Each nanosecond of it has exactly one: lead and idle, by what the host
+ * did; copies with nothing beside them; exposed communication, by its collective: first the wait for the last rank,
+ * then the time queued after other work, the time lost to a slow transfer, and the rest; compute, of which a part may
+ * be lost to contention. */
 #include "verdict/verdict.h"
 #include "verdict/gains.h"
 #include "verdict/verdict_parts.h"

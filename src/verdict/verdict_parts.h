@@ -1,4 +1,4 @@
-/* The steps behind aorta_verdict_make; for this folder only. */
+/* The parts of aorta_verdict_make; for this folder only. */
 #ifndef AORTA_VERDICT_VERDICT_PARTS_H
 #define AORTA_VERDICT_VERDICT_PARTS_H
 

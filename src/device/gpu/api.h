@@ -2,7 +2,7 @@
  *
  * The rows of cuda.def, hip.def, nvrtc.def and hiprtc.def name each vendor's symbol for a member; functions of the two
  * are the same up to the types of handles (void * here) and of addresses (CUdeviceptr is as wide as a pointer).
- * tests/device/signatures.cc holds the members against the vendors' headers. */
+ * tests/device/signatures.cc compares the members with the vendors' headers. */
 #ifndef AORTA_DEVICE_GPU_API_H
 #define AORTA_DEVICE_GPU_API_H
 

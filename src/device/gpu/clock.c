@@ -4,10 +4,10 @@
  * A kernel of one thread and the host exchange a few messages through page-locked memory; the exchange with the
  * shortest round trip bounds the offset of the two clocks to half of it (Cristian 1989), about 1 us on PCIe. Kernels
  * that write timestamps apply the offset themselves, from a line in device memory. It is measured again where the host
- * waits anyway, first after 10 ms, then ever more rarely, down to once a second. What is known from before has grown
- * vaguer by the drift since; the offset lies where that and the new measurement overlap (Marzullo 1984), so that one
- * whose exchanges were all interrupted does no harm. What the line was off by then sets in slowly (one part in 5000 of
- * the time), so that no duration is wrong by more than that and none is negative. */
+ * waits anyway, first after 10 ms, then ever more rarely, down to once a second. The bounds known before widen
+ * by the drift since; the offset lies where they and the new measurement overlap (Marzullo 1984), so that a measurement
+ * whose exchanges were all interrupted does no harm. A correction is spread over time (one part in 5000), so that no
+ * duration is wrong by more than that and none is negative. */
 #include "base/clock.h"
 #include "device/gpu/driver.h"
 

@@ -1,4 +1,4 @@
-/* What GPUs and vendor libraries there are. */
+/* Lists GPUs and vendor libraries of the machine. */
 #include "device/inventory.h"
 
 #include "device/gpu/driver.h"

@@ -1,5 +1,5 @@
-/* What differs between CUDA and HIP. Numbers are from cuda.h and hip_runtime_api.h; tests/device/signatures.cc holds
- * them against the headers. */
+/* What differs between CUDA and HIP. Numbers are from cuda.h and hip_runtime_api.h; tests/device/signatures.cc
+ * compares them with the headers. */
 #include "device/gpu/driver.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The calls of CUDA's interfaces whose times are recorded: what launches, waits for the device, or can make it wait.
  * Numbers are those of cupti_runtime_cbid.h and cupti_driver_cbid.h, which never change;
- * tests/trace/test_inject_calls.c holds them against the headers where these are installed. */
+ * tests/record/test_calls.c compares them with the headers where these are installed. */
 #ifndef AORTA_RECORD_INJECT_CALLS_H
 #define AORTA_RECORD_INJECT_CALLS_H
 

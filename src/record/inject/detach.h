@@ -1,7 +1,7 @@
-/* Letting go of CUPTI while the program runs on.
+/* Removes CUPTI from a program that continues to run.
  *
- * To disable what is recorded is not enough: CUPTI, once used, stays in the way of every call of CUDA's interfaces, and
- * PyTorch's users saw 10 to 20% of a step remain (github.com/pytorch/pytorch/pull/146604). cuptiFinalize takes it out.
+ * Disabling all records is not enough: CUPTI, once used, slows every call of CUDA's interfaces down, and PyTorch's
+ * users saw 10 to 20% of a step remain (github.com/pytorch/pytorch/pull/146604). cuptiFinalize removes it.
  * NVIDIA wants it called where a call of CUDA's ends (cupti_activity.h at cuptiFinalize), so a subscriber is put there
  * for a moment, and the program's next call takes CUPTI out on its own thread. Programs with CUDA graphs crashed before
  * CUDA 12.6, so there CUPTI stays. */
