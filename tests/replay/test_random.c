@@ -2,23 +2,14 @@
  * part of these recordings, and all calls that wait do so for the whole device, so that nothing has to be inferred and
  * every removal is exact. */
 #include "check.h"
+#include "random.h"
 #include "replay/replay.h"
 #include "simulator.h"
 
 enum { PROGRAMS = 300, OWN_NS = 3000, PAUSE_NS = 2000000 };
 
-static uint64_t state;
-static uint64_t next(void) { /* splitmix64 (Steele, Lea, Flood 2014) */
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-static int64_t between(int64_t low, int64_t high) {
-    return low + (int64_t)(next() % (uint64_t)(high - low + 1));
-}
 static bool chance(int percent) {
-    return between(1, 100) <= percent;
+    return random_between(1, 100) <= percent;
 }
 
 /* ---- random programs ---- */
@@ -30,18 +21,18 @@ struct mix {
 };
 
 static struct sim_op random_span(const struct mix *mix, int index, const int *spans, int span_count) {
-    struct sim_op op = {.kind = SIM_KERNEL, .after = SIM_NONE, .stream = (int)between(0, SIM_STREAMS - 1)};
-    op.ns = between(1000, mix->longest_ns);
+    struct sim_op op = {.kind = SIM_KERNEL, .after = SIM_NONE, .stream = (int)random_between(0, SIM_STREAMS - 1)};
+    op.ns = random_between(1000, mix->longest_ns);
     op.name = index % 20;
     if (chance(mix->collective)) {
         op.kind = SIM_COLLECTIVE;
-        op.best_ns = op.ns - op.ns / between(2, 9);
+        op.best_ns = op.ns - op.ns / random_between(2, 9);
     } else if (chance(mix->copy)) {
         op.kind = chance(50) ? SIM_COPY : SIM_COPY_SYNC;
     } else if (chance(30)) {
-        op.best_ns = op.ns - op.ns / between(2, 9);
+        op.best_ns = op.ns - op.ns / random_between(2, 9);
     }
-    if (span_count && chance(mix->wait)) op.after = spans[between(0, span_count - 1)];
+    if (span_count && chance(mix->wait)) op.after = spans[random_between(0, span_count - 1)];
     return op;
 }
 
@@ -60,12 +51,13 @@ static void plant(struct sim *sim, enum sim_kind kind, int64_t ns, int rank) {
 
 static void make_program(struct sim *sim, uint64_t seed) {
     int spans[200], span_count = 0;
-    state = seed;
-    *sim = (struct sim){.rank_count = (int)between(1, SIM_RANKS), .recorded = true};
-    struct mix mix = {(int)between(10, 60), (int)between(0, 60),  (int)between(0, 20), (int)between(0, 5),
-                      (int)between(0, 10),  (int)between(0, 15),  (int)between(0, 30), (int)between(0, 5),
-                      (int)between(0, 5),   between(2000, 200000)};
-    int late = (int)between(0, sim->rank_count - 1);
+    random_state = seed;
+    *sim = (struct sim){.rank_count = (int)random_between(1, SIM_RANKS), .recorded = true};
+    struct mix mix = {(int)random_between(10, 60), (int)random_between(0, 60), (int)random_between(0, 20),
+                      (int)random_between(0, 5),   (int)random_between(0, 10), (int)random_between(0, 15),
+                      (int)random_between(0, 30),  (int)random_between(0, 5),  (int)random_between(0, 5),
+                      random_between(2000, 200000)};
+    int late = (int)random_between(0, sim->rank_count - 1);
     if (sim->rank_count == 1) mix.collective = 0; /* of which the waiting would not be known */
     for (int i = 0; i < 120; i++) {
         struct sim_op op = random_span(&mix, i, spans, span_count);
@@ -76,9 +68,9 @@ static void make_program(struct sim *sim, uint64_t seed) {
             add_all(sim, (struct sim_op){.kind = SIM_KERNEL, .ns = 1500, .after = SIM_NONE, .name = 30});
         }
         if (chance(mix.sync)) plant(sim, SIM_SYNC, 0, chance(50) ? late : SIM_NONE);
-        if (chance(mix.data)) plant(sim, SIM_DATA, between(1000, 900000), late);
-        if (chance(mix.allocate)) plant(sim, SIM_ALLOCATE, between(1000, 300000), SIM_NONE);
-        if (chance(mix.extra) && sim->rank_count > 1) plant(sim, SIM_EXTRA, between(10000, 900000), late);
+        if (chance(mix.data)) plant(sim, SIM_DATA, random_between(1000, 900000), late);
+        if (chance(mix.allocate)) plant(sim, SIM_ALLOCATE, random_between(1000, 300000), SIM_NONE);
+        if (chance(mix.extra) && sim->rank_count > 1) plant(sim, SIM_EXTRA, random_between(10000, 900000), late);
         if (chance(mix.pause)) {
             plant(sim, SIM_PAUSE, PAUSE_NS, late);
             add_all(sim, (struct sim_op){.kind = SIM_KERNEL, .ns = 1500, .after = SIM_NONE, .name = 31});

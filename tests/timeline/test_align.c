@@ -1,5 +1,6 @@
 /* Traces with planted clocks and planted lateness: what alignment must find again. */
 #include "check.h"
+#include "random.h"
 #include "timeline/align.h"
 
 #include <stdlib.h>
@@ -28,17 +29,6 @@ struct world {
     bool device_late[COLLECTIVES];
 };
 
-static uint64_t state;
-static uint64_t next(void) { /* splitmix64 (Steele, Lea, Flood 2014) */
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-static int64_t between(int64_t low, int64_t high) {
-    return low + (int64_t)(next() % (uint64_t)(high - low + 1));
-}
-
 static bool takes_part(const struct plan *plan, size_t collective, size_t rank) {
     if (collective < plan->missing[rank]) return false;
     if (!plan->chain) return true;
@@ -63,7 +53,7 @@ static void add(struct aorta_trace *trace, int64_t start, int64_t end, uint32_t 
  * computes (late by its device) or is idle (late by its host). Gaps between collectives vary, as they do. */
 static void build(const struct plan *plan, struct world *world) {
     static int32_t members[MOST_RANKS][2];
-    state = plan->seed;
+    random_state = plan->seed;
     memset(world, 0, sizeof *world);
     for (size_t r = 0; r < plan->ranks; r++) {
         world->traces[r] = (struct aorta_trace){.base_ns = INT64_MIN,
@@ -83,15 +73,16 @@ static void build(const struct plan *plan, struct world *world) {
     }
     int64_t now = 1000000000;
     for (size_t c = 0; c < COLLECTIVES; c++) {
-        now += PERIOD_NS + between(-150000, 150000);
+        now += PERIOD_NS + random_between(-150000, 150000);
         size_t from = plan->chain ? c % (plan->ranks - 1) : 0, many = plan->chain ? 2 : plan->ranks;
-        int last = (int)(from + next() % many);
-        int64_t lateness = between(100000, 300000), duration = between(20000, 60000);
+        int last = (int)(from + random_next() % many);
+        int64_t lateness = random_between(100000, 300000), duration = random_between(20000, 60000);
         world->last[c] = last;
-        world->device_late[c] = next() % 2;
+        world->device_late[c] = random_next() % 2;
         int64_t bytes = plan->even ? 4096 : (int64_t)(1 << (8 + c % 5));
         for (size_t r = 0; r < plan->ranks; r++) {
-            int64_t start = now + between(0, 20000), end = now + lateness + duration + between(-NOISE_NS, NOISE_NS);
+            int64_t start = now + random_between(0, 20000),
+                    end = now + lateness + duration + random_between(-NOISE_NS, NOISE_NS);
             if ((int)r == last) start = now + lateness;
             if (plan->outliers && c % 20 == 3 && r == 1 % plan->ranks) end += 300000;
             if (!takes_part(plan, c, r)) continue;
@@ -146,8 +137,8 @@ static void check_lateness(const struct plan *plan, const struct world *world,
 static void run(struct plan plan) {
     static struct world world;
     for (plan.seed = 1; plan.seed <= 20; plan.seed++) {
-        state = plan.seed * 7919;
-        for (size_t r = 0; r < plan.ranks; r++) plan.clock[r] = between(-4000000000, 4000000000);
+        random_state = plan.seed * 7919;
+        for (size_t r = 0; r < plan.ranks; r++) plan.clock[r] = random_between(-4000000000, 4000000000);
         build(&plan, &world);
         struct aorta_alignment alignment;
         check_ok(aorta_align(world.ranks, plan.ranks, &alignment));

@@ -3,6 +3,7 @@
 #include "formats/inputs.h"
 #include "report/trace_report.h"
 #include "samples/dump.h"
+#include "samples/profile.h"
 #include "timeline/analysis.h"
 #include "timeline/builder.h"
 #include "verdict/trace_verdict.h"
@@ -281,11 +282,8 @@ static void mistakes_are_named(void **state) {
 enum { LENGTH = 400, MOST_WORK = 60, STREAMS = 4, QUEUES = 2 };
 
 static uint64_t state_of_chance;
-static int64_t chance(int64_t below) { /* xorshift64 (Marsaglia 2003) */
-    state_of_chance ^= state_of_chance << 13;
-    state_of_chance ^= state_of_chance >> 7;
-    state_of_chance ^= state_of_chance << 17;
-    return (int64_t)(state_of_chance % (uint64_t)below);
+static int64_t chance(int64_t below) {
+    return (int64_t)sample_random(&state_of_chance, (uint64_t)below);
 }
 
 static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
