@@ -1,5 +1,6 @@
 #include "base/files.h"
 #include "check.h"
+#include "folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -7,19 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char directory[32]; /* of the test that runs */
+static char directory[FOLDER_PATH]; /* of the test that runs */
 
 static int enter_new_directory(void **state) {
     (void)state;
-    strcpy(directory, "/tmp/aorta_files_XXXXXX");
-    return mkdtemp(directory) && chdir(directory) == 0 ? 0 : -1;
+    folder_make(directory, "files");
+    return chdir(directory) == 0 ? 0 : -1;
 }
 
 static int remove_directory(void **state) {
-    char command[64];
     (void)state;
-    snprintf(command, sizeof command, "rm -r %s", directory);
-    return chdir("/tmp") == 0 && system(command) == 0 ? 0 : -1;
+    return chdir("/tmp") == 0 && folder_remove(directory) == 0 ? 0 : -1;
 }
 
 static int entries(const char *path) {

@@ -1,5 +1,6 @@
 /* Every command that prints what files hold gets names that would clear the screen, change colours, or forge a line. */
 #include "check.h"
+#include "folder.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,8 +66,8 @@ static void expect_printable(const char *words, const char *output) {
 static void nothing_foreign_is_printed_raw(void **state) {
     (void)state;
     static char output[1 << 18];
-    char folder[] = "/tmp/aorta_hostile_XXXXXX", command[1024];
-    assert_non_null(mkdtemp(folder));
+    char folder[FOLDER_PATH], command[1024];
+    folder_make(folder, "hostile");
     assert_int_equal(chdir(folder), 0);
     assert_int_equal(system("mkdir one named"), 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -94,8 +95,7 @@ static void nothing_foreign_is_printed_raw(void **state) {
         if (getenv("VERBOSE")) print_message("aorta %s: %d\n%s\n", calls[i].words, WEXITSTATUS(status), output);
     }
     assert_int_equal(chdir("/tmp"), 0);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 /* aorta hwq profile under a rocprofv3 that writes what the test planted: the command that is built, and what is read
  * back. */
 #include "check.h"
+#include "folder.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64], output[65536];
+static char folder[FOLDER_PATH], output[65536];
 
 static void write_file(const char *name, const char *text) {
     char path[256];
@@ -29,8 +30,7 @@ static const char tool[] = "#!/bin/sh\n"
 
 static int open_folder(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/aorta_profile_XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    folder_make(folder, "profile");
     write_file("rocprofv3", tool);
     char path[128], variable[4096];
     snprintf(path, sizeof path, "%s/rocprofv3", folder);
@@ -42,9 +42,7 @@ static int open_folder(void **state) {
 
 static int remove_folder(void **state) {
     (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static int run(const char *words) {

@@ -1,6 +1,7 @@
 /* aorta trace analyze as a user runs it: keys of its JSON, the page, mistakes. */
 #include "base/lines.h"
 #include "check.h"
+#include "folder.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -180,8 +181,8 @@ static void what_is_not_known_is_null(void **state) {
 
 static void ranks_of_a_folder_are_found(void **state) {
     (void)state;
-    char folder[] = "/tmp/aorta-analyze-XXXXXX", command[4096];
-    assert_non_null(mkdtemp(folder));
+    char folder[FOLDER_PATH], command[4096];
+    folder_make(folder, "analyze");
     snprintf(command, sizeof command,
              "mkdir -p %s/rank10 %s/rank2 && cp " WHOLE "/fsdp2_rank0.json.gz %s/rank2/t.json.gz && cp " WHOLE
              "/fsdp2_rank1.json.gz %s/rank10/t.json.gz && echo '{\"a\": 1}' > %s/other.json",
@@ -192,8 +193,7 @@ static void ranks_of_a_folder_are_found(void **state) {
     assert_int_equal(json_array_size(json_object_get(root, "ranks")), 2);
     assert_int_equal(json_array_size(json_object_get(root, "shared_collectives")), 81);
     json_decref(root);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 /* A file cut in its middle is an error that says where; --recover takes what stands before. */

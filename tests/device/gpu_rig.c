@@ -1,4 +1,5 @@
 #include "device/gpu_rig.h"
+#include "folder.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -7,21 +8,17 @@
 
 /* ---- the fake ---- */
 
-static char folder[512]; /* of the cache */
+static char folder[FOLDER_PATH]; /* of the cache */
 
 int make_cache(void **state) {
     (void)state;
-    char pattern[] = "/tmp/aorta-cache-XXXXXX";
-    if (!mkdtemp(pattern)) return -1;
-    snprintf(folder, sizeof folder, "%s", pattern);
+    folder_make(folder, "cache");
     return 0;
 }
 
 int remove_cache(void **state) {
     (void)state;
-    char command[600];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 const char *cache_folder(void) {

@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "check.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -37,21 +37,15 @@ const char *e2e_workspace(void) {
 int e2e_open(void **state) {
     (void)state;
     char path[128];
-    snprintf(workspace, sizeof workspace, "/tmp/aorta_e2e_XXXXXX");
-    if (!mkdtemp(workspace)) return -1;
+    folder_make(workspace, "e2e");
     snprintf(path, sizeof path, "%s/base.yaml", workspace);
     check_ok(aorta_file_replace(path, base_config, strlen(base_config)));
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
-
 int e2e_close(void **state) {
     (void)state;
-    return nftw(workspace, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(workspace);
 }
 
 /* ---- starting and ending ---- */

@@ -2,8 +2,11 @@
 #ifndef AORTA_TESTS_FAKE_CUPTI_H
 #define AORTA_TESTS_FAKE_CUPTI_H
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* One activity. Recorded only while its kind is enabled, as the library does. */
 struct fake_activity {
@@ -52,5 +55,17 @@ struct fake_cupti {
 
 /* Exported as "fake_cupti". */
 const struct fake_cupti *fake_cupti(void);
+
+/* The one of the library in this folder, which a client finds through AORTA_LIBRARY_PATH. Without it the test ends. */
+static inline const struct fake_cupti *fake_cupti_open(const char *folder) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/libcupti.so.13", folder);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct fake_cupti *(*get)(void) = NULL;
+    if (library) *(void **)&get = dlsym(library, "fake_cupti");
+    if (get) return get();
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* aorta trace merge: what goes in comes out, on one clock. */
 #include "base/files.h"
 #include "check.h"
+#include "folder.h"
 #include "formats/merge.h"
 #include "formats/open.h"
 
@@ -10,19 +11,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char folder[64];
+static char folder[FOLDER_PATH];
 
 static int make_folder(void **state) {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/aorta_merge_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_make(folder, "merge");
+    return 0;
 }
 
 static int remove_folder(void **state) {
     (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static const char *in_folder(const char *name) {

@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/interval.h"
 #include "check.h"
+#include "folder.h"
 #include "formats/open.h"
 #include "samples/dump.h"
 
@@ -11,19 +12,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[FOLDER_PATH];
 
 static int make_folder(void **state) {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/aorta_rocprof_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_make(folder, "rocprof");
+    return 0;
 }
 
 static int remove_folder(void **state) {
     (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static const char *data(const char *name) {

@@ -2,35 +2,29 @@
 #include "base/clock.h"
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
+#include "folder.h"
 #include "formats/metrics_lines.h"
 #include "formats/step_traces.h"
 #include "kineto/layout.h"
 #include "measure/tracer_backend.h"
 #include "samples/profile.h"
 
-#include <dlfcn.h>
-#include <ftw.h>
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static char folder[32];
+static char folder[FOLDER_PATH];
 
 static int open_folder(void **state) {
     (void)state;
-    strcpy(folder, "/tmp/aorta_steps_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
+    folder_make(folder, "steps");
+    return 0;
 }
 
 static int close_folder(void **state) {
     (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(folder);
 }
 
 /* ---- the schedule ---- */
@@ -226,7 +220,7 @@ static void expect_lines_agree(const json_t *trace) {
 }
 
 static void test_from_cupti(void **state) {
-    cupti = *state;
+    (void)state;
     struct aorta_tracer *tracer;
     struct aorta_metrics_writer *writer;
     struct aorta_metrics_lines *lines;
@@ -269,20 +263,10 @@ static void test_from_cupti(void **state) {
 
 int main(void) {
     setenv("AORTA_LIBRARY_PATH", FAKE_CUPTI, 1);
-    void *library = dlopen(FAKE_CUPTI "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        print_error("%s\n", dlerror());
-        return 1;
-    }
-    const struct fake_cupti *(*get)(void);
-    *(void **)&get = dlsym(library, "fake_cupti");
-    const struct fake_cupti *fake = get();
+    cupti = fake_cupti_open(FAKE_CUPTI);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedule),
-        cmocka_unit_test(test_cycles),
-        cmocka_unit_test(test_closed_early),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test_prestate(test_from_cupti, (void *)(uintptr_t)fake),
+        cmocka_unit_test(test_schedule), cmocka_unit_test(test_cycles),     cmocka_unit_test(test_closed_early),
+        cmocka_unit_test(test_failure),  cmocka_unit_test(test_from_cupti),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

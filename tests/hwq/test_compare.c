@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/statistics.h"
 #include "check.h"
+#include "folder.h"
 #include "hwq/compare.h"
 
 #include <math.h>
@@ -197,20 +198,18 @@ static void unsteady_runs(void **state) {
 
 /* ---- files ---- */
 
-static char folder[64];
+static char folder[FOLDER_PATH];
 
 static int make_folder(void **state) {
     (void)state;
     aorta_normal_table_fill(&table);
-    strcpy(folder, "/tmp/aorta_compare_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    folder_make(folder, "compare");
+    return 0;
 }
 
 static int remove_folder(void **state) {
     (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return folder_remove(folder);
 }
 
 static const char *path_of(const char *name) {

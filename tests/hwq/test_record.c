@@ -4,14 +4,13 @@
 #include "base/clock.h"
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
+#include "folder.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
 
-#include <dlfcn.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -60,7 +59,7 @@ struct rig {
     struct aorta_hwq_workload workload;
     _Alignas(16) unsigned char options[AORTA_HWQ_OPTION_BYTES];
     struct aorta_hwq_run run;
-    char folder[32];
+    char folder[FOLDER_PATH];
     struct aorta_trace_list traces;
 };
 
@@ -90,18 +89,12 @@ static void open_rig(struct rig *rig, enum aorta_device_kind kind) {
         if (strcmp(option->key, "chains") == 0)
             assert_true(aorta_option_store(option, &three, 1, false, rig->options, &rig->arena, &status));
     }
-    strcpy(rig->folder, "/tmp/aorta_record_XXXXXX");
-    assert_non_null(mkdtemp(rig->folder));
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
+    folder_make(rig->folder, "record");
 }
 
 static void close_rig(struct rig *rig) {
     aorta_trace_list_free(&rig->traces);
-    nftw(rig->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    folder_remove(rig->folder);
     aorta_device_close(rig->device);
     aorta_arena_free(&rig->arena);
 }
@@ -225,14 +218,7 @@ int main(void) {
     setenv("FAKE_GPU_RECORDS", "none", 1);
     setenv("AORTA_CACHE_DIR", CACHE, 1);
     setenv("FAKE_GPU_KERNELS", "ignore", 1);
-    void *library = dlopen(FAKE_CUPTI "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
-    const struct fake_cupti *(*get)(void);
-    if (!library) {
-        print_error("%s\n", dlerror());
-        return 1;
-    }
-    *(void **)&get = dlsym(library, "fake_cupti");
-    fake = get();
+    fake = fake_cupti_open(FAKE_CUPTI);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_the_cpu),
         cmocka_unit_test(on_a_gpu),

@@ -4,6 +4,7 @@
 #include "device/gpu.h"
 #include "fake_cupti/fake_cupti.h"
 #include "fake_gpu/fake_gpu.h"
+#include "folder.h"
 #include "measure/kernels.h"
 #include "measure/recorder.h"
 
@@ -23,12 +24,11 @@ static void nap(struct aorta_stream *stream) {
 
 /* ---- the rig ---- */
 
-static char cache[64];
+static char cache[FOLDER_PATH];
 
 static int make_cache(void **state) {
     (void)state;
-    snprintf(cache, sizeof cache, "/tmp/aorta-cache-XXXXXX");
-    if (!mkdtemp(cache)) return -1;
+    folder_make(cache, "cache");
     setenv("AORTA_LIBRARY_PATH", FAKE_GPU ":" FAKE_CUPTI, 1);
     setenv("AORTA_CACHE_DIR", cache, 1);
     return 0;
@@ -36,9 +36,7 @@ static int make_cache(void **state) {
 
 static int remove_cache(void **state) {
     (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -r %s", cache);
-    return system(command);
+    return folder_remove(cache);
 }
 
 static const struct fake_gpu_control *control(void) {

@@ -8,7 +8,6 @@
 #include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -477,14 +476,7 @@ static void names_are_demangled(void **state) {
 
 int main(void) {
     setenv("AORTA_LIBRARY_PATH", FAKE_CUPTI, 1);
-    void *library = dlopen(FAKE_CUPTI "/libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        print_error("%s\n", dlerror());
-        return 1;
-    }
-    const struct fake_cupti *(*get)(void);
-    *(void **)&get = dlsym(library, "fake_cupti");
-    fake = get();
+    fake = fake_cupti_open(FAKE_CUPTI);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_demangled),
         cmocka_unit_test(every_field),

@@ -1,26 +1,20 @@
 #include "recording.h"
 
 #include "check.h"
+#include "folder.h"
 #include "record/inject/settings.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 void recording_open(struct recording *recording) {
     *recording = (struct recording){0};
-    snprintf(recording->directory, sizeof recording->directory, "/tmp/aorta_inject_XXXXXX");
-    assert_non_null(mkdtemp(recording->directory));
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
+    folder_make(recording->directory, "inject");
 }
 
 void recording_close(struct recording *recording) {
     aorta_trace_run_record_free(&recording->record);
-    nftw(recording->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(recording->directory);
 }
 
 void recording_run(struct recording *recording, const char *scenario, int number,

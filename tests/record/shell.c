@@ -2,27 +2,22 @@
 
 #include "base/files.h"
 #include "check.h"
+#include "folder.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 int shell_open(void **state) {
     struct shell *shell = calloc(1, sizeof *shell);
-    snprintf(shell->directory, sizeof shell->directory, "/tmp/aorta_command_XXXXXX");
+    folder_make(shell->directory, "command");
     *state = shell;
-    return mkdtemp(shell->directory) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
+    return 0;
 }
 
 int shell_close(void **state) {
     struct shell *shell = *state;
-    nftw(shell->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(shell->directory);
     free(shell->output);
     free(shell->errors);
     free(shell);

@@ -1,29 +1,20 @@
 #include "workspace.h"
 #include "base/files.h"
 #include "check.h"
+#include "folder.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 struct workspace workspace_make(void) {
-    struct workspace workspace = {"/tmp/aorta_report_XXXXXX"};
-    assert_non_null(mkdtemp(workspace.path));
+    struct workspace workspace;
+    folder_make(workspace.path, "report");
     return workspace;
 }
 
 void workspace_remove(struct workspace *workspace) {
-    DIR *directory = opendir(workspace->path);
-    assert_non_null(directory);
-    for (struct dirent *entry; (entry = readdir(directory));) {
-        if (entry->d_name[0] == '.') continue;
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", workspace->path, entry->d_name);
-        assert_int_equal(unlink(path), 0);
-    }
-    closedir(directory);
-    assert_int_equal(rmdir(workspace->path), 0);
+    assert_int_equal(folder_remove(workspace->path), 0);
 }
 
 void workspace_write(const struct workspace *workspace, const char *name, const char *text) {
