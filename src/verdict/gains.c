@@ -162,10 +162,7 @@ static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
 /* Launches have no place: what they gain is what a captured step would save, and that a host is slow all along does not
  * hide that it stands still somewhere for a fifth of each step. Where no steps are known that may be between them. */
 static bool has_place(const struct aorta_finding *finding) {
-    return finding->gain_share >= PLACED &&
-           (finding->cause == AORTA_CAUSE_HOST_PAUSE || finding->cause == AORTA_CAUSE_HOST_SYNC ||
-            finding->cause == AORTA_CAUSE_DATA_WAIT || finding->cause == AORTA_CAUSE_ALLOCATION ||
-            finding->cause == AORTA_CAUSE_STRAGGLER);
+    return finding->gain_share >= PLACED && aorta_cause_has_place(finding->cause);
 }
 
 /* What gains, largest first; then the rest in the order of their costs. */

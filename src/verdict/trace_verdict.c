@@ -199,7 +199,7 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct
 
 static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
                                             struct aorta_text *) = {
-#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) in_traces,
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) in_traces,
 #include "verdict/causes.def"
 #undef CAUSE
 };
@@ -207,7 +207,7 @@ static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *,
 static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, finding->evidence);
-    say[finding->cause](analysis, finding, &text);
+    if (say[finding->cause]) say[finding->cause](analysis, finding, &text);
     aorta_status status = aorta_text_check(&text);
     if (status) {
         aorta_text_free(&text);

@@ -14,9 +14,9 @@
 
 static const struct {
     const char *key, *plain;
-    bool by_kind;
+    bool by_kind, at_place;
 } causes[AORTA_CAUSE_COUNT] = {
-#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) {key, plain, by_kind},
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) {key, plain, by_kind, at_place},
 #include "verdict/causes.def"
 #undef CAUSE
 };
@@ -31,6 +31,10 @@ const char *aorta_cause_plain_name(enum aorta_cause cause) {
 
 bool aorta_cause_has_kind(enum aorta_cause cause) {
     return causes[cause].by_kind;
+}
+
+bool aorta_cause_has_place(enum aorta_cause cause) {
+    return causes[cause].at_place;
 }
 
 static void add_to_tally(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {

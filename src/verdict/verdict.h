@@ -8,7 +8,7 @@
 #include "timeline/steps.h"
 
 enum aorta_cause {
-#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) AORTA_CAUSE_##name,
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) AORTA_CAUSE_##name,
 #include "verdict/causes.def"
 #undef CAUSE
     AORTA_CAUSE_COUNT
@@ -16,6 +16,7 @@ enum aorta_cause {
 const char *aorta_cause_name(enum aorta_cause cause);       /* "host_launch", … */
 const char *aorta_cause_plain_name(enum aorta_cause cause); /* "late launches"; before the kind of a collective */
 bool aorta_cause_has_kind(enum aorta_cause cause);          /* there is a finding for each kind of collective */
+bool aorta_cause_has_place(enum aorta_cause cause);         /* it lies somewhere in the program, not all over it */
 
 /* What else is known of a finding: bits. */
 enum aorta_circumstance {

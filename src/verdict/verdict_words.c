@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Findings are made for a cause or, where it is about collectives, for each kind. */
 struct subject {
@@ -75,21 +76,6 @@ static void say_launch_latency(struct subject *subject) {
         aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
                           each(subject));
     say_where_idle(subject, &subject->grounds->latency_before);
-}
-
-static void say_host_sync(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "idle %s ms%s while the host waited for the device before launching on",
-                      aorta_brief(subject->finding->cost_ms).text, each(subject));
-}
-
-static void say_data_wait(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "idle %s ms%s until the next batch was ready",
-                      aorta_brief(subject->finding->cost_ms).text, each(subject));
-}
-
-static void say_copy(struct subject *subject) {
-    aorta_text_printf(&subject->evidence, "copies ran %s ms%s with nothing beside them",
-                      aorta_brief(subject->finding->cost_ms).text, each(subject));
 }
 
 static void say_straggler(struct subject *subject) {
@@ -181,11 +167,21 @@ static void say_compute(struct subject *subject) {
     aorta_text_printf(&subject->evidence, "%s ms%s of operations", aorta_brief(cost).text, each(subject));
 }
 
-static void (*const say[AORTA_CAUSE_COUNT])(struct subject *) = {
-#define CAUSE(name, key, plain, by_kind, in_steps, in_traces) in_steps,
+/* The sentence is enough, or a function says it. */
+static const struct {
+    const char *sentence;
+    void (*say)(struct subject *);
+} words[AORTA_CAUSE_COUNT] = {
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) {sentence, in_steps},
 #include "verdict/causes.def"
 #undef CAUSE
 };
+
+static void say_cost(struct subject *subject, const char *sentence) {
+    int before = (int)strcspn(sentence, "#");
+    aorta_text_printf(&subject->evidence, "%.*s%s ms%s%s", before, sentence,
+                      aorta_brief(subject->finding->cost_ms).text, each(subject), sentence + before + 1);
+}
 
 /* ---- findings ---- */
 
@@ -215,7 +211,10 @@ static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aort
 static aorta_status put_into_words(const struct aorta_verdict *verdict, const struct aorta_grounds *grounds,
                                    struct aorta_finding *finding) {
     struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
-    say[finding->cause](&subject);
+    if (words[finding->cause].sentence)
+        say_cost(&subject, words[finding->cause].sentence);
+    else
+        words[finding->cause].say(&subject);
     finding->evidence = subject.evidence.data; /* the finding owns the text from here on */
     return aorta_text_check(&subject.evidence);
 }
