@@ -95,6 +95,8 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     if (info->bytes > 0) aorta_json_key_int(json, "bytes", info->bytes);
     if (info->flops > 0) {
         aorta_json_key_double(json, "flops", info->flops);
+        if (info->attention_flops > 0) aorta_json_key_double(json, "attention_flops", info->attention_flops);
+        if (info->attention_bytes > 0) aorta_json_key_int(json, "attention_bytes", info->attention_bytes);
         if (info->dtype < AORTA_DTYPE_COUNT) aorta_json_key_string(json, "dtype", aorta_dtype_name(info->dtype));
     }
     if (info->kind == AORTA_RANGE_COLLECTIVE) write_collective(json, range);

@@ -276,6 +276,8 @@ static void inherit(struct aorta_range *kernel, const struct aorta_range *range,
     bool computes = longest && info.kind == AORTA_RANGE_COMPUTE;
     info.bytes = collective ? next_part(range->info.bytes, share) : computes ? range->info.bytes : kernel->info.bytes;
     info.flops = computes ? range->info.flops : 0;
+    info.attention_flops = computes ? range->info.attention_flops : 0;
+    info.attention_bytes = computes ? range->info.attention_bytes : 0;
     if (!collective) {
         info.collective = (enum aorta_collective)0;
         info.group_size = info.group = info.group_stride = 0;

@@ -113,6 +113,9 @@ static inline struct op_work op_moves(const struct aorta_model *model, int64_t e
     return (struct op_work){.dtype = dtype, .bytes = elements * (int64_t)aorta_dtype_size(dtype)};
 }
 
+/* Adds a product, done so many times (forward once; backward twice, for input and weight). */
+void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times);
+
 aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range);
 aorta_status aorta_op_end(struct op op, int range);
 

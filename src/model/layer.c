@@ -38,6 +38,16 @@ static struct op_work attention_work(const struct aorta_model *model, bool backw
     return work;
 }
 
+struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward) {
+    const struct layer_shapes s = shapes_of(model);
+    const struct op_work attention = attention_work(model, backward);
+    const struct aorta_linear *const products[] = {&s.in_proj, &s.out_proj, &s.linear1, &s.linear2};
+    struct aorta_model_work work = {attention.flops, attention.flops, attention.bytes, attention.bytes};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        aorta_op_add_product(&work, products[i], backward ? 2 : 1);
+    return work;
+}
+
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
                                        const struct aorta_unit_view *view) {
     const struct layer_memory *m = &model->layers[layer];

@@ -17,6 +17,12 @@ aorta_status aorta_op_begin(struct op op, const char *function, struct op_work w
     return begin(op, info, range);
 }
 
+void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times) {
+    const int64_t elements = shape->rows * shape->in + shape->in * shape->out + shape->rows * shape->out;
+    work->flops += 2.0 * (double)shape->rows * (double)shape->in * (double)shape->out * times;
+    work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
+}
+
 /* A matrix product [m, k] times [k, n]. */
 static aorta_status begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
                                   int64_t n, int *range) {

@@ -106,12 +106,6 @@ int64_t aorta_model_element_count(const struct aorta_model *model) {
     return total;
 }
 
-double aorta_model_layer_flops(const struct aorta_model *model) {
-    const struct aorta_model_shape *s = &model->shape;
-    double n = (double)model->rows, e = (double)s->model_dim, h = (double)s->mlp_hidden_dim, t = (double)s->positions;
-    return 2 * n * (4 * e * e + 2 * e * h + 2 * t * e); /* projections, MLP, q·k and weights·v */
-}
-
 void aorta_model_initialise(const struct aorta_model *model, int parameter, uint64_t seed, int64_t first, int64_t count,
                             float *values) {
     const struct aorta_parameter *p = &model->parameters[parameter];

@@ -36,6 +36,23 @@ double aorta_model_last_flops(const struct aorta_model *model) {
     return product_flops(&s.projection) + product_flops(&s.dense);
 }
 
+/* The data has no gradient. */
+struct aorta_model_work aorta_model_input_work(const struct aorta_model *model, bool backward) {
+    const struct root_shapes s = shapes_of(model);
+    struct aorta_model_work work = {0};
+    aorta_op_add_product(&work, &s.dense, 1);
+    aorta_op_add_product(&work, &s.projection, backward ? 2 : 1);
+    return work;
+}
+
+struct aorta_model_work aorta_model_head_work(const struct aorta_model *model) {
+    const struct root_shapes s = shapes_of(model);
+    struct aorta_model_work work = {0};
+    aorta_op_add_product(&work, &s.scorer0, 3);
+    aorta_op_add_product(&work, &s.scorer3, 3);
+    return work;
+}
+
 static struct op_work cast_work(const struct aorta_model *model, const struct aorta_linear *dense) {
     struct op_work work = op_moves(model, dense->rows * dense->in);
     work.bytes += dense->rows * dense->in * (int64_t)sizeof(float);

@@ -223,9 +223,13 @@ static aorta_status read_numbers(const struct aorta_fields *metadata, const stru
     AORTA_TRY(get_optional_integer(metadata, "sequence", path, -1, &range->sequence));
     AORTA_TRY(get_optional(metadata, "flops", path, &info->flops));
     if (isnan(info->flops)) info->flops = 0;
-    if (info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 || isinf(info->flops) || group_size < 0 ||
-        group_size > INT32_MAX || group < 0 || group > INT32_MAX || stride < 0 || stride > INT32_MAX || layer < -1 ||
-        layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
+    AORTA_TRY(get_optional(metadata, "attention_flops", path, &info->attention_flops));
+    if (isnan(info->attention_flops)) info->attention_flops = 0;
+    AORTA_TRY(get_optional_integer(metadata, "attention_bytes", path, 0, &info->attention_bytes));
+    if (info->attention_flops < 0 || info->attention_flops > info->flops || info->attention_bytes < 0 ||
+        info->attention_bytes > info->bytes || info->bytes < 0 || info->bytes > bytes_limit || info->flops < 0 ||
+        isinf(info->flops) || group_size < 0 || group_size > INT32_MAX || group < 0 || group > INT32_MAX ||
+        stride < 0 || stride > INT32_MAX || layer < -1 || layer > INT32_MAX || queue < 0 || queue > INT32_MAX)
         return AORTA_ERROR(AORTA_FORMAT, "metadata holds a number that cannot be");
     info->layer = (int)layer;
     info->group_size = (int)group_size;

@@ -28,6 +28,9 @@ struct aorta_roofline_build {
 void aorta_roofline_build_begin(struct aorta_roofline_build *build, struct aorta_roofline *roofline);
 AORTA_MUST_USE aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build,
                                                       const struct aorta_roofline_work *work);
+/* What kernels of this class and operation do that are added apart, as kernels without flops and bytes. */
+AORTA_MUST_USE aorta_status aorta_roofline_build_amount(struct aorta_roofline_build *build,
+                                                        const struct aorta_roofline_work *work);
 /* Arithmetic of a step that belongs to no kernel in particular: it counts for MFU only. */
 void aorta_roofline_build_flops(struct aorta_roofline_build *build, enum aorta_arithmetic arithmetic, double flops);
 /* What was added since the last step lies in one of this length. */

@@ -22,6 +22,7 @@ struct aorta_roofline_group {
 static int compare_groups(const struct aorta_roofline_group *group, const struct aorta_roofline_work *work) {
     if (group->operation != work->operation) return group->operation < work->operation ? -1 : 1;
     if (group->dims != work->dims) return group->dims < work->dims ? -1 : 1;
+    if (group->class != work->class) return group->class < work->class ? -1 : 1;
     return (group->arithmetic > work->arithmetic) - (group->arithmetic < work->arithmetic);
 }
 
@@ -93,16 +94,20 @@ void aorta_roofline_build_begin(struct aorta_roofline_build *build, struct aorta
     *build = (struct aorta_roofline_build){.roofline = roofline};
 }
 
+aorta_status aorta_roofline_build_amount(struct aorta_roofline_build *build, const struct aorta_roofline_work *work) {
+    struct aorta_roofline_group *group;
+    AORTA_TRY(group_of(build, work, &group));
+    add_to_group(&build->roofline->peaks, group, work);
+    return NULL;
+}
+
 aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build, const struct aorta_roofline_work *work) {
     struct aorta_roofline_class *class = &build->roofline->classes[work->class];
     class->kernels++;
     AORTA_TRY(aorta_intervals_add(&build->all[work->class], work->start_ns, work->end_ns));
     if (!work->covered) return NULL;
     AORTA_TRY(aorta_intervals_add(&build->covered[work->class], work->start_ns, work->end_ns));
-    struct aorta_roofline_group *group;
-    AORTA_TRY(group_of(build, work, &group));
-    add_to_group(&build->roofline->peaks, group, work);
-    return NULL;
+    return aorta_roofline_build_amount(build, work);
 }
 
 void aorta_roofline_build_flops(struct aorta_roofline_build *build, enum aorta_arithmetic arithmetic, double flops) {

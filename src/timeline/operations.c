@@ -482,8 +482,8 @@ static bool contains_one(const char *name, const char *const *parts) {
 
 enum aorta_work_class aorta_kernel_work_class(const char *kernel) {
     static const char *const attention[] = {"flash", "fmha", "sdpa", "attention", "attn_fwd", "attn_bwd", NULL};
-    static const char *const pointwise[] = {"elementwise", "multi_tensor_apply", "CatArray",
-                                            "dropout",     "triton_poi_",        NULL};
+    static const char *const pointwise[] = {
+        "elementwise", "multi_tensor_apply", "CatArray", "dropout", "triton_poi_", "gelu_", "adamw", NULL};
     static const char *const reduction[] = {"reduce_kernel", "softmax",     "SoftMax",     "norm",
                                             "Norm",          "triton_red_", "triton_per_", NULL};
     if (contains_one(kernel, attention)) return AORTA_WORK_ATTENTION;

@@ -37,15 +37,17 @@ struct aorta_range_info {
     enum aorta_range_kind kind;
     enum aorta_collective collective; /* when kind is COLLECTIVE */
     int group_size;                   /* ranks of the collective, else 0 */
-    int group;         /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
-    int group_stride;  /* distance of neighbours among them; 0 as 1 */
-    int layer;         /* encoder layer, -1 for the root unit or none */
-    int64_t bytes;     /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
-                          written at least; 0: not known */
-    double flops;      /* arithmetic of products and attention, else 0 */
-    const char *alike; /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
-    bool by_grid;      /* it is the grid: the shape is not known */
-    bool simulated;    /* local backend: a copy stands for the collective */
+    int group;        /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
+    int group_stride; /* distance of neighbours among them; 0 as 1 */
+    int layer;        /* encoder layer, -1 for the root unit or none */
+    int64_t bytes;    /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
+                         written at least; 0: not known */
+    double flops;     /* arithmetic of products and attention, else 0 */
+    double attention_flops; /* attention's part of the two, where a range holds products and attention */
+    int64_t attention_bytes;
+    const char *alike;      /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
+    bool by_grid;           /* it is the grid: the shape is not known */
+    bool simulated;         /* local backend: a copy stands for the collective */
     enum aorta_dtype dtype; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
     int64_t dims[2][3];     /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
     const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */

@@ -104,8 +104,8 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
 }
 
 /* A part of the step as one range, where operations have none of their own. */
-static aorta_status begin_part(struct aorta_step *step, const char *tag, const char *function, int layer, double flops,
-                               int *range) {
+static aorta_status begin_part(struct aorta_step *step, const char *tag, const char *function, int layer,
+                               struct aorta_model_work work, int *range) {
     *range = -1;
     if (records_operations(step)) return NULL;
     const struct aorta_train_options *o = step->context->options;
@@ -115,7 +115,10 @@ static aorta_status begin_part(struct aorta_step *step, const char *tag, const c
         .role = AORTA_ROLE_COMPUTE,
         .kind = AORTA_RANGE_COMPUTE,
         .layer = layer,
-        .flops = flops,
+        .flops = work.flops,
+        .bytes = work.bytes,
+        .attention_flops = work.attention_flops,
+        .attention_bytes = work.attention_bytes,
         .dtype = step->context->dtype,
         .dims = {{o->training.batch_size, o->dataset.sequence_length, o->model.model_dim}},
     };
@@ -133,7 +136,7 @@ static aorta_status layer_forward(struct aorta_step *step, const struct aorta_pa
     int range;
     AORTA_TRY(s->table->acquire(s, layer, AORTA_FORWARD, &view));
     AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_forward", layer,
-                         aorta_model_layer_flops(model), &range));
+                         aorta_model_layer_work(model, false), &range));
     AORTA_TRY(aorta_model_layer_forward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
     if (step->copies) AORTA_TRY(aorta_copies_begin(step->copies, layer));
@@ -148,7 +151,7 @@ static aorta_status layer_backward(struct aorta_step *step, const struct aorta_p
     int range;
     AORTA_TRY(s->table->acquire(s, layer, AORTA_BACKWARD, &view));
     AORTA_TRY(begin_part(step, aorta_model_unit_name(model, layer), "layer_backward", layer,
-                         2 * aorta_model_layer_flops(model), &range));
+                         aorta_model_layer_work(model, true), &range));
     AORTA_TRY(aorta_model_layer_backward(model, pass, layer, &view));
     AORTA_TRY(end_part(step, range));
     AORTA_TRY(aorta_inject_after_layer(step->context));
@@ -162,7 +165,7 @@ static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pa
     struct aorta_strategy *s = step->strategy;
     int layers = aorta_model_unit_count(model) - 1, range;
     AORTA_TRY(s->table->acquire(s, layers, AORTA_FORWARD, root));
-    AORTA_TRY(begin_part(step, "root", "input_forward", -1, 0, &range));
+    AORTA_TRY(begin_part(step, "root", "input_forward", -1, aorta_model_input_work(model, false), &range));
     AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
     for (int layer = 0; layer < layers; layer++) AORTA_TRY(layer_forward(step, pass, layer));
@@ -174,11 +177,11 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
     int layers = aorta_model_unit_count(model) - 1, range;
-    AORTA_TRY(begin_part(step, "root", "head", -1, 0, &range));
+    AORTA_TRY(begin_part(step, "root", "head", -1, aorta_model_head_work(model), &range));
     AORTA_TRY(aorta_model_head(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
     for (int layer = layers - 1; layer >= 0; layer--) AORTA_TRY(layer_backward(step, pass, layer));
-    AORTA_TRY(begin_part(step, "root", "input_backward", -1, 0, &range));
+    AORTA_TRY(begin_part(step, "root", "input_backward", -1, aorta_model_input_work(model, true), &range));
     AORTA_TRY(aorta_model_input_backward(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
     AORTA_TRY(s->table->release(s, layers, AORTA_BACKWARD));

@@ -107,6 +107,31 @@ static void whole_layers(void **state) {
     aorta_roofline_free(&roofline);
 }
 
+/* A layer's products and attention stand together on the longest of its kernels; names say which kernels are which. */
+static void kernels_of_a_layer(void **state) {
+    (void)state;
+    struct aorta_range ranges[] = {
+        range("layer_forward", "nvjet_tst", 0, 1000, 0, 0),
+        range("layer_forward", "attention_whole_forward_64_bf16", 1000, 1200, 0, 0),
+        range("layer_forward", "norm_forward_wide_bf16", 1200, 2400, 520e3, 30000), /* the longest */
+    };
+    for (size_t i = 0; i < 3; i++) ranges[i].info.within = "encoder.layers.0";
+    ranges[2].info.attention_flops = 20e3;
+    ranges[2].info.attention_bytes = 10000;
+    struct aorta_roofline roofline = measure(ranges, 3, AORTA_SOURCE_KERNEL, 4000, true);
+    const struct aorta_roofline_class *gemm = &roofline.classes[AORTA_WORK_GEMM];
+    near(aorta_roofline_share(gemm), 0.5);
+    near(aorta_roofline_gbytes_per_s(gemm), 20);
+    assert_int_equal(gemm->kernels, 1);
+    near(aorta_roofline_share(&roofline.classes[AORTA_WORK_ATTENTION]), 0.5); /* by its bytes */
+    assert_int_equal(roofline.classes[AORTA_WORK_REDUCTION].ns, 1200);
+    assert_int_equal(roofline.classes[AORTA_WORK_REDUCTION].covered_ns, 0);
+    double covered;
+    near(aorta_roofline_mfu(&roofline, &covered), 520.0 / 4000);
+    near(covered, 1);
+    aorta_roofline_free(&roofline);
+}
+
 /* Files of before have flops without their type. */
 static void untyped_flops_claim_nothing(void **state) {
     (void)state;
@@ -124,6 +149,7 @@ int main(void) {
         cmocka_unit_test(operations_of_the_cpu),
         cmocka_unit_test(kernels_within_ranges),
         cmocka_unit_test(whole_layers),
+        cmocka_unit_test(kernels_of_a_layer),
         cmocka_unit_test(untyped_flops_claim_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
