@@ -1,6 +1,5 @@
 #include "base/lines.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -53,54 +52,41 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
     aorta_text_puts(out, ellipsis);
 }
 
+void aorta_text_row_begin(struct aorta_text *out, const char *name, int columns) {
+    if (columns) aorta_text_column(out, name, columns);
+}
+
+void aorta_text_row_end(struct aorta_text *out, const char *name, int columns) {
+    if (!columns) aorta_text_printf(out, "  %s", name);
+    aorta_text_puts(out, "\n");
+}
+
 /* ---- lines ---- */
 
-/* Bytes of the line that begins here: to the last space that leaves it within `width` columns; a longer word is broken.
- */
-static size_t line_bytes(const char *text, int width) {
+/* Bytes of the line that begins here: to the last space that leaves it within `width` columns. A longer word is broken,
+ * or `whole`. */
+static size_t line_bytes(const char *text, int width, bool whole) {
     size_t fits = bytes_of(text, width);
     if (!text[fits]) return fits;
     size_t at = fits;
     while (at > 0 && text[at] != ' ') at--;
-    return at ? at : fits;
+    if (at) return at;
+    return whole ? strcspn(text, " ") : fits;
 }
 
-/* Bytes of the last line, when it is to end in an ellipsis: to the end of a clause near it, or of a word. */
-static size_t cut_bytes(const char *text, int width) {
-    size_t fits = line_bytes(text, width - 2);
-    for (size_t at = fits; at > fits - fits / 4; at--)
-        if (strchr(",;:(", text[at - 1]) && text[at] == ' ') return at - 1;
-    return fits;
-}
-
-static int width_left(const struct aorta_lines *lines, int line) {
-    int width = lines->width - (line ? lines->indent : lines->taken);
+static int width_left(const struct aorta_lines *lines, bool first) {
+    int width = (lines->width ? lines->width : NOT_KNOWN) - (first ? lines->taken : lines->indent);
     return width < 8 ? 8 : width;
 }
 
-/* Writes unless `out` is NULL; returns the number of lines. */
-static int lay(struct aorta_text *out, const char *text, const struct aorta_lines *lines, int most) {
-    int line = 0;
-    for (;; line++) {
-        int width = width_left(lines, line);
-        size_t bytes = line_bytes(text, width);
-        bool cut = text[bytes] && line + 1 >= most;
-        if (cut) bytes = cut_bytes(text, width);
-        if (out) {
-            if (line) aorta_text_printf(out, "%*s", lines->indent, "");
-            aorta_text_append(out, text, bytes);
-            aorta_text_printf(out, "%s%s\n", cut ? " " : "", cut ? ellipsis : "");
-        }
-        if (cut || !text[bytes]) return line + 1;
+void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines) {
+    for (bool first = true;; first = false) {
+        size_t bytes = line_bytes(text, width_left(lines, first), !lines->width);
+        if (!first) aorta_text_printf(out, "%*s", lines->indent, "");
+        aorta_text_append(out, text, bytes);
+        aorta_text_puts(out, "\n");
         text += bytes;
         while (*text == ' ') text++;
+        if (!*text) return;
     }
-}
-
-void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines) {
-    lay(out, text, lines, lines->most);
-}
-
-int aorta_lines_needed(const char *text, const struct aorta_lines *lines) {
-    return lay(NULL, text, lines, INT_MAX);
 }

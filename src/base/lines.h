@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Columns of the terminal that the stream writes to, between 60 and 200, 100 when it does not say; 0: no terminal,
- * where nothing is to be cut. */
+ * where nothing is cut. */
 int aorta_terminal_width(FILE *stream);
 
 /* Columns that the text takes. */
@@ -16,14 +16,17 @@ int aorta_columns(const char *text);
 /* The text in exactly `width` columns: padded on the right, or cut with an ellipsis at its end. */
 void aorta_text_column(struct aorta_text *out, const char *text, int width);
 
-/* A sentence cut at spaces into lines of at most `width` columns. The first one starts behind `taken` columns that the
- * caller has written, the others behind `indent` spaces. What does not fit into `most` lines is cut, where possible at
- * the end of a clause, and ends in an ellipsis. Ends with a newline. */
+/* The beginning and the end of a row whose name may be long. On a terminal the name is the first column, `columns`
+ * wide. Elsewhere (columns 0) it is the last one, and whole. */
+void aorta_text_row_begin(struct aorta_text *out, const char *name, int columns);
+void aorta_text_row_end(struct aorta_text *out, const char *name, int columns);
+
+/* A sentence wrapped at spaces into lines of at most `width` columns; 0: no terminal, lines of 100 columns, in which
+ * longer words stay whole. The first line starts behind `taken` columns that the caller has written, the others behind
+ * `indent` spaces. Ends with a newline. */
 struct aorta_lines {
-    int width, taken, indent, most;
+    int width, taken, indent;
 };
 void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines);
-/* How many lines that takes if `most` does not bound it. */
-int aorta_lines_needed(const char *text, const struct aorta_lines *lines);
 
 #endif

@@ -203,7 +203,7 @@ static void say_advice(const struct aorta_map *map, const struct aorta_device_in
 
 /* A sentence a line, wrapped. */
 static void say_notes(const struct aorta_map *map, const struct aorta_device_info *device, struct aorta_text *text) {
-    static const struct aorta_lines lines = {.width = 118, .most = INT_MAX};
+    static const struct aorta_lines lines = {.width = 118};
     struct aorta_text notes = {0};
     say_blocking(map, &notes);
     say_warnings(map, &notes);

@@ -3,7 +3,6 @@
 #include "hwq/limit.h"
 #include "hwq/run.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
 }
 
 static void say_sentence(const char *label, const char *sentence, struct aorta_text *out) {
-    static const struct aorta_lines lines = {.width = 118, .taken = 14, .indent = 14, .most = INT_MAX};
+    static const struct aorta_lines lines = {.width = 118, .taken = 14, .indent = 14};
     aorta_text_printf(out, "  %-11s ", label);
     aorta_text_lines(out, sentence, &lines);
 }

@@ -2,7 +2,6 @@
 #include "base/lines.h"
 #include "hwq/limit.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
 
 /* For the best count and the largest one. */
 static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
-    static const struct aorta_lines lines = {.width = 118, .indent = 2, .most = INT_MAX};
+    static const struct aorta_lines lines = {.width = 118, .indent = 2};
     for (size_t i = 0; i < count; i++) {
         struct aorta_text text = {0};
         if (results[i].stream_count != peak_streams && i + 1 < count) continue;

@@ -33,31 +33,20 @@ static void put_value(const struct aorta_trace_compared *value, bool base, struc
     aorta_text_printf(out, " %+11.3f %8s %8s", value->change_ms, share, chance);
 }
 
-static const char *name_of(const struct aorta_trace_compare_row *row, char name[NAME_SIZE]) {
-    return row->section == AORTA_SECTION_KERNEL ? aorta_kernel_short_name(row->name, name, NAME_SIZE) : row->name;
-}
-
-/* The rows are in order of their sections. Where no terminal is (width 0) the longest name that is shown is whole. */
-static int name_columns(const struct aorta_trace_comparison *c, int width) {
-    int longest = NAME_WIDTH;
-    enum aorta_trace_section section = AORTA_SECTION_TIMELINE;
-    for (size_t i = 0, shown = 0; i < c->row_count && !width; i++, shown++) {
-        char name[NAME_SIZE];
-        if (c->rows[i].section != section) shown = 0;
-        section = c->rows[i].section;
-        const int columns = aorta_columns(name_of(&c->rows[i], name));
-        if (columns > longest && (shown < MOST_ROWS || section == AORTA_SECTION_TIMELINE)) longest = columns;
-    }
-    return longest;
+/* Of a kernel short on a terminal, else as the file has it (columns 0). */
+static const char *name_of(const struct aorta_trace_compare_row *row, int columns, char name[NAME_SIZE]) {
+    bool kernel = row->section == AORTA_SECTION_KERNEL;
+    return kernel && columns ? aorta_kernel_short_name(row->name, name, NAME_SIZE) : row->name;
 }
 
 static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, int columns,
                     struct aorta_text *out) {
-    char name[NAME_SIZE];
-    aorta_text_puts(out, "  ");
-    aorta_text_column(out, name_of(row, name), columns);
+    char buffer[NAME_SIZE];
+    const char *name = name_of(row, columns, buffer);
+    if (columns) aorta_text_puts(out, "  ");
+    aorta_text_row_begin(out, name, columns);
     for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
-    aorta_text_puts(out, "\n");
+    aorta_text_row_end(out, name, columns);
 }
 
 static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section, int columns,
@@ -79,7 +68,7 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, int width,
                                  struct aorta_text *out) {
-    const int columns = name_columns(c, width);
+    const int columns = width ? NAME_WIDTH : 0;
     for (size_t i = 0; i < c->input_count; i++) {
         aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", c->inputs[i].label,
                           aorta_counted((long long)c->inputs[i].analysis->rank_count, "rank").text);
@@ -88,8 +77,9 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
     if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
-    aorta_text_printf(out, "\n%-*s %11s", columns + 2, "", "base");
-    for (size_t i = 1; i < c->input_count; i++) aorta_text_printf(out, " %11s %11s %8s %8s", "test", "change", "", "");
+    aorta_text_printf(out, "\n%-*s %11s", columns ? columns + 2 : 0, "", "base");
+    for (size_t i = 1; i < c->input_count; i++)
+        aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
     aorta_text_puts(out, "\n");
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_section(c, (enum aorta_trace_section)section, columns, out);

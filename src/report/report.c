@@ -4,7 +4,6 @@
 #include "report/plots.h"
 #include "report/recording.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static aorta_status check_options(const struct aorta_report_options *options, in
 
 /* Below the verdict; frees the sentence. */
 static void print_sentence(struct aorta_text *sentence, int width, struct aorta_text *text) {
-    const struct aorta_lines lines = {.width = width ? width : 100, .taken = 2, .indent = 4, .most = INT_MAX};
+    const struct aorta_lines lines = {.width = width, .taken = 2, .indent = 4};
     if (sentence->length) {
         aorta_text_puts(text, "  ");
         aorta_text_lines(text, sentence->data, &lines);

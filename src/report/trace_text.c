@@ -3,7 +3,6 @@
 #include "report/trace_report.h"
 #include "timeline/links.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,23 +15,26 @@ enum {
     SYNCS_SHOWN = 3,
     DIFFERENCES_SHOWN = 4
 };
-/* Tables are 96 columns wide; of a wider terminal the names get the rest. Elsewhere (width 0) no name is cut. */
-enum {
-    USUAL_WIDTH = 100,
-    TABLE_WIDTH = 96,
-    KERNEL_COLUMNS = 48,
-    COLLECTIVE_COLUMNS = 36,
-    SYNC_COLUMNS = 66,
-    NAME_SIZE = 512
-};
+/* Tables are 96 columns wide; of a wider terminal the names get the rest. */
+enum { TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, SYNC_COLUMNS = 66, NAME_SIZE = 512 };
 
-static int name_columns(int columns, int width, int longest) {
-    if (!width) return longest > columns ? longest : columns;
-    return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : columns;
+/* Of the names, in a table that gives them `columns` in its usual width; 0: no terminal. */
+static int name_columns(int columns, int width) {
+    return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : width ? columns : 0;
 }
 
-static int larger(int a, int b) {
-    return a > b ? a : b;
+static void begin_titles(struct aorta_text *out, const char *title, int columns) {
+    aorta_text_row_begin(out, title, columns ? columns + 2 : 0);
+}
+
+static void begin_row(struct aorta_text *out, const char *name, int columns) {
+    if (columns) aorta_text_puts(out, "  ");
+    aorta_text_row_begin(out, name, columns);
+}
+
+/* Short on a terminal, else as the file has it. */
+static const char *kernel_name(const char *whole, int columns, char name[NAME_SIZE]) {
+    return columns ? aorta_kernel_short_name(whole, name, NAME_SIZE) : whole;
 }
 
 static double ms(int64_t ns) {
@@ -98,24 +100,20 @@ static const struct aorta_trace_rank *busiest(const struct aorta_trace_analysis 
     return best;
 }
 
-static const char *kernel_name(const struct aorta_trace_rank *rank, size_t row, char name[NAME_SIZE]) {
-    return aorta_kernel_short_name(aorta_trace_text(rank->trace, rank->kernels[row].name), name, NAME_SIZE);
-}
-
 static void kernel_lines(const struct aorta_trace_rank *rank, int width, struct aorta_text *out) {
-    char name[NAME_SIZE];
-    int longest = 0;
-    for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++)
-        longest = larger(longest, aorta_columns(kernel_name(rank, i, name)));
-    const int columns = name_columns(KERNEL_COLUMNS, width, longest);
-    aorta_text_column(out, "kernels and copies", columns + 2);
-    aorta_text_printf(out, "%7s %9s %6s %9s %9s\n", "count", "total ms", "share", "p50 us", "p95 us");
+    static const char title[] = "kernels and copies";
+    char buffer[NAME_SIZE];
+    const int columns = name_columns(KERNEL_COLUMNS, width);
+    begin_titles(out, title, columns);
+    aorta_text_printf(out, "%7s %9s %6s %9s %9s", "count", "total ms", "share", "p50 us", "p95 us");
+    aorta_text_row_end(out, title, columns);
     for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++) {
         const struct aorta_trace_kernel_row *row = &rank->kernels[i];
-        aorta_text_puts(out, "  ");
-        aorta_text_column(out, kernel_name(rank, i, name), columns);
-        aorta_text_printf(out, "%7zu %9.3f %5.1f%% %9.2f %9.2f\n", row->times.count, ms(row->times.total_ns),
+        const char *name = kernel_name(aorta_trace_text(rank->trace, row->name), columns, buffer);
+        begin_row(out, name, columns);
+        aorta_text_printf(out, "%7zu %9.3f %5.1f%% %9.2f %9.2f", row->times.count, ms(row->times.total_ns),
                           100 * row->share, row->times.p50_ns / 1e3, row->times.p95_ns / 1e3);
+        aorta_text_row_end(out, name, columns);
     }
 }
 
@@ -138,23 +136,19 @@ static void collective_lines(const struct aorta_trace_analysis *analysis, const 
                              int width, struct aorta_text *out) {
     if (!rank->collective_count) return;
     char name[NAME_SIZE];
-    int longest = 0;
-    for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++)
-        longest = larger(longest, aorta_columns(collective_name(analysis, &rank->collectives[i], name)));
-    const int columns = name_columns(COLLECTIVE_COLUMNS, width, longest);
-    aorta_text_column(out, "collectives", columns + 2);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s\n", "count", "MB each", "total ms", "exposed", "waited",
-                      "GB/s bus");
+    const int columns = name_columns(COLLECTIVE_COLUMNS, width);
+    begin_titles(out, "collectives", columns);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s", "count", "MB each", "total ms", "exposed", "waited", "GB/s bus");
+    aorta_text_row_end(out, "collectives", columns);
     for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++) {
         const struct aorta_trace_collective_row *row = &rank->collectives[i];
-        aorta_text_puts(out, "  ");
-        aorta_text_column(out, collective_name(analysis, row, name), columns);
+        begin_row(out, collective_name(analysis, row, name), columns);
         aorta_text_printf(out, "%7zu", row->times.count);
         number(out, row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN, 3);
         aorta_text_printf(out, " %9.3f %9.3f", ms(row->times.total_ns), ms(row->blamed_ns));
         number(out, row->waits_known ? ms(row->wait_ns) : NAN, 3);
         number(out, isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps, 2);
-        aorta_text_puts(out, "\n");
+        aorta_text_row_end(out, name, columns);
     }
 }
 
@@ -183,18 +177,15 @@ static void size_lines(const struct aorta_trace_analysis *analysis, const struct
                        struct aorta_text *out) {
     if (!sizes_say_more(analysis, rank)) return;
     char name[NAME_SIZE];
-    int longest = 0;
-    for (size_t i = 0; i < rank->collective_size_count && i < COLLECTIVES_SHOWN; i++)
-        longest = larger(longest, aorta_columns(size_name(analysis, rank, &rank->collective_sizes[i], name)));
-    const int columns = name_columns(COLLECTIVE_COLUMNS, width, longest);
-    aorta_text_column(out, "collectives by size", columns + 2);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s\n", "count", "MB each", "channels", "transfer", "GB/s bus",
+    const int columns = name_columns(COLLECTIVE_COLUMNS, width);
+    begin_titles(out, "collectives by size", columns);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s", "count", "MB each", "channels", "transfer", "GB/s bus",
                       "of link");
+    aorta_text_row_end(out, "collectives by size", columns);
     for (size_t i = 0; i < rank->collective_size_count && i < COLLECTIVES_SHOWN; i++) {
         const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
         double link_gbps = aorta_trace_link_of(analysis, rank, row);
-        aorta_text_puts(out, "  ");
-        aorta_text_column(out, size_name(analysis, rank, row, name), columns);
+        begin_row(out, size_name(analysis, rank, row, name), columns);
         aorta_text_printf(out, "%7zu", row->times.count);
         number(out, row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN, 3);
         number(out, row->channels >= 0 ? (double)row->channels : NAN, 0);
@@ -202,7 +193,7 @@ static void size_lines(const struct aorta_trace_analysis *analysis, const struct
         number(out, row->transfer_busbw_gbps, 2);
         aorta_text_puts(out, "   ");
         percent(out, link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN);
-        aorta_text_puts(out, "\n");
+        aorta_text_row_end(out, name, columns);
     }
 }
 
@@ -248,51 +239,44 @@ static void sync_lines(const struct aorta_trace_analysis *analysis, int width, s
     const struct aorta_trace_rank *rank = rank_of_syncs(analysis);
     if (!rank) return;
     char name[NAME_SIZE], whose[32] = "", title[80];
-    int longest = 0;
     if (analysis->rank_count > 1) snprintf(whose, sizeof whose, " of rank %d", rank->rank);
     snprintf(title, sizeof title, "calls%s that wait for the device, %s", whose, period(analysis));
-    for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++)
-        longest = larger(longest, aorta_columns(sync_name(rank->trace, &rank->syncs[i], name)));
-    const int columns = name_columns(SYNC_COLUMNS, width, longest);
-    aorta_text_column(out, title, columns + 2);
-    aorta_text_printf(out, "%7s %9s %9s\n", "count", "ms", "p95 us");
+    const int columns = name_columns(SYNC_COLUMNS, width);
+    begin_titles(out, title, columns);
+    aorta_text_printf(out, "%7s %9s %9s", "count", "ms", "p95 us");
+    aorta_text_row_end(out, title, columns);
     for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
-        aorta_text_puts(out, "  ");
-        aorta_text_column(out, sync_name(rank->trace, row, name), columns);
-        aorta_text_printf(out, "%7.1f %9.3f %9.2f\n", (double)row->times.count / (double)rank->steps,
+        begin_row(out, sync_name(rank->trace, row, name), columns);
+        aorta_text_printf(out, "%7.1f %9.3f %9.2f", (double)row->times.count / (double)rank->steps,
                           ms(row->times.total_ns) / (double)rank->steps, row->times.p95_ns / 1e3);
+        aorta_text_row_end(out, name, columns);
     }
 }
 
 /* ---- kernels that differ ---- */
 
-static const char *difference_name(const struct aorta_trace_analysis *analysis, size_t row, char name[NAME_SIZE]) {
-    return aorta_kernel_short_name(analysis->differences[row].name, name, NAME_SIZE);
-}
-
 static void difference_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
     if (!analysis->difference_count) return;
-    char name[NAME_SIZE], title[64];
-    int longest = 0;
+    char buffer[NAME_SIZE], title[64];
     snprintf(title, sizeof title, "kernels that differ between ranks, %s", period(analysis));
-    for (size_t i = 0; i < analysis->difference_count && i < DIFFERENCES_SHOWN; i++)
-        longest = larger(longest, aorta_columns(difference_name(analysis, i, name)));
-    const int columns = name_columns(KERNEL_COLUMNS, width, longest);
-    aorta_text_column(out, title, columns + 2);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s\n", "rank", "count", "ms", "others", "ms");
+    const int columns = name_columns(KERNEL_COLUMNS, width);
+    begin_titles(out, title, columns);
+    aorta_text_printf(out, "%7s %9s %9s %9s %9s", "rank", "count", "ms", "others", "ms");
+    aorta_text_row_end(out, title, columns);
     for (size_t i = 0; i < analysis->difference_count && i < DIFFERENCES_SHOWN; i++) {
         const struct aorta_trace_difference *row = &analysis->differences[i];
-        aorta_text_puts(out, "  ");
-        aorta_text_column(out, difference_name(analysis, i, name), columns);
-        aorta_text_printf(out, "%7d %9.1f %9.3f %9.1f %9.3f\n", analysis->ranks[row->rank].rank, row->count,
+        const char *name = kernel_name(row->name, columns, buffer);
+        begin_row(out, name, columns);
+        aorta_text_printf(out, "%7d %9.1f %9.3f %9.1f %9.3f", analysis->ranks[row->rank].rank, row->count,
                           row->ns / 1e6, row->others_count, row->others_ns / 1e6);
+        aorta_text_row_end(out, name, columns);
     }
 }
 
 /* A sentence, composed in `text`, on as many lines as it takes. */
 static void put_sentence(struct aorta_text *text, int width, struct aorta_text *out) {
-    const struct aorta_lines lines = {.width = width ? width : USUAL_WIDTH, .indent = 2, .most = INT_MAX};
+    const struct aorta_lines lines = {.width = width, .indent = 2};
     out->failed |= text->failed;
     aorta_text_lines(out, text->data ? text->data : "", &lines);
     aorta_text_clear(text);

@@ -2,13 +2,12 @@
 #include "base/lines.h"
 #include "verdict/verdict_parts.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL_WIDTH = 100, BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
+enum { BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
 
 /* ---- the headline ---- */
 
@@ -164,7 +163,7 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
 
 /* Wraps the text, its beginning included; frees it. */
 static void put(struct aorta_text *text, int indent, int width, struct aorta_text *out) {
-    const struct aorta_lines lines = {.width = width, .indent = indent, .most = INT_MAX};
+    const struct aorta_lines lines = {.width = width, .indent = indent};
     out->failed |= text->failed;
     aorta_text_lines(out, text->data ? text->data : "", &lines);
     aorta_text_free(text);
@@ -269,7 +268,6 @@ static void put_missing(const struct aorta_verdict *verdict, int width, struct a
 
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0};
-    if (!width) width = USUAL_WIDTH;
     put_missing(verdict, width, out);
     headline(verdict, &sentence);
     put(&sentence, 2, width, out);

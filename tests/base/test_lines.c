@@ -17,44 +17,73 @@ static void expect_lines(const char *text, const struct aorta_lines *lines, cons
 
 static void sentences_wrap(void **state) {
     (void)state;
-    struct aorta_lines lines = {.width = 60, .taken = 10, .indent = 4, .most = 9};
+    static const struct aorta_lines lines = {.width = 60, .taken = 10, .indent = 4};
     expect_lines(sentence, &lines,
                  "idle 277 ms because nothing had been launched,\n"
                  "    idle 13.9 ms between launch and start; longest 165 ms,\n"
                  "    before multi_tensor_apply_kernel<CopyFunctor> on stream\n"
                  "    15\n");
-    assert_int_equal(aorta_lines_needed(sentence, &lines), 4);
-    lines.most = 2;
-    expect_lines(sentence, &lines,
-                 "idle 277 ms because nothing had been launched,\n"
-                 "    idle 13.9 ms between launch and start; longest 165 ms …\n");
-    lines.most = 1;
-    expect_lines(sentence, &lines, "idle 277 ms because nothing had been launched …\n");
     expect_lines("", &lines, "\n");
     expect_lines("short", &lines, "short\n");
 }
 
-/* Every width, every number of lines: nothing is wider than it may be, and what is not cut is all there. */
+/* Without a terminal: 100 columns, and names stay whole. */
+static void no_word_is_broken_in_a_file(void **state) {
+    (void)state;
+    static const struct aorta_lines lines = {.indent = 2};
+    enum { LONG = 150 };
+    char text[2 * LONG] = "longest before ", expected[2 * LONG] = "longest before\n  ", name[LONG + 1];
+    memset(name, 'k', LONG);
+    name[LONG] = '\0';
+    strcat(strcat(text, name), " on stream 15");
+    strcat(strcat(expected, name), "\n  on stream 15\n");
+    expect_lines(text, &lines, expected);
+    expect_lines(sentence, &lines,
+                 "idle 277 ms because nothing had been launched, idle 13.9 ms between launch and start; longest 165\n"
+                 "  ms, before multi_tensor_apply_kernel<CopyFunctor> on stream 15\n");
+}
+
+/* Every width: nothing is wider than it may be, and all of the text is there, once and in order. */
 static void no_line_is_too_wide(void **state) {
     (void)state;
     static const char *const texts[] = {sentence, "einGrößeresWortOhneJedesLeerzeichenDasNirgendsHineinpasstÜberhaupt",
                                         "a b c d e f g", "ä ö ü ß × µ … € ä ö ü ß × µ … €"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         for (int width = 20; width < 120; width++) {
-            for (int most = 1; most < 12; most++) {
-                struct aorta_lines lines = {.width = width, .taken = 6, .indent = 3, .most = most};
-                struct aorta_text out = {0};
-                aorta_text_puts(&out, "begin:");
-                aorta_text_lines(&out, texts[i], &lines);
-                check_ok(aorta_text_check(&out));
-                int count = 0;
-                for (char *line = strtok(out.data, "\n"); line; line = strtok(NULL, "\n"), count++)
-                    assert_in_range(aorta_columns(line), 1, width);
-                int needed = aorta_lines_needed(texts[i], &lines);
-                assert_int_equal(count, needed < most ? needed : most);
-                aorta_text_free(&out);
+            struct aorta_lines lines = {.width = width, .taken = 6, .indent = 3};
+            struct aorta_text out = {0};
+            aorta_text_puts(&out, "begin:");
+            aorta_text_lines(&out, texts[i], &lines);
+            check_ok(aorta_text_check(&out));
+            const char *left = texts[i];
+            for (char *at = out.data + strlen("begin:"); *at; at++) {
+                if (*at == ' ' || *at == '\n') continue;
+                while (*left == ' ') left++;
+                assert_int_equal(*at, *left++);
             }
+            assert_int_equal(*left, '\0');
+            for (char *line = strtok(out.data, "\n"); line; line = strtok(NULL, "\n"))
+                assert_in_range(aorta_columns(line), 1, width);
+            aorta_text_free(&out);
         }
+    }
+}
+
+/* Names come first on a terminal and last elsewhere, where they are whole. */
+static void rows_have_their_name_at_an_end(void **state) {
+    (void)state;
+    static const struct {
+        int columns;
+        const char *expected;
+    } rows[] = {{6, "reduc…  15\n"}, {14, "reduce_kernel   15\n"}, {0, "  15  reduce_kernel\n"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct aorta_text out = {0};
+        aorta_text_row_begin(&out, "reduce_kernel", rows[i].columns);
+        aorta_text_puts(&out, "  15");
+        aorta_text_row_end(&out, "reduce_kernel", rows[i].columns);
+        check_ok(aorta_text_check(&out));
+        assert_string_equal(out.data, rows[i].expected);
+        aorta_text_free(&out);
     }
 }
 
@@ -86,10 +115,9 @@ static void files_have_no_width(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sentences_wrap),
-        cmocka_unit_test(no_line_is_too_wide),
-        cmocka_unit_test(columns_are_characters),
-        cmocka_unit_test(files_have_no_width),
+        cmocka_unit_test(sentences_wrap),         cmocka_unit_test(no_word_is_broken_in_a_file),
+        cmocka_unit_test(no_line_is_too_wide),    cmocka_unit_test(rows_have_their_name_at_an_end),
+        cmocka_unit_test(columns_are_characters), cmocka_unit_test(files_have_no_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
