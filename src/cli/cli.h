@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "config/option.h"
+#include "timeline/kernel_names.h"
 
 #include <stdio.h>
 
@@ -84,6 +85,11 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
+
+/* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
+ * the caller's to free, also on failure. (trace.c) */
+AORTA_MUST_USE aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list,
+                                                    struct aorta_kernel_patterns **patterns);
 
 /* What --help prints: usage, about, the options with their defaults. */
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text);

@@ -20,3 +20,9 @@ static const struct aorta_command_group group = {
 aorta_status aorta_cli_trace(int argc, char **argv) {
     return aorta_cli_group_run(&group, argc, argv);
 }
+
+aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
+    for (size_t i = 0; i < list->count; i++)
+        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
+    return NULL;
+}

@@ -48,14 +48,6 @@ static const struct aorta_cli_syntax syntax = {
     .operands = true,
 };
 
-static aorta_status compile_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
-    for (size_t i = 0; i < list->count; i++) {
-        aorta_status status = aorta_kernel_patterns_add(patterns, list->items[i]);
-        if (status) return aorta_annotate(status, "--comm-pattern");
-    }
-    return NULL;
-}
-
 static aorta_status read_steps(const struct aorta_string_list *list, int64_t *steps,
                                struct aorta_trace_analysis_options *options) {
     for (size_t i = 0; i < list->count; i++) {
@@ -120,7 +112,7 @@ static aorta_status run(const struct aorta_cli_line *line, const struct analyze_
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
-    aorta_status status = steps ? compile_patterns(&arguments->patterns, &patterns)
+    aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                                 : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", arguments->steps.count);
     if (!status) status = analyze(line, arguments, patterns, steps);
     aorta_kernel_patterns_free(patterns);

@@ -84,10 +84,9 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
     struct recordings r = {calloc(count, sizeof *r.lists), calloc(count, sizeof *r.analyses),
                            calloc(count, sizeof *r.inputs), 0};
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = NULL;
-    if (!r.lists || !r.analyses || !r.inputs) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
-    for (size_t i = 0; i < arguments->patterns.count && !status; i++)
-        status = aorta_kernel_patterns_add(&patterns, arguments->patterns.items[i]);
+    aorta_status status = r.lists && r.analyses && r.inputs
+                              ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
     for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
     if (!status) status = show(arguments, &r);

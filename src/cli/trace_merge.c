@@ -37,8 +37,7 @@ static aorta_status merge(const struct merge_arguments *arguments, const struct 
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_file_prepare(arguments->output, "--output");
-    for (size_t i = 0; i < arguments->patterns.count && !status; i++)
-        status = aorta_kernel_patterns_add(&patterns, arguments->patterns.items[i]);
+    if (!status) status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
     struct aorta_text report = {0};
     if (!status)

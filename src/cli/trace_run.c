@@ -246,19 +246,13 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
     return outcome.result.exit_code;
 }
 
-static aorta_status add_patterns(const struct aorta_string_list *list, struct aorta_kernel_patterns **patterns) {
-    for (size_t i = 0; i < list->count; i++)
-        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
-    return NULL;
-}
-
 static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
     char directory[PATH_MAX] = "";
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name : aorta_trace_run_directory_open)(arguments->output,
                                                                                                      "-o", directory));
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = add_patterns(&arguments->comm_patterns, &patterns);
+    aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
         .recover = true, .patterns = patterns, .step_range = arguments->step_range};
     if (!status) *exit_code = run_in(arguments, directory, &options, &status);
