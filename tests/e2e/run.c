@@ -185,6 +185,28 @@ void e2e_expect_gone(pid_t pid) {
         if (now_s() - start > 10) fail_msg("process %d is still running", (int)pid);
 }
 
+json_t *e2e_report(const struct e2e_run *run, struct e2e_run *report) {
+    char text[700];
+    json_error_t error;
+    snprintf(text, sizeof text, "report --log-dir %s/out --label run --output %s/report --no-pictures", run->directory,
+             run->directory);
+    e2e_start_command(report, text);
+    e2e_finish(report);
+    e2e_expect_output(report, 0, "Verdict: ");
+    snprintf(text, sizeof text, "%s/report/summary.json", run->directory);
+    json_t *summary = json_load_file(text, 0, &error);
+    if (!summary) fail_msg("%s: line %d: %s", text, error.line, error.text);
+    return summary;
+}
+
+void e2e_use_fake_gpu(const char *libraries) {
+    char cache[300];
+    snprintf(cache, sizeof cache, "%s/cache", workspace);
+    setenv("AORTA_CACHE_DIR", cache, 1);
+    setenv("AORTA_LIBRARY_PATH", libraries, 1);
+    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+}
+
 /* ---- files of lines ---- */
 
 static void lines_path(const struct e2e_run *run, int rank, char path[400]) {

@@ -46,6 +46,11 @@ void e2e_expect_gone(pid_t pid);                              /* within some sec
 bool e2e_exists(const struct e2e_run *run, const char *path); /* below the run's directory */
 void e2e_expect_output(const struct e2e_run *run, int exit_code, const char *part);
 
+/* `aorta report` on what a run wrote; it must end well. Returns its summary.json, where the run is the label "run". */
+json_t *e2e_report(const struct e2e_run *run, struct e2e_run *report);
+/* From now on runs find these libraries, tests/fake_gpu's among them, whose kernels do nothing. */
+void e2e_use_fake_gpu(const char *libraries);
+
 /* ---- lines ---- */
 
 size_t e2e_steps(const struct e2e_run *run, int rank);

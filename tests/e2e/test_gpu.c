@@ -14,11 +14,7 @@ enum { STEPS = 6 };
 
 static int begin(void **state) {
     (void)state;
-    char cache[300];
-    snprintf(cache, sizeof cache, "%s/cache", e2e_workspace());
-    setenv("AORTA_CACHE_DIR", cache, 1);
-    setenv("AORTA_LIBRARY_PATH", FAKES, 1);
-    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+    e2e_use_fake_gpu(FAKES);
     unsetenv("FAKE_GPU_STRIKE");
     unsetenv("FAKE_GPU_STRIKE_RANK");
     return 0;

@@ -20,11 +20,7 @@ static const char *const variables[] = {"FAKE_NVML_CLOCK",       "FAKE_NVML_POWE
 
 static int begin(void **state) {
     (void)state;
-    char cache[300];
-    snprintf(cache, sizeof cache, "%s/cache", e2e_workspace());
-    setenv("AORTA_CACHE_DIR", cache, 1);
-    setenv("AORTA_LIBRARY_PATH", FAKES, 1);
-    setenv("FAKE_GPU_KERNELS", "ignore", 1);
+    e2e_use_fake_gpu(FAKES);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
     return 0;
 }
@@ -32,20 +28,11 @@ static int begin(void **state) {
 /* A run and its report; the caller frees what the report printed and the label in summary.json's text. */
 static json_t *train_and_report(int ranks, int steps, const char *words, char **printed) {
     struct e2e_run run, report;
-    char command[700];
-    json_error_t error;
     e2e_train_well(&run, ranks, steps, words);
-    snprintf(command, sizeof command, "report --log-dir %s/out --label run --output %s/report", run.directory,
-             run.directory);
-    e2e_start_command(&report, command);
-    e2e_finish(&report);
-    e2e_expect_output(&report, 0, "Verdict: ");
-    snprintf(command, sizeof command, "%s/report/summary.json", run.directory);
-    json_t *root = json_load_file(command, 0, &error);
-    assert_non_null(root);
-    json_t *label = json_incref(json_object_get(json_object_get(root, "labels"), "run"));
+    json_t *summary = e2e_report(&run, &report);
+    json_t *label = json_incref(json_object_get(json_object_get(summary, "labels"), "run"));
     assert_non_null(label);
-    json_decref(root);
+    json_decref(summary);
     *printed = strdup(report.output);
     e2e_free(&run);
     e2e_free(&report);

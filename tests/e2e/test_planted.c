@@ -25,21 +25,14 @@ struct said {
 };
 
 static struct said run_with(const char *planted, const char *words) {
-    char line[1024], path[600];
+    char line[1024];
     struct e2e_run run, report;
     snprintf(line, sizeof line,
              "'training.inject=[" DEVICE "%s%s]' training.max_steps=%d model.num_layers=4 dataset.num_samples=2000 %s",
              planted ? "," : "", planted ? planted : "", STEPS, words ? words : "");
     e2e_train_well(&run, RANKS, STEPS, line);
-    snprintf(line, sizeof line, "report --log-dir %s/out --output %s/report --no-pictures", run.directory,
-             run.directory);
-    e2e_start_command(&report, line);
-    e2e_finish(&report);
-    e2e_expect_output(&report, 0, "Verdict: ");
-    snprintf(path, sizeof path, "%s/report/summary.json", run.directory);
-    struct said said = {.summary = json_load_file(path, 0, NULL)};
-    assert_non_null(said.summary);
-    const json_t *label = json_object_iter_value(json_object_iter(json_object_get(said.summary, "labels")));
+    struct said said = {.summary = e2e_report(&run, &report)};
+    const json_t *label = e2e_get(said.summary, "labels.run");
     said.verdict = e2e_get(label, "verdict");
     said.step_ms = e2e_number(label, "replay.measured_ms");
     e2e_free(&report);

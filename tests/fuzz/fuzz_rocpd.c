@@ -1,8 +1,8 @@
 /* Any bytes as a SQLite trace, and any statements in one: an error that names the file, or a trace whose rows are in
  * order. The first byte says which: statements are a text that makes the database. */
 #include "formats/open.h"
-#include "formats/reader.h"
 #include "fuzz.h"
+#include "reader.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -45,21 +45,6 @@ static void make_database(const char *path, const uint8_t *data, size_t size) {
     free(text);
 }
 
-static aorta_status read_it(const char *path, bool recover, struct aorta_trace_list *list) {
-    const struct aorta_trace_options options = {.recover = recover};
-    aorta_status status = aorta_trace_reader_rocpd.read(path, &options, list);
-    if (status && !strstr(aorta_status_message(status), path)) abort();
-    for (size_t i = 0; i < list->count; i++) {
-        const struct aorta_trace *trace = list->items[i];
-        for (size_t w = 0; w < trace->work_count; w++) {
-            const struct aorta_trace_work *work = &trace->work[w];
-            if (work->end_ns < work->start_ns || work->stream >= trace->stream_count) abort();
-            if (w && work->start_ns < trace->work[w - 1].start_ns) abort();
-        }
-    }
-    return status;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     if (!size) return 0;
@@ -70,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         make_database(path, data + 1, size - 1);
     }
     struct aorta_trace_list whole = {0}, recovered = {0};
-    aorta_status first = read_it(path, false, &whole), second = read_it(path, true, &recovered);
+    aorta_status first = fuzz_read(&aorta_trace_reader_rocpd, path, false, &whole),
+                 second = fuzz_read(&aorta_trace_reader_rocpd, path, true, &recovered);
     unlink(path);
     if (!first && second) abort();
     aorta_status_free(first);

@@ -1,32 +1,10 @@
 /* All kernels compile without a warning: with NVRTC for NVIDIA's architectures, with clang for AMD's, where these are
  * there. Needs no GPU; that the kernels compute the right thing is for the other tests. */
-#include "check.h"
+#include "nvrtc.h"
 #include "ops/gpu/entries.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-struct nvrtc {
-    int (*create)(void **program, const char *text, const char *name, int count, const char *const *headers,
-                  const char *const *names);
-    int (*compile)(void *program, int count, const char *const *options);
-    int (*destroy)(void **program);
-    int (*log_bytes)(void *program, size_t *bytes);
-    int (*log)(void *program, char *log);
-    int (*code_bytes)(void *program, size_t *bytes);
-    int (*code)(void *program, char *code);
-};
-
-#define SYMBOL(name, member)                                                                                           \
-    { name, offsetof(struct nvrtc, member), true }
-static const struct aorta_symbol symbols[] = {
-    SYMBOL("nvrtcCreateProgram", create),   SYMBOL("nvrtcCompileProgram", compile),
-    SYMBOL("nvrtcDestroyProgram", destroy), SYMBOL("nvrtcGetProgramLogSize", log_bytes),
-    SYMBOL("nvrtcGetProgramLog", log),      SYMBOL("nvrtcGetCUBINSize", code_bytes),
-    SYMBOL("nvrtcGetCUBIN", code)};
-static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-static const struct aorta_library_description description = {
-    "runtime compiler", names, symbols, sizeof symbols / sizeof *symbols, "it is part of the CUDA toolkit"};
 
 /* Every entry of the source has a section of its own in the code. */
 static void check_entries(const struct aorta_gpu_source *source, const char *code, size_t bytes) {
@@ -42,31 +20,9 @@ static void check_entries(const struct aorta_gpu_source *source, const char *cod
     assert_true(count > 0);
 }
 
-/* Without much optimizing, which is nine tenths of the time and finds no mistakes; old libraries do not know how. */
-static int compile_fast(const struct nvrtc *nvrtc, const struct aorta_gpu_source *source, const char *architecture,
-                        void **program) {
-    enum { INVALID_OPTION = 5 };
-    char option[64];
-    snprintf(option, sizeof option, "--gpu-architecture=%s", architecture);
-    const char *const options[] = {option, "--std=c++17", "--Ofast-compile=max"};
-    assert_int_equal(nvrtc->create(program, source->text, source->name, 0, NULL, NULL), 0);
-    int code = nvrtc->compile(*program, 3, options);
-    if (code != INVALID_OPTION) return code;
-    assert_int_equal(nvrtc->destroy(program), 0);
-    assert_int_equal(nvrtc->create(program, source->text, source->name, 0, NULL, NULL), 0);
-    return nvrtc->compile(*program, 2, options);
-}
-
 static void compile(const struct nvrtc *nvrtc, const struct aorta_gpu_source *source, const char *architecture) {
-    void *program;
+    void *program = nvrtc_compile(nvrtc, source, architecture);
     size_t bytes;
-    int code = compile_fast(nvrtc, source, architecture, &program);
-    assert_int_equal(nvrtc->log_bytes(program, &bytes), 0);
-    char *log = calloc(1, bytes + 1);
-    assert_non_null(log);
-    assert_int_equal(nvrtc->log(program, log), 0);
-    if (code || log[0]) fail_msg("%s for %s: %s", source->name, architecture, log);
-    free(log);
     assert_int_equal(nvrtc->code_bytes(program, &bytes), 0);
     char *image = malloc(bytes);
     assert_non_null(image);
@@ -80,13 +36,7 @@ static void nvrtc(void **state) {
     (void)state;
     static const char *const architectures[] = {"sm_80", "sm_90"};
     struct nvrtc api;
-    struct aorta_library library;
-    aorta_status status = aorta_library_open(&description, &api, &library);
-    if (status) {
-        print_message("%s\n", aorta_status_message(status));
-        aorta_status_free(status);
-        skip();
-    }
+    nvrtc_open(&api);
     for (size_t a = 0; a < sizeof architectures / sizeof *architectures; a++)
         for (int i = 0; i < AORTA_OPS_SOURCE_COUNT; i++) compile(&api, aorta_ops_sources[i], architectures[a]);
 }
