@@ -78,7 +78,24 @@ static void count_records(struct aorta_labelled *labelled) {
 
 /* ---- roofline ---- */
 
-static void find_peaks(const struct aorta_run_device *device, struct aorta_peaks *peaks) {
+/* A few runs before the first step say little on a busy machine: what the run's own operations reached, the machine can
+ * do. Short ones, and data that fits a cache, say nothing. */
+static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks *peaks) {
+    static const int64_t long_ns = 100000, large_bytes = 8 << 20;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        const enum aorta_arithmetic arithmetic = aorta_arithmetic_of(range->info.dtype);
+        const double ns = (double)(range->end_ns - range->start_ns);
+        if (range->info.kind != AORTA_RANGE_COMPUTE || range->end_ns - range->start_ns < long_ns) continue;
+        if (arithmetic != AORTA_ARITHMETIC_UNKNOWN && range->info.flops > 0)
+            peaks->tflops[arithmetic] = fmax(peaks->tflops[arithmetic], range->info.flops / ns / 1e3);
+        if (range->info.bytes >= large_bytes)
+            peaks->gbytes_per_s = fmax(peaks->gbytes_per_s, (double)range->info.bytes / ns);
+    }
+}
+
+static void find_peaks(const struct aorta_run *run, struct aorta_peaks *peaks) {
+    const struct aorta_run_device *device = &run->info;
     const bool unnamed = device->name && strcmp(device->name, "AMD Radeon Graphics") == 0 && device->isa;
     const struct aorta_device_facts facts = {.name = unnamed ? device->isa : device->name,
                                              .memory_bytes = device->memory_bytes,
@@ -88,10 +105,12 @@ static void find_peaks(const struct aorta_run_device *device, struct aorta_peaks
     aorta_peaks_find(&facts, peaks);
     if (!device->measured) return;
     peaks->device = "this device";
-    peaks->source = "measured before the first step: a product of 512 x 512 x 512 and a copy of 32 MiB";
+    peaks->source = "measured: the fastest product and the fastest move of much data, of the run and of a product of "
+                    "512 x 512 x 512 and a copy of 32 MiB before its first step";
     peaks->reason = NULL;
     memcpy(peaks->tflops, device->peaks.tflops, sizeof peaks->tflops);
     peaks->gbytes_per_s = device->peaks.gbytes_per_s;
+    for (size_t i = 0; i < run->step_count; i++) raise_peaks(&run->steps[i].profile, peaks);
 }
 
 static aorta_status make_roofline(const struct aorta_labelled *labelled, size_t rank, const struct aorta_peaks *peaks,
@@ -117,7 +136,7 @@ static aorta_status add_rooflines(struct aorta_labelled *labelled) {
     const size_t count = labelled->run.rank_count;
     if (!labelled->has_verdict) return NULL;
     struct aorta_peaks peaks;
-    find_peaks(&labelled->run.info, &peaks);
+    find_peaks(&labelled->run, &peaks);
     struct aorta_roofline *rooflines = calloc(count + 1, sizeof *rooflines);
     aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
     for (size_t i = 0; !status && i < count; i++) status = make_roofline(labelled, i, &peaks, &rooflines[i]);

@@ -1,6 +1,7 @@
 /* What the roofline says of compute. */
 #include "verdict/verdict_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
@@ -37,14 +38,27 @@ aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_
     return compute && joined.steps ? add_words(verdict, &joined, compute) : NULL;
 }
 
+static double compute_ns(const struct aorta_roofline *roofline) {
+    double ns = 0;
+    for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) ns += (double)roofline->classes[i].ns;
+    return roofline->steps ? ns / (double)roofline->steps : INFINITY;
+}
+
+/* The rank that computes least: what the others do longer is among what gains. NULL: no rank has steps. */
+static const struct aorta_roofline *fastest(const struct aorta_verdict *verdict) {
+    const struct aorta_roofline *best = NULL;
+    for (size_t i = 0; i < verdict->roofline_count; i++)
+        if (compute_ns(&verdict->rooflines[i]) < (best ? compute_ns(best) : INFINITY)) best = &verdict->rooflines[i];
+    return best;
+}
+
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
-    struct aorta_roofline joined;
+    const struct aorta_roofline *roofline = fastest(verdict);
+    struct aorta_text words = {0};
     if (!replay->known || !(replay->floor_ms > 0)) return false;
     aorta_text_printf(out, "%.2f of %.2f ms without all that gains", replay->floor_ms, replay->replayed_ms);
-    aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &joined);
-    struct aorta_text words = {0};
-    if (joined.steps && aorta_roofline_say(&joined, replay->floor_ms, "it", &words))
+    if (roofline && aorta_roofline_say(roofline, replay->floor_ms, "it", &words))
         aorta_text_printf(out, ": %s", words.data ? words.data : "");
     else
         aorta_text_printf(out, ", %.2f of it compute", verdict->compute_ms);
