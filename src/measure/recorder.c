@@ -131,24 +131,23 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
 void aorta_recorder_captured(struct aorta_recorder *recorder) {
     struct slot *now = current_slot(recorder);
     now->captured_count = now->range_count;
+    for (size_t i = 0; i < now->range_count; i++) now->ranges[i].graph = true;
+}
+
+void aorta_recorder_launched(struct aorta_recorder *recorder) {
+    struct slot *now = current_slot(recorder);
     int64_t launch_ns = aorta_device_now_ns(recorder->device);
-    for (size_t i = 0; i < now->range_count; i++) {
-        now->ranges[i].graph = true;
-        now->ranges[i].enqueue_ns = launch_ns;
-    }
+    for (size_t i = 0; i < now->captured_count; i++) now->ranges[i].enqueue_ns = launch_ns;
 }
 
 static void clear_stamps(const struct slot *slot, size_t range) {
     slot->stamps[2 * range] = slot->stamps[2 * range + 1] = UNWRITTEN;
 }
 
-void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns) {
+void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index) {
     struct slot *now = begin_step(recorder, slot, index);
     now->range_count = now->captured_count;
-    for (size_t i = 0; i < now->range_count; i++) {
-        now->ranges[i].enqueue_ns = launch_ns;
-        clear_stamps(now, i);
-    }
+    for (size_t i = 0; i < now->range_count; i++) clear_stamps(now, i);
 }
 
 void aorta_recorder_queued(struct aorta_recorder *recorder) {

@@ -22,11 +22,13 @@ void aorta_recorder_enable(struct aorta_recorder *recorder, bool enabled);
 void aorta_recorder_trace(struct aorta_recorder *recorder, struct aorta_tracer *tracer);
 /* Starts iteration `index` in a slot; the slot's former content is dropped. */
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index);
-/* What was recorded in the slot since its step began has been captured into a graph, which is launched now. */
+/* What was recorded in the slot since its step began has been captured into a graph. */
 void aorta_recorder_captured(struct aorta_recorder *recorder);
-/* Starts an iteration that replays the graph captured in this slot: its ranges stay, their launches date from
- * launch_ns; host ranges and what else was recorded beside an earlier replay are dropped. */
-void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index, int64_t launch_ns);
+/* Starts an iteration that replays the graph captured in this slot: its ranges stay; host ranges and what else was
+ * recorded beside an earlier replay are dropped. */
+void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index);
+/* The graph captured in the slot is launched now. */
+void aorta_recorder_launched(struct aorta_recorder *recorder);
 /* All of the step has been queued. */
 void aorta_recorder_queued(struct aorta_recorder *recorder);
 /* *range is handed to end. Ranges that are open at a time are nested. AORTA_INTERNAL when the slot is full (names the

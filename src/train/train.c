@@ -384,6 +384,7 @@ static enum plan plan_of(struct trainer *t, int64_t step) {
 }
 
 static aorta_status launch_graph(struct trainer *t, struct flight *flight) {
+    if (flight->recorded) aorta_recorder_launched(t->context.recorder);
     AORTA_TRY(aorta_graph_launch(*graph_of(flight), aorta_train_compute(&t->context)));
     return prefetch_input(t);
 }
@@ -568,7 +569,7 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
     if (!flight->recorded) return NULL;
     if (plan != PLAN_REPLAY) drop_graph(graph_of(flight));
     if (plan == PLAN_REPLAY)
-        aorta_recorder_replay(recorder, slot, step, flight->begun_ns);
+        aorta_recorder_replay(recorder, slot, step);
     else
         aorta_recorder_step(recorder, slot, step);
     return waited_to > waited_from ? aorta_recorder_host(recorder, AORTA_HOST_SYNC, waited_from, waited_to) : NULL;

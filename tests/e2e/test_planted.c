@@ -88,14 +88,27 @@ static void test_slow_loader(void **state) {
     expect_first(&(struct planted){.cause = "data_wait", .planted = "\"slow_loader:ms=120\"", .rank = -1});
 }
 
-static void test_slow_loader_of_a_rank(void **state) {
+static void test_slow_loader_of_a_rank_captured(void **state) {
     (void)state;
-    expect_first(&(struct planted){.cause = "data_wait", .planted = "\"slow_loader:ms=120,rank=0\"", .rank = 0});
+    expect_first(&(struct planted){.cause = "data_wait",
+                                   .planted = "\"slow_loader:ms=120,rank=0\"",
+                                   .words = "compile.enabled=true",
+                                   .words_without = "compile.enabled=true",
+                                   .rank = 0});
 }
 
 static void test_host_pause(void **state) {
     (void)state;
     expect_first(&(struct planted){.cause = "host_pause", .planted = "\"host_pause:ms=120,rank=1\"", .rank = 1});
+}
+
+static void test_host_pause_captured(void **state) {
+    (void)state;
+    expect_first(&(struct planted){.cause = "host_pause",
+                                   .planted = "\"host_pause:ms=120\"",
+                                   .words = "compile.enabled=true",
+                                   .words_without = "compile.enabled=true",
+                                   .rank = -1});
 }
 
 /* The same work of the host, hidden behind the device in the run without. */
@@ -169,8 +182,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_rank),
         cmocka_unit_test(test_slow_loader),
-        cmocka_unit_test(test_slow_loader_of_a_rank),
+        cmocka_unit_test(test_slow_loader_of_a_rank_captured),
         cmocka_unit_test(test_host_pause),
+        cmocka_unit_test(test_host_pause_captured),
         cmocka_unit_test(test_sync),
         cmocka_unit_test(test_slow_collective),
         cmocka_unit_test(test_copy),

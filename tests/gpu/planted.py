@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""PyTorch jobs with one known cause of lost time each: what the verdict says of them against what was lost.
+"""Jobs with one known cause of lost time each: what the verdict says of them against what was lost.
 
+    planted.py trainer OUT --aorta BIN [--gpus 2] [--modes captured one_by_one] [--cases NAME ...]   our own trainer
     planted.py record OUT [--gpus 2] [--groups NAME ...]   on a GPU machine: OUT/CASE/rankN.json.gz, OUT/measured.json
     planted.py check OUT --aorta BIN [--case NAME ...]     anywhere: the verdict on each recording beside the truth
 
-A case plants one cause in a base job; both run in one process, so that machine, clocks and memory are the same. The
-step is timed without a profiler and again while PyTorch's profiler records, as recording slows down a job that waits
-for its host: the truth for a recording is the recorded step with the cause minus the recorded step without.
+`trainer` plants by training.inject (docs/train.md) into runs of `aorta train`, with the step captured and with
+operations launched one by one, and checks them at once; about two minutes on two GPUs.
 
-`check` prints a line per case: what was planted, what it cost, what the verdict names first (beside what the base job
-itself loses most by) and what it promises; exit status 1 when a planted cause is not first in more than one case, or a
-gain is off by more than 15%, or 1% of the step, beyond what the base varies by.
+`record` and `check` are for PyTorch: a case plants one cause in a base job; both run in one process, so that machine,
+clocks and memory are the same. The step is timed without a profiler and again while PyTorch's profiler records, as
+recording slows down a job that waits for its host: the truth for a recording is the recorded step with the cause minus
+the recorded step without.
+
+`check` and `trainer` print a line per case: what was planted, what it cost, what the verdict names first (beside what
+the base job itself loses most by) and what it promises; exit status 1 when a planted cause is not first in more than
+one case, or a gain is off by more than 15%, or 1% of the step, beyond what the base varies by.
 """
 import argparse
 import contextlib
@@ -300,47 +305,128 @@ def first_row(rows, own):
     return {"cause": "nothing"}
 
 
+def compare(name, expected, rank, step, base, rows, own):
+    """(the planted cause is first, the gain is right), and prints the line. `base`: steps without it, ms; `own`: what
+    the base job loses most by."""
+    harmless = expected is None
+    lost, spread = step - sum(base) / len(base), (max(base) - min(base)) / 2
+    first = first_row(rows, None if harmless else own)
+    gain = first.get("gain_ms") or 0
+    tolerance = max(0.15 * lost, 0.01 * step) + spread
+    if lost < 0.01 * step + spread:  # hidden, nothing planted, or less than the base varies by
+        right, close = harmless or gain < 0.05 * step + spread, True
+    else:
+        right = first["cause"] == expected and (rank is None or first.get("rank") == rank)
+        close = abs(gain - lost) <= tolerance
+    print(f"{name:28} planted {expected or '-':18} lost {lost:7.2f} ± {spread:4.1f} of {step:7.2f} ms   "
+          f"first {first['cause']:18} rank {first.get('rank')!s:4} gain {gain:7.2f}"
+          f"{'' if right else '   NOT FIRST'}{'' if close else '   GAIN OFF'}", flush=True)
+    return right, close
+
+
+def largest_loss(rows):
+    """What a job without a planted cause loses most by, if that is a tenth of its step; else None."""
+    return rows[0]["cause"] if rows and (rows[0].get("gain_share") or 0) >= 0.1 else None
+
+
+def outcome(results):
+    wrong = sum(not right for right, _ in results)
+    off = sum(not close for _, close in results)
+    print(f"{len(results)} cases, {wrong} with another cause first, {off} with a gain that is off")
+    return 0 if wrong <= 1 and off == 0 else 1
+
+
 def check_case(aorta, out, name, measured, own):
-    """(the planted cause is first, the gain is right), and prints the line. `own`: what the base job loses most by."""
     case = name.split("/")[1]
     expected, rank = TRUTH.get(case, (None, None))
     analysis, error = verdict_of(aorta, os.path.join(out, name))
     if analysis is None:
         print(f"{name:28} {error}")
         return False, False
-    step, base = measured[name]["recorded_ms"], base_steps(name, measured)
-    lost, spread = step - sum(base) / len(base), (max(base) - min(base)) / 2
-    first = first_row(analysis["verdict"], None if case.startswith("none") else own)
-    gain = first.get("gain_ms") or 0
-    tolerance = max(0.15 * lost, 0.01 * step) + spread
-    if lost < 0.01 * step + spread:  # hidden, nothing planted, or less than the base varies by
-        right, close = case.startswith("none") or gain < 0.05 * step + spread, True
-    else:
-        right = first["cause"] == expected and (rank is None or first.get("rank") == rank)
-        close = abs(gain - lost) <= tolerance
-    print(f"{name:28} planted {expected or '-':18} lost {lost:7.2f} ± {spread:4.1f} of {step:7.2f} ms   "
-          f"first {first['cause']:18} rank {first.get('rank')!s:4} gain {gain:7.2f}"
-          f"{'' if right else '   NOT FIRST'}{'' if close else '   GAIN OFF'}")
-    return right, close
+    return compare(name, expected, rank, measured[name]["recorded_ms"], base_steps(name, measured),
+                   analysis["verdict"], own)
 
 
 def own_loss(aorta, out, name):
-    """What the base job without a planted cause loses most by, if that is a tenth of its step; else None."""
     analysis, _ = verdict_of(aorta, os.path.join(out, base_of(name), "none"))
-    rows = analysis["verdict"] if analysis else []
-    return rows[0]["cause"] if rows and (rows[0].get("gain_share") or 0) >= 0.1 else None
+    return largest_loss(analysis["verdict"] if analysis else [])
 
 
 def check(arguments):
     with open(os.path.join(arguments.out, "measured.json"), encoding="utf-8") as file:
         measured = json.load(file)
     names = [name for name in measured if not arguments.case or name in arguments.case]
-    results = [check_case(arguments.aorta, arguments.out, name, measured, own_loss(arguments.aorta, arguments.out, name))
-               for name in names]
-    wrong = sum(not right for right, _ in results)
-    off = sum(not close for _, close in results)
-    print(f"{len(results)} cases, {wrong} with another cause first, {off} with a gain that is off")
-    return 0 if wrong <= 1 and off == 0 else 1
+    return outcome([check_case(arguments.aorta, arguments.out, name, measured,
+                               own_loss(arguments.aorta, arguments.out, name)) for name in names])
+
+
+# ---- our own trainer ----
+
+NO_PREFETCH = ["fsdp.forward_prefetch=false", "fsdp.backward_prefetch=NONE"]
+MODES = {"captured": ["compile.enabled=true"], "one_by_one": ["compile.enabled=false"]}
+# case -> (what is planted, ms of it, other keys, the verdict's cause, the rank at fault, only this mode). Sizes are for
+# steps of some milliseconds; --scale makes them longer where steps are.
+TRAINER = {
+    "none": (None, 0, [], None, None, None),
+    "none_again": (None, 0, [], None, None, None),
+    "slow_rank": ("slow_rank:rank=1,ms={}", 2, [], "straggler", 1, None),
+    "slow_rank_small": ("slow_rank:rank=1,ms={}", 0.3, [], "straggler", 1, None),
+    "pause": ("host_pause:ms={}", 12, [], "host_pause", None, None),
+    "pause_rank": ("host_pause:ms={},rank=1", 12, [], "host_pause", 1, None),
+    "loader": ("slow_loader:ms={}", 12, [], "data_wait", None, None),
+    "loader_rank": ("slow_loader:ms={},rank=0", 12, [], "data_wait", 0, None),
+    "sync": ("sync:per=step", 0, [], "host_sync", None, None),
+    "sync_layers": ("sync:per=layer", 0, [], "host_sync", None, "one_by_one"),
+    "slow_gathers": ("slow_collective:kind=all_gather,ms={}", 1, [], "slow_collective", None, None),
+    "slow_reductions": ("slow_collective:kind=reduce_scatter,ms={}", 1, [], "slow_collective", None, None),
+    "allocation": ("allocation:mib=512", 0, [], "allocation", None, None),
+    "copy": ("copy:mib=64", 0, [], "copy", None, None),
+    "no_prefetch": (None, 0, NO_PREFETCH, "exposed_collective", None, None),
+}
+
+
+def train(arguments, mode, case):
+    """The run's figures of summary.json; None: it failed, which is printed."""
+    item, ms, keys, _, _, _ = TRAINER[case]
+    out = os.path.join(arguments.out, mode, case)
+    overrides = [f"training.max_steps={arguments.steps}", f"training.output_dir={out}", "dataloader.num_workers=1",
+                 *MODES[mode], *keys, *arguments.override]
+    items = arguments.also + ([item.format(ms * arguments.scale)] if item else [])
+    overrides.append(f"training.inject={json.dumps(items)}")
+    command = [arguments.aorta, "launch", "-n", str(arguments.gpus), "--", arguments.aorta, "train", "--quiet",
+               "--config", arguments.config, "--override", *overrides]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        error = done.stderr.strip() if done.returncode else ""
+    except subprocess.TimeoutExpired as expired:
+        error = str(expired)
+    if error:
+        print(f"{mode}/{case}: {error}", flush=True)
+        return None
+    with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
+        return next(iter(json.load(file)["labels"].values()))
+
+
+def train_mode(arguments, mode):
+    cases = [case for case, row in TRAINER.items() if row[5] in (None, mode) and
+             (not arguments.cases or case in arguments.cases or case.startswith("none"))]
+    runs = {case: train(arguments, mode, case) for case in cases}
+    base = [run["step_ms"]["p50"] for case, run in runs.items() if case.startswith("none") and run]
+    if not base:
+        return [(False, False)]
+    own, results = largest_loss(runs["none"]["verdict"] if runs["none"] else []), []
+    for case, run in runs.items():
+        _, _, _, expected, rank, _ = TRAINER[case]
+        results.append(compare(f"{mode}/{case}", expected, rank, run["step_ms"]["p50"], base, run["verdict"], own)
+                       if run else (False, False))
+    return results
+
+
+def trainer(arguments):
+    begin = time.perf_counter()
+    results = [result for mode in arguments.modes for result in train_mode(arguments, mode)]
+    print(f"{time.perf_counter() - begin:.0f} s")
+    return outcome(results)
 
 
 def main():
@@ -358,6 +444,18 @@ def main():
     two.add_argument("--aorta", required=True)
     two.add_argument("--case", nargs="*")
     two.set_defaults(run=check)
+    three = commands.add_parser("trainer")
+    three.add_argument("out")
+    three.add_argument("--aorta", required=True)
+    three.add_argument("--gpus", type=int, default=2)
+    three.add_argument("--modes", nargs="*", choices=MODES, default=list(MODES))
+    three.add_argument("--cases", nargs="*", choices=TRAINER)
+    three.add_argument("--config", default=os.path.join(HERE, "..", "..", "config", "default.yaml"))
+    three.add_argument("--steps", type=int, default=80)
+    three.add_argument("--scale", type=float, default=1, help="how much longer what is planted takes")
+    three.add_argument("--also", nargs="*", default=[], help="items of training.inject that all runs have")
+    three.add_argument("--override", nargs="*", default=[], help="keys of all runs, as of aorta train")
+    three.set_defaults(run=trainer)
     arguments = parser.parse_args()
     return arguments.run(arguments)
 
