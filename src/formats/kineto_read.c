@@ -43,6 +43,8 @@ static const struct aorta_key_row argument_rows[] = {
     {"Src Rank", ARGUMENT_SOURCE_RANK},
     {"Dst Rank", ARGUMENT_TARGET_RANK},
     {"simulated", ARGUMENT_SIMULATED},
+    {"wait_on_stream", ARGUMENT_WAIT_STREAM},
+    {"wait_on_cuda_event_record_corr_id", ARGUMENT_WAIT_RECORD},
 };
 
 enum category {
@@ -52,6 +54,7 @@ enum category {
     CATEGORY_CALL,
     CATEGORY_OPERATION,
     CATEGORY_FUNCTION,
+    CATEGORY_WAIT,
     CATEGORY_ANNOTATION,
     CATEGORY_DEVICE_ANNOTATION,
     CATEGORY_IGNORED
@@ -73,6 +76,7 @@ static const struct aorta_key_row category_rows[] = {
     {"user_annotation", CATEGORY_ANNOTATION},
     {"gpu_user_annotation", CATEGORY_DEVICE_ANNOTATION},
     {"python_function", CATEGORY_FUNCTION},
+    {"cuda_sync", CATEGORY_WAIT},
     /* These neither occupy the device nor hold it back. */
     {"overhead", CATEGORY_IGNORED},
     {"Trace", CATEGORY_IGNORED},
@@ -82,7 +86,6 @@ static const struct aorta_key_row category_rows[] = {
     {"async_gpu", CATEGORY_IGNORED},
     {"forward_backward", CATEGORY_IGNORED},
     {"cpu_instant_event", CATEGORY_IGNORED},
-    {"cuda_sync", CATEGORY_IGNORED},
     {"cuda_event", CATEGORY_IGNORED},
     {"cuda_profiler_range", CATEGORY_IGNORED},
     {"collective_comm", CATEGORY_IGNORED},
@@ -308,6 +311,38 @@ static void add_annotation(struct trace_kineto *kineto, const struct kineto_even
     if (is_own_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
 
+static bool is_named(struct aorta_json_value name, const char *text) {
+    size_t length = strlen(text);
+    return name.length == length + 2 && !memcmp(name.text + 1, text, length);
+}
+
+/* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
+static void add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    const struct aorta_json_value *argument = event->argument;
+    bool stream_waits = is_named(name, "Stream Wait Event"), for_event = stream_waits || is_named(name, "Event Sync");
+    int64_t device, context, stream, on, correlation, record;
+    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
+        !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
+        !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
+        !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
+        return;
+    if (!for_event && !is_named(name, "Stream Sync")) return;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
+    if (!for_event) on = stream;
+    if (on < 0 || correlation <= 0 || (for_event && record <= 0)) return;
+    const struct aorta_trace_wait_facts facts = {
+        .start_ns = event->start_ns,
+        .correlation = (uint64_t)correlation,
+        .record_correlation = for_event ? (uint64_t)record : 0,
+        .stream =
+            stream_waits ? aorta_trace_builder_stream(kineto->builder, device, context, stream) : AORTA_TRACE_NONE,
+        .on = aorta_trace_builder_stream(kineto->builder, device, context, on),
+    };
+    aorta_trace_builder_wait(kineto->builder, &facts);
+}
+
 static bool is_letter(struct aorta_json_value value, char letter) {
     return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
 }
@@ -397,6 +432,9 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
         aorta_trace_builder_function(kineto->builder, &frame);
         break;
     }
+    case CATEGORY_WAIT:
+        add_wait(kineto, &event);
+        break;
     case CATEGORY_ANNOTATION:
         add_annotation(kineto, &event);
         break;

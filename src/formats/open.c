@@ -72,6 +72,9 @@ static void slim(struct aorta_trace *trace) {
     free(trace->calls);
     trace->calls = NULL;
     trace->call_count = 0;
+    free(trace->waits);
+    trace->waits = NULL;
+    trace->wait_count = 0;
     free(trace->callers);
     trace->callers = NULL;
     trace->caller_count = 0;

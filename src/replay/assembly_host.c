@@ -113,6 +113,15 @@ static bool wait_for_last(struct host *host, uint32_t call) {
     return best != AORTA_GRAPH_NONE && add_wait(host, call, best_rank, best, return_lag(row, best_ns), true);
 }
 
+/* The file says which span: the last one before an event, or of a stream. */
+static bool wait_for_awaited(struct host *host, uint32_t call) {
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    uint32_t span = row->awaited - 1;
+    if (!ended_before(host, call, host->rank[0], span)) return wait_for_last(host, call);
+    int64_t end_ns = host->assembly->recording->ranks[host->rank[0]].spans[span].end_ns;
+    return add_wait(host, call, host->rank[0], span, return_lag(row, end_ns), false);
+}
+
 static bool wait_for_own(struct host *host, uint32_t call) {
     const struct aorta_replay_call *row = &host->rows->calls[call];
     bool waited = false;
@@ -154,7 +163,7 @@ static bool add_waits(struct host *host, uint32_t call) {
     case AORTA_REPLAY_SYNC_DEVICE:
         return host->ranks == 1 ? wait_for_device(host, call, 0) : wait_for_last(host, call);
     case AORTA_REPLAY_SYNC:
-        return wait_for_last(host, call);
+        return row->awaited ? wait_for_awaited(host, call) : wait_for_last(host, call);
     case AORTA_REPLAY_COPY:
         return wait_for_own(host, call) || (is_long && queue_full(host, call) && wait_for_last(host, call));
     case AORTA_REPLAY_LAUNCH:

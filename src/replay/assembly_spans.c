@@ -91,14 +91,35 @@ static void add_launch(const struct spans *spans, uint32_t row, struct reasons *
                                         .kind = AORTA_EDGE_LAUNCH});
 }
 
-/* What a span waits for on another stream says what kind of waiting it is. */
-static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uint32_t other_row) {
+static bool share_queue(const struct aorta_replay_span *a, const struct aorta_replay_span *b) {
+    if (a->queue != AORTA_GRAPH_NONE && a->queue == b->queue) return true;
+    bool collectives = a->kind == AORTA_REPLAY_COLLECTIVE && b->kind == AORTA_REPLAY_COLLECTIVE;
+    return collectives && a->communicator != AORTA_GRAPH_NONE && a->communicator == b->communicator;
+}
+
+/* Whether the host asked for some wait for an event between the launches of the two. */
+static bool event_between(const struct spans *spans, const struct aorta_replay_span *span,
+                          const struct aorta_replay_span *other) {
+    const struct aorta_replay_rank *rows = spans->rows;
+    uint32_t low = 0, high = rows->event_wait_count;
+    if (!high || span->launch == AORTA_GRAPH_NONE || other->launch == AORTA_GRAPH_NONE) return high > 0;
+    int64_t from_ns = spans->calls[other->launch].start_ns, to_ns = spans->calls[span->launch].start_ns;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (rows->event_waits[middle] <= from_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < rows->event_wait_count && rows->event_waits[low] < to_ns;
+}
+
+/* What a span waits for on another stream says what kind of waiting it is. What the file says is no matter of queues.
+ */
+static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uint32_t other_row, bool inferred) {
     const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[other_row];
-    bool collectives = span->kind == AORTA_REPLAY_COLLECTIVE && other->kind == AORTA_REPLAY_COLLECTIVE;
     if (span->stream == other->stream) return AORTA_EDGE_DEPENDENCY;
-    if (span->queue != AORTA_GRAPH_NONE && span->queue == other->queue) return AORTA_EDGE_QUEUE;
-    if (collectives && span->communicator != AORTA_GRAPH_NONE && span->communicator == other->communicator)
-        return AORTA_EDGE_QUEUE;
+    if (inferred && share_queue(span, other) && !event_between(spans, span, other)) return AORTA_EDGE_QUEUE;
     bool consumes = other->kind == AORTA_REPLAY_COLLECTIVE && other->role == AORTA_REPLAY_REDUCE &&
                     span->kind != AORTA_REPLAY_COLLECTIVE && !spans->last_reduction[other_row];
     return consumes ? AORTA_EDGE_CONSUME : AORTA_EDGE_DEPENDENCY;
@@ -109,7 +130,7 @@ static void add_dependency(const struct spans *spans, uint32_t row, uint32_t oth
     add_reason(reasons, (struct reason){.from = aorta_span_end(spans->assembly, spans->rank, other),
                                         .from_ns = spans->rows->spans[other].end_ns,
                                         .usual_ns = spans->assembly->usual[spans->rank].dependency_ns,
-                                        .kind = kind_of(spans, row, other),
+                                        .kind = kind_of(spans, row, other, inferred),
                                         .inferred = inferred});
 }
 

@@ -14,6 +14,7 @@ struct build {
     struct aorta_replay_call **calls; /* owned; of each host */
     uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
     struct aorta_replay_span **spans; /* owned; of each rank */
+    struct aorta_built_waits *waits;  /* of each rank */
     uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
 };
 
@@ -64,8 +65,12 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
         if (!launching[call->thread] && call->kind != AORTA_CALL_DATA_WAIT) continue;
         rows[i] = count;
         sources[count] = (uint32_t)i;
-        calls[count++] = (struct aorta_replay_call){call->start_ns - shift_ns, call->end_ns - shift_ns, call->thread,
-                                                    call->name, (uint8_t)kind_of_call(trace, call)};
+        calls[count++] = (struct aorta_replay_call){call->start_ns - shift_ns,
+                                                    call->end_ns - shift_ns,
+                                                    call->thread,
+                                                    call->name,
+                                                    (uint8_t)kind_of_call(trace, call),
+                                                    0};
     }
     free(launching);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
@@ -162,6 +167,21 @@ static bool crosses_link(const struct aorta_trace *trace, const struct aorta_tra
     return !strstr(name, "DtoD") && !strstr(name, "DeviceToDevice") && !strstr(name, "Device -> Device");
 }
 
+/* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not
+ * record them. */
+static uint32_t queue_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    bool events = trace->format != AORTA_TRACE_SPOOL && trace->format != AORTA_TRACE_LIVE && trace->call_count;
+    return events && work->queue != AORTA_TRACE_NONE ? work->queue : AORTA_GRAPH_NONE;
+}
+
+/* By its id where the file has that, else by its process group: any number that differs. */
+static uint32_t communicator_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->collective == AORTA_TRACE_NONE) return AORTA_GRAPH_NONE;
+    const struct aorta_trace_collective *known = &trace->collectives[work->collective];
+    if (known->communicator != AORTA_TRACE_NONE) return 2 * known->communicator;
+    return known->group == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : 2 * known->group + 1;
+}
+
 static struct aorta_replay_span span_of(const struct build *build, size_t rank, const struct aorta_trace_work *work) {
     uint32_t host = build->out->sources[rank].host;
     bool collective = aorta_trace_is_collective(work);
@@ -170,8 +190,8 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
         .end_ns = work->end_ns - shift_of(build, rank),
         .alone_ns = -1,
         .stream = work->stream,
-        .queue = AORTA_GRAPH_NONE,
-        .communicator = AORTA_GRAPH_NONE,
+        .queue = queue_of(build->analysis->ranks[rank].trace, work),
+        .communicator = communicator_of(build->analysis->ranks[rank].trace, work),
         .launch = work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[host][work->call],
         .name = work->name == AORTA_TRACE_NONE ? 0 : build->names[host][work->name],
         .meeting = AORTA_GRAPH_NONE,
@@ -209,6 +229,55 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
     }
 }
 
+/* ---- alone ---- */
+
+/* Time of the rank in collectives, on the common clock. */
+static aorta_status collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
+    const struct aorta_replay_rank *one = &build->ranks[rank];
+    for (uint32_t i = 0; i < one->span_count; i++)
+        if (one->spans[i].kind == AORTA_REPLAY_COLLECTIVE)
+            AORTA_TRY(aorta_intervals_add(comm, one->spans[i].start_ns, one->spans[i].end_ns));
+    aorta_intervals_normalise(comm);
+    return NULL;
+}
+
+static double lost_share(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {
+    for (size_t i = 0; i < rank->gemm_count; i++)
+        if (rank->gemms[i].lost > 0 && rank->gemms[i].shape == work->shape && rank->gemms[i].name == work->name)
+            return rank->gemms[i].lost;
+    return 0;
+}
+
+/* How long products of known shapes take with nothing beside them, where collectives cost them significantly. */
+static aorta_status set_alone(struct build *build, size_t rank) {
+    const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
+    struct aorta_replay_span *spans = build->spans[rank];
+    struct aorta_intervals comm = {0};
+    bool any = false;
+    for (size_t i = 0; i < one->gemm_count; i++)
+        any = any || (one->gemms[i].lost > 0 && one->gemms[i].shape != AORTA_TRACE_NONE);
+    if (!any) return NULL;
+    aorta_status status = collective_time(build, rank, &comm);
+    for (uint32_t i = 0; !status && i < build->ranks[rank].span_count; i++) {
+        const struct aorta_trace_work *work = &one->trace->work[build->out->sources[rank].works[i]];
+        if (work->shape == AORTA_TRACE_NONE || spans[i].kind != AORTA_REPLAY_KERNEL) continue;
+        int64_t beside_ns = aorta_intervals_within(&comm, spans[i].start_ns, spans[i].end_ns);
+        if (!beside_ns) continue;
+        double lost = lost_share(one, work);
+        if (lost > 0) spans[i].alone_ns = spans[i].end_ns - spans[i].start_ns - (int64_t)(lost * (double)beside_ns);
+    }
+    aorta_intervals_free(&comm);
+    return status;
+}
+
+/* ---- all spans ---- */
+
+static bool is_only_rank(const struct build *build, size_t rank) {
+    for (size_t i = 0; i < build->analysis->rank_count; i++)
+        if (i != rank && build->out->sources[i].host == build->out->sources[rank].host) return false;
+    return true;
+}
+
 /* All of the device's work, also what only measured: it takes its place on a stream. */
 static aorta_status add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
@@ -234,7 +303,11 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
     build->ranks[rank].host = build->out->sources[rank].host;
-    return NULL;
+    AORTA_TRY(set_alone(build, rank));
+    uint32_t host = build->ranks[rank].host;
+    return aorta_build_waits(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
+                             is_only_rank(build, rank), build->call_rows[host], build->calls[host], &build->ranks[rank],
+                             &build->waits[rank]);
 }
 
 /* ---- steps ---- */
@@ -300,11 +373,13 @@ static void build_free(struct build *build) {
         if (build->call_rows) free(build->call_rows[i]);
         if (build->names) free(build->names[i]);
         if (build->spans) free(build->spans[i]);
+        if (build->waits) aorta_built_waits_free(&build->waits[i]);
     }
     free(build->calls);
     free(build->call_rows);
     free(build->names);
     free(build->spans);
+    free(build->waits);
     free(build->hosts);
     free(build->ranks);
     free(build->meetings);
@@ -323,8 +398,9 @@ aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, str
     build.call_rows = calloc(ranks, sizeof *build.call_rows);
     build.names = calloc(ranks, sizeof *build.names);
     build.spans = calloc(ranks, sizeof *build.spans);
+    build.waits = calloc(ranks, sizeof *build.waits);
     bool made = built->sources && built->hosts && build.hosts && build.ranks && build.meetings && build.calls &&
-                build.call_rows && build.names && build.spans;
+                build.call_rows && build.names && build.spans && build.waits;
     aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
     build_free(&build);
     if (status) aorta_replay_built_free(built);

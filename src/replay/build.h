@@ -27,6 +27,19 @@ AORTA_MUST_USE aorta_status aorta_replay_build(const struct aorta_trace_analysis
                                                struct aorta_replay_built *built);
 void aorta_replay_built_free(struct aorta_replay_built *built);
 
+/* For aorta_replay_build: what a rank's file says about waits (build_waits.c). Owned; the rank's columns point here. */
+struct aorta_built_waits {
+    uint32_t *first_wait, *waits;
+    int64_t *event_waits;
+};
+/* Fills the rank's columns and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's
+ * clock; call_rows: of the trace's calls[], the host's row or NONE. */
+AORTA_MUST_USE aorta_status aorta_build_waits(const struct aorta_trace *trace, int64_t shift_ns,
+                                              const struct aorta_replay_host *host, bool only_rank,
+                                              const uint32_t *call_rows, struct aorta_replay_call *calls,
+                                              struct aorta_replay_rank *rank, struct aorta_built_waits *out);
+void aorta_built_waits_free(struct aorta_built_waits *waits);
+
 /* For aorta_replay_build: what is known of each of alignment.shared[]; meetings: as many (build_meetings.c). */
 AORTA_MUST_USE aorta_status aorta_build_meetings(const struct aorta_trace_analysis *analysis,
                                                  struct aorta_replay_meeting *meetings);

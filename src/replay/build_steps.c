@@ -124,8 +124,9 @@ static uint32_t add_launches(const struct build *build, const struct aorta_profi
     for (size_t i = 0; i < profile->range_count; i++) {
         int64_t start_ns = profile->ranges[i].enqueue_ns;
         if (start_ns == INT64_MIN || (count && calls[count - 1].start_ns == start_ns)) continue;
-        calls[count++] = (struct aorta_replay_call){start_ns, aorta_range_launched_by(profile, i), 0,
-                                                    name_of(build, &profile->ranges[i]), AORTA_REPLAY_LAUNCH};
+        calls[count++] = (struct aorta_replay_call){
+            start_ns, aorta_range_launched_by(profile, i), 0, name_of(build, &profile->ranges[i]), AORTA_REPLAY_LAUNCH,
+            0};
     }
     return count;
 }
@@ -139,8 +140,8 @@ static uint32_t add_waits(const struct build *build, const struct aorta_profile 
                           struct aorta_replay_call *calls) {
     for (size_t i = 0; i < profile->host_count; i++) {
         const struct aorta_host_range *host = &profile->host[i];
-        calls[i] = (struct aorta_replay_call){host->start_ns, host->end_ns, 0, build->name_count + host->kind,
-                                              waits[host->kind]};
+        calls[i] = (struct aorta_replay_call){
+            host->start_ns, host->end_ns, 0, build->name_count + host->kind, waits[host->kind], 0};
     }
     return (uint32_t)profile->host_count;
 }

@@ -19,9 +19,10 @@ enum aorta_replay_call_kind {
 
 struct aorta_replay_call {
     int64_t start_ns, end_ns;
-    uint32_t thread; /* of its host */
-    uint32_t name;   /* of what it launched, or its own */
-    uint8_t kind;    /* enum aorta_replay_call_kind */
+    uint32_t thread;  /* of its host */
+    uint32_t name;    /* of what it launched, or its own */
+    uint8_t kind;     /* enum aorta_replay_call_kind */
+    uint32_t awaited; /* 1 + the span that the file says it waits for, of the host's only rank; 0: it does not say */
 };
 
 /* One process. Calls of threads that launch nothing are no part of it, but for those that wait for data. */
@@ -61,6 +62,10 @@ struct aorta_replay_rank {
     /* Spans that the file says each span waits for: waits[first_wait[i] .. first_wait[i + 1]). NULL: the file does not
      * say. */
     const uint32_t *first_wait, *waits;
+    /* When the host asked for waits for events of which the file does not say more; ascending. What was launched before
+     * such a moment may be what a span launched after it waits for, although they share a queue. */
+    const int64_t *event_waits;
+    uint32_t event_wait_count;
     struct aorta_graph_rank bounds;
 };
 

@@ -44,6 +44,7 @@ struct aorta_trace_gemm_row {
     size_t alone, beside;               /* runs without a collective, and with one for at least half their time */
     double alone_p50_ns, beside_p50_ns; /* NaN: no such runs */
     double slowdown;                    /* beside / alone; NaN unless there are 8 of each */
+    double lost; /* share of its time beside collectives that they cost; 0: not significant (aorta_product_slowdown) */
 };
 
 /* A stream or a hardware queue. */

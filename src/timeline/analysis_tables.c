@@ -148,6 +148,7 @@ static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, con
     row.alone_p50_ns = slowdown.alone_p50_ns;
     row.beside_p50_ns = slowdown.beside_p50_ns;
     row.slowdown = slowdown.ratio;
+    row.lost = slowdown.lost;
     row.times = aorta_trace_times_of(scratch->all, count);
     row.flops = aorta_trace_flops(trace, row.shape);
     return row;

@@ -101,11 +101,12 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     if (!builder) return;
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
-    struct trace_rows *rows[] = {&builder->pending,          &builder->calls,         &builder->other_calls,
-                                 &builder->annotations,      &builder->steps,         &builder->operations,
-                                 &builder->other_operations, &builder->functions,     &builder->requests,
-                                 &builder->collectives,      &builder->request_facts, &builder->shapes,
-                                 &builder->groups,           &builder->devices,       &builder->thread_names};
+    struct trace_rows *rows[] = {&builder->pending,          &builder->calls,       &builder->other_calls,
+                                 &builder->annotations,      &builder->steps,       &builder->operations,
+                                 &builder->other_operations, &builder->event_waits, &builder->wait_facts,
+                                 &builder->functions,        &builder->requests,    &builder->collectives,
+                                 &builder->request_facts,    &builder->shapes,      &builder->groups,
+                                 &builder->devices,          &builder->thread_names};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -283,10 +284,13 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
         enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
         meaning->call_matters = aorta_trace_call_classify(aorta_trace_text(builder->trace, call->name), &kind);
         meaning->call_kind = (uint8_t)kind;
+        meaning->event_wait = strstr(aorta_trace_text(builder->trace, call->name), "StreamWaitEvent") != NULL;
         meaning->call_known = true;
     }
-    if (!meaning->call_matters && !call->correlation) return;
-    struct trace_rows *rows = meaning->call_matters ? &builder->calls : &builder->other_calls;
+    if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return;
+    struct trace_rows *rows = meaning->event_wait     ? &builder->event_waits
+                              : meaning->call_matters ? &builder->calls
+                                                      : &builder->other_calls;
     struct aorta_trace_call *row = aorta_trace_rows_add(builder, rows, sizeof *row);
     if (!row) return;
     *row = *call;

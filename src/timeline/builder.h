@@ -64,6 +64,16 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
 /* A function of the program, "train.py(45): step". */
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
 
+/* What the file says of a wait, beside the call that asks for it. */
+struct aorta_trace_wait_facts {
+    int64_t start_ns;            /* stands for the call's start where the call is not in the file */
+    uint64_t correlation;        /* of that call */
+    uint64_t record_correlation; /* of the call that recorded the event; 0: not known, or no event */
+    uint32_t stream;             /* that waits; NONE: the host */
+    uint32_t on;                 /* the stream that is waited for */
+};
+void aorta_trace_builder_wait(struct aorta_trace_builder *builder, const struct aorta_trace_wait_facts *facts);
+
 /* A collective as the host asked for it, on this thread at this time (Kineto: record_param_comms): the facts of
  * collective kernels that carry none themselves and were launched within it. */
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,

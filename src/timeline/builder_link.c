@@ -344,6 +344,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     drop_duplicates(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_callers(builder);
+    aorta_trace_link_waits(builder);
     link_collectives(builder);
     count_overlaps(builder);
     if (builder->failed) return;

@@ -34,7 +34,7 @@ struct trace_request {
 
 /* What a text means, found out once: as the name of a kernel and of a call. */
 struct trace_meaning {
-    bool kernel_known, call_known, call_matters, product_known, product, class_known;
+    bool kernel_known, call_known, call_matters, product_known, product, class_known, event_wait;
     uint8_t work_class; /* enum aorta_work_class */
     uint8_t call_kind;
     struct aorta_kernel_kind kernel;
@@ -46,8 +46,10 @@ struct aorta_trace_builder {
     bool failed; /* memory ran out */
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
     struct trace_rows other_operations, functions; /* struct aorta_trace_annotation */
-    struct trace_rows collectives;                 /* of the work, in order of arrival */
-    struct trace_rows request_facts;               /* struct aorta_trace_collective of the requests */
+    struct trace_rows event_waits;                 /* struct aorta_trace_call: of streams for events */
+    struct trace_rows wait_facts;
+    struct trace_rows collectives;   /* of the work, in order of arrival */
+    struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
     struct trace_rows shapes, groups, devices, thread_names;
     struct trace_keys streams, queues, threads, shape_keys;
     struct trace_meaning *meanings; /* by text */
@@ -71,6 +73,9 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder);
 /* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
+
+/* builder_waits.c; after the calls are sorted. */
+void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
 /* facts.c: what names and sizes say about a collective: kind, bytes. */
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);

@@ -109,6 +109,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->work);
     free(trace->calls);
     free(trace->callers);
+    free(trace->waits);
     free(trace->annotations);
     free(trace->steps);
     free(trace->streams);

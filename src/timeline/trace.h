@@ -92,6 +92,16 @@ struct aorta_trace_caller {
     uint32_t function;  /* "train.py(45): step": the innermost Python function that is not PyTorch's own */
     uint32_t range;     /* the innermost annotation */
 };
+
+/* A wait for an event or for a stream, as the host asked for it. */
+struct aorta_trace_wait {
+    int64_t asked_ns;    /* when: the start of the call */
+    int64_t recorded_ns; /* the start of the call that recorded the event; INT64_MIN: not known, or no event */
+    uint32_t stream;     /* row of streams[]: the one that waits; NONE: not known, or the host waits */
+    uint32_t on;         /* row of streams[]: the one that the event was recorded on, or that is waited for; NONE: not
+                          * known */
+    uint32_t call;       /* row of calls[], where the host waits; NONE: a stream does */
+};
 struct aorta_trace_thread {
     int64_t process, id;
     uint32_t name; /* text; NONE: not known */
@@ -214,6 +224,9 @@ struct aorta_trace {
     size_t call_count;
     struct aorta_trace_caller *callers; /* of calls that wait, where anything is known; ascending call */
     size_t caller_count;
+    struct aorta_trace_wait *waits; /* of streams for events, and of the host where the file says for what; ascending
+                                     * asked_ns */
+    size_t wait_count;
     struct aorta_trace_annotation *annotations; /* ascending start, longer first */
     size_t annotation_count;
     struct aorta_trace_step *steps; /* ascending start */
