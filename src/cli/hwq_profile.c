@@ -30,7 +30,7 @@ static const struct aorta_option rows[] = {
      .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or PyTorch; repeat "
              "it for several"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
-     .help = "directory for the recording, created if needed; null: the recording is deleted afterwards"},
+     .help = "directory for the recording, created if needed; default: the recording is deleted afterwards"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",

@@ -18,7 +18,7 @@ static const struct aorta_cli_syntax list_syntax = {
              "shows in them.",
     .options = list_rows,
     .option_count = 1,
-    .footer = "aorta hwq run WORKLOAD --help shows a workload's own options.\n",
+    .footer = "aorta hwq run WORKLOAD --help shows a workload's own options.",
 };
 
 static void list_json(struct aorta_text *text) {

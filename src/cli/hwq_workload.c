@@ -19,17 +19,18 @@ static const struct aorta_option common[] = {
      .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
              "within its range"},
     {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .help = "measured iterations"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .help = "iterations before them"},
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits,
+     .help = "iterations before the measured ones"},
     {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
      .argument = "per_iteration|end_only|none",
-     .help = "the host waits for each iteration, or for the last one; none: streams that exchange nothing are not "
-             "joined between iterations either"},
+     .help = "when the host waits: after each iteration, or after the last one; none: as end_only, and streams "
+             "that exchange nothing do not wait for each other between iterations"},
     {"graph", AORTA_OPTION_BOOL, AT(graph), "false", .help = "capture an iteration once and replay it"},
     {"gate", AORTA_OPTION_BOOL, AT(gate), "false",
-     .help = "hold the device until an iteration is queued, so that only the device is timed"},
+     .help = "start the device when an iteration is queued, so that only the device is timed"},
     {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
-     .help = "compare the results with naive ones in double precision; exit code 1 when they differ"},
-    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "of the inputs"},
+     .help = "compare the results with a plain computation in double precision; exit code 1 when they differ"},
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .help = "file for the result as JSON (run-priority: a directory)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
@@ -45,7 +46,7 @@ static const struct aorta_option common[] = {
      .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
      .help = "longest wait of a collective for the other ranks"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print nothing but errors"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
 };
 static const struct aorta_option set_rows[] = {
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",

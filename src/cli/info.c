@@ -323,7 +323,7 @@ struct info_values {
 
 #define AT(field) offsetof(struct info_values, field)
 static const struct aorta_option options[] = {
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "prints one JSON object"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object"},
 };
 #undef AT
 

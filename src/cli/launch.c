@@ -30,7 +30,7 @@ static const struct aorta_option options[] = {
     {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_one, .letter = 'n', .required = true,
      .help = "how many ranks to start on this host"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "0", .limits = &not_negative, .argument = "SECONDS",
-     .help = "end the job after so many seconds; 0: never"},
+     .help = "end the job after this time; 0: never"},
     {"mpi", AORTA_OPTION_CHOICE, AT(mpi), "auto", .choices = mpi_choices, .argument = "auto|always|never",
      .help = "whether mpirun starts the ranks, which collectives on host memory need; auto: if there are several ranks "
              "and mpirun is installed"},
@@ -46,9 +46,8 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
     .operands = true,
     .command = true,
-    .footer =
-        "Exit code: 0 when every rank ended with 0, else that of the rank that failed first\n(128 + signal when a "
-        "signal ended it).\n",
+    .footer = "Exit code: 0 when every rank ended with 0, else that of the rank that failed first (128 + signal when a "
+              "signal ended it).",
 };
 
 /* Under this name the launcher starts itself, once per rank. */

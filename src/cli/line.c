@@ -1,7 +1,9 @@
 /* Reads a command line by its rows. */
+#include "base/lines.h"
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -230,31 +232,17 @@ void aorta_cli_free(struct aorta_cli_line *line) {
 
 /* ---- help ---- */
 
-enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+enum { HELP_COLUMN = 30 };
 
-/* Characters on the screen: UTF-8 bytes that start one. */
-static size_t width(const char *text, size_t length) {
-    size_t count = 0;
-    for (size_t i = 0; i < length; i++) count += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return count;
-}
-
-/* Words from `column` on, with line breaks; the first line has `used` characters already. */
-static void put_wrapped(struct aorta_text *text, const char *words, size_t column, size_t used) {
-    while (*words) {
-        size_t length = strcspn(words, " "), shown = width(words, length);
-        if (used > column && used + 1 + shown > HELP_WIDTH) {
-            aorta_text_printf(text, "\n%*s", (int)column, "");
-            used = column;
-        } else if (used > column) {
-            aorta_text_puts(text, " ");
-            used++;
-        }
-        aorta_text_append(text, words, length);
-        used += shown;
-        words += length + strspn(words + length, " ");
+/* Wraps each line of the words; the first one starts behind `taken` columns. */
+static void put_wrapped(struct aorta_text *text, const char *words, int taken, int indent) {
+    char *copy = strdup(words), *rest = copy;
+    if (!copy) text->failed = 1;
+    for (const char *line; rest && (line = strsep(&rest, "\n")); taken = 0) {
+        const struct aorta_lines lines = {.taken = taken, .indent = indent};
+        aorta_text_lines(text, line, &lines);
     }
-    aorta_text_puts(text, "\n");
+    free(copy);
 }
 
 static void put_option(struct aorta_text *text, const struct aorta_option *option) {
@@ -266,7 +254,7 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
     }
     if (!is_flag(option)) aorta_text_printf(&left, " %s%s", argument_name(option), option->several ? " …" : "");
     aorta_text_puts(&right, option->help);
-    if (option->choices) {
+    if (option->choices && !strchr(argument_name(option), '|')) {
         aorta_text_puts(&right, ": ");
         aorta_option_describe(option, &right);
     }
@@ -277,11 +265,11 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
         text->failed = 1;
     } else {
         aorta_text_puts(text, left.data);
-        size_t used = width(left.data, left.length);
+        int used = aorta_columns(left.data);
         if (used + 2 > HELP_COLUMN) {
             aorta_text_printf(text, "\n%*s", HELP_COLUMN, "");
         } else {
-            aorta_text_printf(text, "%*s", (int)(HELP_COLUMN - used), "");
+            aorta_text_printf(text, "%*s", HELP_COLUMN - used, "");
         }
         put_wrapped(text, right.data, HELP_COLUMN, HELP_COLUMN);
     }
@@ -290,11 +278,15 @@ static void put_option(struct aorta_text *text, const struct aorta_option *optio
 }
 
 void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
-    aorta_text_printf(text, "Usage: %s\n\n", syntax->usage);
+    aorta_text_puts(text, "Usage: ");
+    put_wrapped(text, syntax->usage, 7, 9);
+    aorta_text_puts(text, "\n");
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
     for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
-    static const struct aorta_option help = {.key = "help", .letter = 'h', .help = "prints this text"};
+    static const struct aorta_option help = {.key = "help", .letter = 'h', .help = "print this text"};
     put_option(text, &help);
-    if (syntax->footer) aorta_text_printf(text, "\n%s\n", syntax->footer);
+    if (!syntax->footer) return;
+    aorta_text_puts(text, "\n");
+    put_wrapped(text, syntax->footer, 0, 0);
 }

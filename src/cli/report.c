@@ -21,7 +21,7 @@ static const struct aorta_option rows[] = {
     {"log-dir", AORTA_OPTION_STRING_LIST, AT(directories), "null", .nullable = true, .argument = "DIR",
      .required = true, .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
-     .help = "name of a run, one for each --log-dir in their order; without any, the directories' names"},
+     .help = "name of a run, one for each --log-dir in their order; default: the directories' names"},
     {"output", AORTA_OPTION_STRING, AT(output), "report", .letter = 'o', .argument = "DIR",
      .help = "directory for summary.json and the pictures; made when missing"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
@@ -30,10 +30,10 @@ static const struct aorta_option rows[] = {
      .help = "label that is compared"},
     {"warmup", AORTA_OPTION_INT, AT(warmup), "null", .nullable = true, .when_null = -1, .limits = &not_negative,
      .argument = "N",
-     .help = "iterations of each rank left out at the start; null: none below 4, one below 10, else 3"},
+     .help = "iterations of each rank left out at the start; default: 3, 1 of fewer than 10, 0 of fewer than 4"},
     {"read-every", AORTA_OPTION_INT, AT(read_every), "null", .nullable = true, .limits = &at_least_one, .argument = "N",
-     .help = "reads the ranges of every Nth recorded iteration; null: of all while a run's files have up to 1 GiB, "
-             "else of so many that they take that memory"},
+     .help = "read the ranges of every Nth recorded iteration; default: of all, in runs of more than 1 GiB of as many "
+             "as take that memory"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print summary.json instead of the verdict"},
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };

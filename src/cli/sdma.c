@@ -34,12 +34,13 @@ static const struct aorta_option rows[] = {
     {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "64", .limits = &copy_limits, .help = "MiB of a copy"},
     {"iterations", AORTA_OPTION_INT, AT(iterations), "20", .limits = &count_limits,
      .help = "measured runs of each kind"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "runs before them"},
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "runs before the measured ones"},
     {"direction", AORTA_OPTION_CHOICE, AT(direction), "d2h", .choices = directions, .argument = "DIRECTION",
-     .help = "of the copy; host memory is pinned, p2p goes to another device"},
+     .help = "direction of the copy; host memory is pinned, p2p copies to another device"},
     {"peer", AORTA_OPTION_INT, AT(peer), "null", .nullable = true, .when_null = -1, .limits = &peer_limits,
-     .help = "p2p: number of the other device; null: the next one"},
-    {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE", .help = "of the matrices"},
+     .help = "p2p: number of the other device; default: the next one"},
+    {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
+     .help = "element type of the matrices"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
 };
 #undef AT

@@ -3,11 +3,11 @@
 
 static const struct aorta_command subcommands[] = {
     {"analyze", "figures of ranks, kernels, collectives and gaps, and the verdict", aorta_cli_trace_analyze},
-    {"compare", "recordings side by side: what takes longer or shorter, and whether it is sure",
+    {"compare", "recordings side by side: what takes longer or shorter, and whether it is noise",
      aorta_cli_trace_compare},
     {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
      aorta_cli_trace_merge},
-    {"run", "runs a program that nobody changed, records its GPUs, and analyses it at its end", aorta_cli_trace_run},
+    {"run", "runs an unmodified program, records its GPUs, and analyses the recording", aorta_cli_trace_run},
     {0},
 };
 

@@ -20,13 +20,13 @@ static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
 static const struct aorta_option rows[] = {
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1, .limits = &positive,
      .argument = "X",
-     .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%), and, where steps "
-             "are known, not by chance (p < 0.05)"},
+     .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
+             "are known, p < 0.05"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
-     .help = "of files that are cut off or broken, take the events before the break"},
+     .help = "take the events before the place where a file breaks off, instead of failing"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name this extended regular expression finds are collectives too"},
+     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
 };
 #undef AT
 

@@ -17,9 +17,9 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .required = true, .help = "the file to write; packed with gzip if its name ends in .gz"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
-     .help = "of files that are cut off or broken, take the events before the break"},
+     .help = "take the events before the place where a file breaks off, instead of failing"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name this extended regular expression finds are collectives too"},
+     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
 };
 #undef AT
 

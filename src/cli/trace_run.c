@@ -34,32 +34,32 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {NULL, 0}};
 static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
-     .help = "directory that keeps what was recorded, and analysis.json; made when missing. Read it again with aorta "
-             "trace analyze DIR"},
+     .help = "directory for the recording and analysis.json; created if needed. Default: the recording is deleted. "
+             "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
-     .help = "print the analysis as JSON on standard output; the program's own goes to standard error"},
+     .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyse the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
-     .help = "a step begins with each range of the program whose name has this extended regular expression (CUDA: with "
-             "--nvtx)"},
+     .help = "a step begins with each range of the program whose name matches (POSIX extended; CUDA: with --nvtx)"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(comm_patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name has this extended regular expression are communication too"},
+     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
      .help = "kernels: only what runs on the GPUs, so that the host's part in idle time stays unknown; "
              "kernels,launches: the calls that launch it too; all: also calls that wait or free memory (CUDA only)"},
     {"delay", AORTA_OPTION_DOUBLE, AT(delay_s), "0", .limits = &not_negative, .argument = "SECONDS",
-     .help = "begin to record so long after CUDA's start (CUDA only; kernels of graphs made before are not seen)"},
+     .help =
+         "begin to record this long after CUDA's start (CUDA only; kernels of graphs made before are not recorded)"},
     {"duration", AORTA_OPTION_DOUBLE, AT(duration_s), "0", .limits = &not_negative, .argument = "SECONDS",
-     .help = "record for so long, then leave the program alone; 0: to the end (CUDA only)"},
+     .help = "record this long, then remove the recording from the program; 0: to the end (CUDA only)"},
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
      .argument = "MB", .help = "recording of a process stops when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
      .help = "record ranges of NVTX too (CUDA only); a range ProfilerStep#N is a step"},
     {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .nullable = true, .argument = "FILE",
-     .help = "libcupti to use where the program has none loaded; null: the one that suits its driver"},
+     .help = "libcupti to use where the program has none loaded; default: the one that suits its driver"},
     {"tool", AORTA_OPTION_CHOICE, AT(tool), "auto", .choices = tools, .argument = "auto|cuda|rocm",
-     .help = "cuda: a library of ours in the program; rocm: rocprofv3 around it; auto: by the GPUs here"},
+     .help = "cuda: AORTA's library in the program; rocm: rocprofv3; auto: what the GPUs of this machine need"},
     {"format", AORTA_OPTION_CHOICE, AT(format), "auto", .choices = formats, .argument = "auto|rocpd|json|csv",
      .help = "what rocprofv3 writes; auto: rocpd where it can, else json (ROCm only)"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
@@ -71,16 +71,17 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace run [-o DIR] [--json] [OPTIONS] -- COMMAND [ARGUMENT …]",
-    .about = "Runs a program that nobody changed, a PyTorch job for example, with all its children and ranks, records "
-             "every kernel and copy on its GPUs, and says at its end what communication, copies and the host cost. "
-             "The words about it go to standard error.",
+    .about = "Runs an unmodified program, a PyTorch job for example, with all its children and ranks, records every "
+             "kernel and copy on its GPUs, and reports at its end what communication, copies and the host cost. "
+             "Messages about the recording go to standard error.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .command = true,
-    .footer = "Only steps are analysed: those that the program marks with NVTX (--nvtx), else those that show in the\n"
-              "repetition of its kernels. Where nothing repeats the whole recording is analysed.\n"
-              "Exit code: the program's own (128 + signal when a signal ended it).\n",
+    .footer =
+        "Only steps are analysed: those that the program marks with NVTX (--nvtx), else those found by the repetition "
+        "of its kernels. If nothing repeats, the whole recording is analysed.\n"
+        "Exit code: the program's own (128 + signal when a signal ended it).",
 };
 
 /* ---- which tool ---- */

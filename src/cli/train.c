@@ -23,23 +23,24 @@ static const struct aorta_option options[] = {
     {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
      .help = "YAML or JSON file of configuration keys; without it every key has its default"},
     {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .argument = "KEY=VALUE",
-     .several = true, .help = "sets keys over the file's values, as in training.batch_size=4; may be repeated"},
+     .several = true, .help = "set keys over the file's values, as in training.batch_size=4; repeat it for several"},
     {"enable-rocm-metrics", AORTA_OPTION_BOOL, AT(rocm_metrics), "false",
-     .help = "adds ROCm SMI readings to each iteration's metrics; null with a reason on other devices"},
+     .help = "add ROCm SMI readings to each iteration's metrics; null with a reason on other devices"},
     {"device-metrics", AORTA_OPTION_BOOL, AT(device_metrics), "false",
-     .help = "adds temperature, power, clocks, memory in use and load of the GPU (NVML, ROCm SMI) to each iteration's "
+     .help = "add temperature, power, clocks, memory in use and load of the GPU (NVML, ROCm SMI) to each iteration's "
              "metrics; null with a reason on a CPU"},
     {"kernel-timing", AORTA_OPTION_BOOL, AT(kernel_timing), "false",
-     .help = "takes device times from CUPTI's records of the kernels, and adds these to each iteration (source kernel "
-             "beside range), or ends; without it that is so where CUPTI is available"},
+     .help =
+         "take device times from CUPTI's kernel records, and add the records to each iteration (source kernel beside "
+         "range); fails where CUPTI is not available. Default: records where CUPTI is available"},
     {"no-kernel-timing", AORTA_OPTION_BOOL, AT(no_kernel_timing), "false",
-     .help = "measures by timestamps around operations, which are upper bounds, as on other GPUs"},
+     .help = "measure with timestamps around operations, as on GPUs without CUPTI: upper bounds"},
     {"no-record", AORTA_OPTION_BOOL, AT(no_record), "false",
-     .help = "records no ranges, to measure what recording costs; there is no report then"},
+     .help = "record no ranges, and so no report: to measure what recording costs"},
     {"no-report", AORTA_OPTION_BOOL, AT(no_report), "false",
-     .help = "leaves the summary and the pictures to a later aorta report"},
+     .help = "write no summary and no pictures; aorta report can do so later"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q',
-     .help = "prints warnings, errors and the verdict only"},
+     .help = "print warnings, errors and the verdict only"},
 };
 #undef AT
 

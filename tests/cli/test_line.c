@@ -171,7 +171,7 @@ static void test_help_text(void **state) {
                                    "      --threshold X           limit (default: 0.05)\n"
                                    "  -j, --json                  as JSON\n"
                                    "      --color NAME            of it: one of red, green (default: red)\n"
-                                   "  -h, --help                  prints this text\n");
+                                   "  -h, --help                  print this text\n");
     aorta_text_free(&text);
 }
 

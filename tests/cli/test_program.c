@@ -29,7 +29,7 @@ static const struct {
     {"help", 0, "Commands:\n  info "},
     {"--version", 0, "aorta 0."},
     {"help info", 0, "Usage: aorta info [--json]"},
-    {"info --help", 0, "prints one JSON object"},
+    {"info --help", 0, "print one JSON object"},
     {"help train", 0, "Usage: aorta train"},
     {"help launch", 0, "Usage: aorta launch"},
     {"help report", 0, "Usage: aorta report"},
