@@ -58,8 +58,11 @@ static void say_bound(const struct aorta_roofline *roofline, enum aorta_work_cla
         aorta_text_printf(out, "%.0f%% of %s (", 100 * share, memory ? "the memory's bandwidth" : "peak");
     say_rate(class, memory, out);
     if (!isnan(share)) aorta_text_puts(out, ")");
-    if (share > 1 && memory) aorta_text_puts(out, ", more than memory delivers: a cache does");
-    if (number == AORTA_WORK_POINTWISE) say_fuse(class, share, out);
+    if (share > 1)
+        aorta_text_puts(out,
+                        memory ? ", more than memory delivers: a cache does" : ", so in another type than recorded");
+    else if (number == AORTA_WORK_POINTWISE)
+        say_fuse(class, share, out);
 }
 
 /* What the shares are of. */

@@ -184,6 +184,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_GAPS,
      .text = "compile.enabled=true: the step as one graph, whose kernels follow each other at once"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .text = "faster kernels, or more ranks with processors of their own"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
+     .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,
      .text = "faster kernels (16 bits, fused attention, torch.compile) or more ranks"},
 };

@@ -1,4 +1,5 @@
 /* What the roofline says of compute. */
+#include "verdict/advice.h"
 #include "verdict/verdict_parts.h"
 
 #include <math.h>
@@ -29,13 +30,23 @@ static aorta_status add_words(const struct aorta_verdict *verdict, const struct 
     return NULL;
 }
 
+static bool moves_data(const struct aorta_roofline *roofline) {
+    const struct aorta_roofline_class *class = roofline->classes;
+    return class[AORTA_WORK_POINTWISE].ns + class[AORTA_WORK_REDUCTION].ns >
+           class[AORTA_WORK_GEMM].ns + class[AORTA_WORK_CONVOLUTION].ns + class[AORTA_WORK_ATTENTION].ns +
+               class[AORTA_WORK_OTHER].ns;
+}
+
 aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines, size_t count) {
     verdict->rooflines = rooflines;
     verdict->roofline_count = count;
     struct aorta_finding *compute = find_compute(verdict);
     struct aorta_roofline joined;
     aorta_roofline_join(rooflines, count, &joined);
-    return compute && joined.steps ? add_words(verdict, &joined, compute) : NULL;
+    if (!compute || !joined.steps) return NULL;
+    if (moves_data(&joined)) compute->circumstances |= AORTA_MOVES_DATA;
+    AORTA_TRY(add_words(verdict, &joined, compute));
+    return aorta_advise(verdict, NULL);
 }
 
 static double compute_ns(const struct aorta_roofline *roofline) {

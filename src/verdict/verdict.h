@@ -28,6 +28,7 @@ enum aorta_circumstance {
     AORTA_GAPS = 32,         /* as the verdict's */
     AORTA_POWER_LIMIT = 64,  /* contention: the device is at its power limit */
     AORTA_LAUNCHES = 128,    /* compute: as far as is known, launches cost time too */
+    AORTA_MOVES_DATA = 256,  /* compute: more of it is pointwise kernels and reductions than products */
 };
 
 struct aorta_finding {
