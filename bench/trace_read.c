@@ -67,8 +67,7 @@ static aorta_status run(const char *const *paths, size_t count, bool list, struc
     double read_s = (double)(aorta_clock_ns() - start) * 1e-9;
     aorta_json_begin(&json, out, 0);
     aorta_json_object(&json);
-    aorta_json_key(&json, "traces");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "traces");
     aorta_status status = NULL;
     for (size_t i = 0; i < traces.count && !status; i++) {
         status = describe(traces.items[i], list, &json);

@@ -189,6 +189,16 @@ void aorta_json_null(struct aorta_json *json) {
     write_value(json, "null");
 }
 
+void aorta_json_key_object(struct aorta_json *json, const char *key) {
+    aorta_json_key(json, key);
+    aorta_json_object(json);
+}
+
+void aorta_json_key_array(struct aorta_json *json, const char *key) {
+    aorta_json_key(json, key);
+    aorta_json_array(json);
+}
+
 void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value) {
     aorta_json_key(json, key);
     aorta_json_string(json, value);

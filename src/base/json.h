@@ -30,7 +30,9 @@ void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* a
 void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
 
-/* key and value in one call */
+/* key and value in one call; object and array: { or [ behind the key */
+void aorta_json_key_object(struct aorta_json *json, const char *key);
+void aorta_json_key_array(struct aorta_json *json, const char *key);
 void aorta_json_key_string(struct aorta_json *json, const char *key, const char *value);
 void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value);
 void aorta_json_key_double(struct aorta_json *json, const char *key, double value);

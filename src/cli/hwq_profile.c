@@ -146,12 +146,10 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
         aorta_json_object(json);
         aorta_json_key_int(json, "schema_version", 1);
         aorta_json_key_string(json, "kind", "hwq_profile");
-        aorta_json_key(json, "command");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "command");
         for (char *const *word = arguments->workload; *word; word++) aorta_json_string(json, *word);
         aorta_json_array_end(json);
-        aorta_json_key(json, "recordings");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "recordings");
     }
     for (size_t i = 0; i < traces->count; i++) AORTA_TRY(show_trace(output, traces->items[i]));
     if (output->as_json) {

@@ -209,8 +209,7 @@ static void print_text(const struct information *info) {
 /* ---- as JSON ---- */
 
 static void write_devices(const struct information *info, struct aorta_json *json) {
-    aorta_json_key(json, "devices");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "devices");
     aorta_json_object(json);
     aorta_json_key_string(json, "kind", aorta_device_kind_name(AORTA_DEVICE_CPU));
     aorta_json_key_int(json, "index", 0);
@@ -229,8 +228,7 @@ static void write_devices(const struct information *info, struct aorta_json *jso
 }
 
 static void write_libraries(const struct information *info, struct aorta_json *json) {
-    aorta_json_key(json, "libraries");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "libraries");
     for (int i = 0; i < LIBRARY_COUNT; i++) {
         aorta_json_object(json);
         aorta_json_key_string(json, "name", info->libraries[i].name);
@@ -242,8 +240,7 @@ static void write_libraries(const struct information *info, struct aorta_json *j
 }
 
 static void write_tools(const struct information *info, struct aorta_json *json) {
-    aorta_json_key(json, "tools");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "tools");
     for (int i = 0; i < PART_COUNT; i++) {
         aorta_json_object(json);
         aorta_json_key_string(json, "name", parts[i].name);
@@ -255,8 +252,7 @@ static void write_tools(const struct information *info, struct aorta_json *json)
 }
 
 static void write_environment(struct aorta_json *json) {
-    aorta_json_key(json, "environment");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "environment");
     for (char **variable = environ; *variable; variable++) {
         if (!matters(*variable)) continue;
         char name[256];
@@ -267,8 +263,7 @@ static void write_environment(struct aorta_json *json) {
 }
 
 static void write_ranks(const struct information *info, struct aorta_json *json) {
-    aorta_json_key(json, "ranks");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "ranks");
     if (info->ranks_failure) {
         aorta_json_key_string(json, "failure", aorta_status_message(info->ranks_failure));
     } else {
@@ -280,8 +275,7 @@ static void write_ranks(const struct information *info, struct aorta_json *json)
 }
 
 static void write_missing(const struct information *info, struct aorta_json *json) {
-    aorta_json_key(json, "missing");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "missing");
     for (int i = 0; i < PART_COUNT; i++) {
         if (info->parts[i].found) continue;
         aorta_json_object(json);

@@ -181,16 +181,14 @@ void info_gpu_write_devices(const struct info_gpu *gpu, struct aorta_json *json)
 }
 
 static void write_part(struct aorta_json *json, const char *name, const char *version, const char *path) {
-    aorta_json_key(json, name);
-    aorta_json_object(json);
+    aorta_json_key_object(json, name);
     aorta_json_key_string(json, "path", path[0] ? path : NULL);
     aorta_json_key_string(json, "version", version && version[0] ? version : NULL);
     aorta_json_object_end(json);
 }
 
 static void write_links(const struct aorta_gpu_inventory *inventory, struct aorta_json *json) {
-    aorta_json_key(json, "links");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "links");
     for (size_t i = 0; i < inventory->count; i++) {
         aorta_json_array(json);
         for (size_t j = 0; j < inventory->count; j++) {
@@ -206,13 +204,11 @@ static void write_links(const struct aorta_gpu_inventory *inventory, struct aort
 }
 
 void info_gpu_write_software(const struct info_gpu *gpu, struct aorta_json *json) {
-    aorta_json_key(json, "gpu_software");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "gpu_software");
     for (int i = 0; i < INFO_GPU_KINDS; i++) {
         const struct info_gpu_kind *kind = &gpu->kinds[i];
         const struct aorta_gpu_inventory *inventory = &kind->inventory;
-        aorta_json_key(json, aorta_device_kind_name(kinds[i]));
-        aorta_json_object(json);
+        aorta_json_key_object(json, aorta_device_kind_name(kinds[i]));
         aorta_json_key_string(json, "failure", kind->failure ? aorta_status_message(kind->failure) : NULL);
         if (!kind->failure) {
             write_part(json, "driver", inventory->driver_version, inventory->driver_path);

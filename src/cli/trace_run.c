@@ -125,11 +125,9 @@ static void empty_json(const char *reason, struct aorta_text *json) {
     aorta_json_begin(&writer, json, 2);
     aorta_json_object(&writer);
     aorta_json_key_int(&writer, "schema_version", 1);
-    aorta_json_key(&writer, "ranks");
-    aorta_json_array(&writer);
+    aorta_json_key_array(&writer, "ranks");
     aorta_json_array_end(&writer);
-    aorta_json_key(&writer, "verdict");
-    aorta_json_array(&writer);
+    aorta_json_key_array(&writer, "verdict");
     aorta_json_array_end(&writer);
     aorta_json_key_string(&writer, "reason", reason);
     aorta_json_object_end(&writer);

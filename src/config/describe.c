@@ -195,8 +195,7 @@ static void enter_section(struct aorta_json *json, char open[LONGEST_SECTION], c
         char name[LONGEST_SECTION];
         memcpy(name, key + start, length);
         name[length] = '\0';
-        aorta_json_key(json, name);
-        aorta_json_object(json);
+        aorta_json_key_object(json, name);
         memcpy(open, key, start + length);
         open[start + length] = '\0';
     }

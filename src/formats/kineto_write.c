@@ -85,8 +85,7 @@ void aorta_kineto_begin(struct aorta_kineto *kineto, const struct aorta_kineto_e
         if (event->end_ns > kineto->last_ns) kineto->last_ns = event->end_ns;
     }
     if (event->phase[0] == 'i') aorta_json_key_string(json, "s", "t");
-    aorta_json_key(json, "args");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "args");
 }
 
 void aorta_kineto_end(struct aorta_kineto *kineto) {
@@ -154,8 +153,7 @@ void aorta_kineto_end_step(struct aorta_kineto *kineto, int64_t until_ns) {
 static void write_device(struct aorta_kineto *kineto) {
     const struct aorta_device_info *device = &kineto->about.device;
     struct aorta_json *json = &kineto->json;
-    aorta_json_key(json, "deviceProperties");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "deviceProperties");
     aorta_json_object(json);
     aorta_json_key_int(json, "id", device->index);
     aorta_json_key_string(json, "name", device->name);
@@ -179,14 +177,12 @@ static void write_ranks(struct aorta_json *json, const struct aorta_kineto_group
 static void write_groups(struct aorta_kineto *kineto) {
     const struct aorta_kineto_about *about = &kineto->about;
     struct aorta_json *json = &kineto->json;
-    aorta_json_key(json, "distributedInfo");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "distributedInfo");
     aorta_json_key_string(json, "backend", about->backend);
     aorta_json_key_int(json, "rank", about->rank);
     aorta_json_key_int(json, "world_size", about->world_size);
     aorta_json_key_int(json, "pg_count", about->group_count);
-    aorta_json_key(json, "pg_config");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "pg_config");
     for (int i = 0; i < about->group_count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
@@ -207,8 +203,7 @@ static void write_groups(struct aorta_kineto *kineto) {
 static void write_own(struct aorta_kineto *kineto) {
     const struct aorta_kineto_about *about = &kineto->about;
     struct aorta_json *json = &kineto->json;
-    aorta_json_key(json, "aorta");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "aorta");
     aorta_json_key_string(json, "device", aorta_device_kind_name(about->device.kind));
     aorta_json_key_string(json, "source",
                           aorta_profile_source_name(about->tracer ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));

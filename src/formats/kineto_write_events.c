@@ -180,16 +180,14 @@ static aorta_status look_at_kernels(struct scene *s) {
 /* ---- args ---- */
 
 static void write_dims(struct aorta_json *json, const struct aorta_range_info *info) {
-    aorta_json_key(json, "Input Dims");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "Input Dims");
     for (int i = 0; i < 2 && info->dims[i][0]; i++) {
         aorta_json_array(json);
         for (int j = 0; j < 3 && info->dims[i][j]; j++) aorta_json_int(json, info->dims[i][j]);
         aorta_json_array_end(json);
     }
     aorta_json_array_end(json);
-    aorta_json_key(json, "Input type");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "Input type");
     for (int i = 0; i < 2 && info->dims[i][0]; i++) aorta_json_string(json, operand_word(info->dtype));
     aorta_json_array_end(json);
 }
@@ -237,8 +235,7 @@ static void write_collective(struct scene *s, const struct aorta_range_info *inf
 }
 
 static void write_three(struct aorta_json *json, const char *key, const uint32_t values[3]) {
-    aorta_json_key(json, key);
-    aorta_json_array(json);
+    aorta_json_key_array(json, key);
     for (int i = 0; i < 3; i++) aorta_json_int(json, values[i]);
     aorta_json_array_end(json);
 }

@@ -165,8 +165,7 @@ static aorta_status put_work(struct writing *w, const struct aorta_trace_work *w
     AORTA_TRY(take_lane(w, work, &lane));
     begin(w, "X", kinds[work->kind].category, aorta_trace_text(trace, work->name));
     put_range(w, lane, work->start_ns, work->end_ns);
-    aorta_json_key(&w->json, "args");
-    aorta_json_object(&w->json);
+    aorta_json_key_object(&w->json, "args");
     aorta_json_key_int(&w->json, "device", work->device);
     aorta_json_key_int(&w->json, "stream", trace->streams[work->stream].id);
     if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);
@@ -189,8 +188,7 @@ static void put_call(struct writing *w, const struct aorta_trace_call *call) {
     begin(w, "X", "cuda_runtime", aorta_trace_text(w->trace, call->name));
     put_range(w, w->threads[call->thread], call->start_ns, call->end_ns);
     if (call->correlation && call->correlation <= INT64_MAX) {
-        aorta_json_key(&w->json, "args");
-        aorta_json_object(&w->json);
+        aorta_json_key_object(&w->json, "args");
         aorta_json_key_int(&w->json, "correlation", (int64_t)call->correlation);
         aorta_json_object_end(&w->json);
     }

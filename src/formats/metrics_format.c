@@ -25,8 +25,7 @@ static void number_or_reason(struct aorta_json *json, struct reasons *reasons, c
 
 static void write_reasons(struct aorta_json *json, const struct reasons *reasons) {
     if (!reasons->count) return;
-    aorta_json_key(json, "null_reasons");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "null_reasons");
     for (int i = 0; i < reasons->count; i++) aorta_json_key_string(json, reasons->rows[i].key, reasons->rows[i].reason);
     aorta_json_object_end(json);
 }
@@ -84,8 +83,7 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     key_ms(json, "start_ms", range->start_ns - origin_ns);
     key_ms(json, "end_ms", range->end_ns - origin_ns);
     key_ms(json, "duration_ms", range->end_ns - range->start_ns);
-    aorta_json_key(json, "metadata");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "metadata");
     aorta_json_key_string(json, "function", info->function);
     aorta_json_key_string(json, "kind", range_kind_name(info->kind));
     aorta_json_key_int(json, "queue", range->stream);
@@ -105,15 +103,13 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
 }
 
 static void write_markers(struct aorta_json *json, const struct aorta_profile *profile) {
-    aorta_json_key(json, "markers");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "markers");
     for (size_t i = 0; i < profile->marker_count; i++) {
         aorta_json_object(json);
         aorta_json_key_string(json, "stream", aorta_role_name(profile->markers[i].role));
         aorta_json_key_string(json, "tag", profile->markers[i].tag);
         key_ms(json, "time_ms", profile->markers[i].time_ns - profile->start_ns);
-        aorta_json_key(json, "metadata");
-        aorta_json_object(json);
+        aorta_json_key_object(json, "metadata");
         aorta_json_object_end(json);
         aorta_json_object_end(json);
     }
@@ -121,8 +117,7 @@ static void write_markers(struct aorta_json *json, const struct aorta_profile *p
 }
 
 static void write_host(struct aorta_json *json, const struct aorta_profile *profile) {
-    aorta_json_key(json, "host_ranges");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "host_ranges");
     for (size_t i = 0; i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
         aorta_json_object(json);
@@ -135,15 +130,13 @@ static void write_host(struct aorta_json *json, const struct aorta_profile *prof
 }
 
 static void write_segments(struct aorta_json *json, const struct aorta_overlap *overlap, int64_t origin_ns) {
-    aorta_json_key(json, "active_segments");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "active_segments");
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
         aorta_json_object(json);
         key_ms(json, "start_ms", segment->start_ns - origin_ns);
         key_ms(json, "end_ms", segment->end_ns - origin_ns);
-        aorta_json_key(json, "active_streams");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "active_streams");
         for (int role = 0; role < AORTA_ROLE_COUNT; role++)
             if (segment->roles >> role & 1) aorta_json_string(json, aorta_role_name((enum aorta_role)role));
         aorta_json_array_end(json);
@@ -153,13 +146,11 @@ static void write_segments(struct aorta_json *json, const struct aorta_overlap *
 }
 
 static void write_collectives(struct aorta_json *json, const struct aorta_overlap *overlap) {
-    aorta_json_key(json, "collectives");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "collectives");
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const struct aorta_collective_overlap *one = &overlap->kind[kind];
         if (!one->count) continue;
-        aorta_json_key(json, aorta_collective_name((enum aorta_collective)kind));
-        aorta_json_object(json);
+        aorta_json_key_object(json, aorta_collective_name((enum aorta_collective)kind));
         aorta_json_key_int(json, "count", one->count);
         aorta_json_key_int(json, "bytes", one->bytes);
         key_ms(json, "comm_ms", one->comm_ns);
@@ -172,13 +163,11 @@ static void write_collectives(struct aorta_json *json, const struct aorta_overla
 }
 
 static void write_stream_times(struct aorta_json *json, const struct aorta_overlap *overlap) {
-    aorta_json_key(json, "per_stream_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "per_stream_ms");
     for (int role = 0; role < AORTA_ROLE_COUNT; role++)
         key_ms(json, aorta_role_name((enum aorta_role)role), overlap->role_ns[role]);
     aorta_json_object_end(json);
-    aorta_json_key(json, "utilization");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "utilization");
     for (int role = 0; role < AORTA_ROLE_COUNT; role++)
         aorta_json_key_fixed(json, aorta_role_name((enum aorta_role)role), overlap->utilization[role], 9);
     aorta_json_object_end(json);
@@ -188,8 +177,7 @@ static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap
     static const char *const keys[AORTA_COLLECTIVE_COUNT] = {
         "compute_allreduce",  "compute_reducescatter", "compute_allgather", "compute_broadcast",
         "compute_all_to_all", "compute_barrier",       "compute_collective"};
-    aorta_json_key(json, "overlap_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "overlap_ms");
     key_ms(json, "compute_comm", overlap->overlap_ns);
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++)
         if (kind <= AORTA_ALL_GATHER || overlap->kind[kind].count)
@@ -199,8 +187,7 @@ static void write_overlap_ms(struct aorta_json *json, const struct aorta_overlap
 }
 
 static void write_idle(struct aorta_json *json, const struct aorta_idle *idle) {
-    aorta_json_key(json, "idle_causes_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "idle_causes_ms");
     for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++)
         key_ms(json, aorta_idle_cause_name((enum aorta_idle_cause)i), idle->ns[i]);
     aorta_json_object_end(json);
@@ -208,8 +195,7 @@ static void write_idle(struct aorta_json *json, const struct aorta_idle *idle) {
 
 static void write_overlap(struct aorta_json *json, const struct aorta_overlap *overlap, int64_t origin_ns) {
     struct reasons reasons = {0};
-    aorta_json_key(json, "overlap");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "overlap");
     write_stream_times(json, overlap);
     write_overlap_ms(json, overlap);
     number_or_reason(json, &reasons, "overlap_ratio", overlap->overlap_ratio, "no collective ran in this iteration");
@@ -242,15 +228,13 @@ static void write_kernel_facts(struct aorta_json *json, const struct aorta_kerne
 
 static void write_profile(struct aorta_json *json, const char *key, const struct aorta_profile *profile,
                           const struct aorta_overlap *overlap) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_int(json, "index", profile->index);
     key_ms(json, "total_ms", profile->end_ns - profile->start_ns);
     aorta_json_key_string(json, "source", aorta_profile_source_name(profile->source));
     if (profile->source == AORTA_SOURCE_KERNEL) write_kernel_facts(json, &profile->kernels);
     aorta_json_key_int(json, "origin_ns", profile->start_ns);
-    aorta_json_key(json, "ranges");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "ranges");
     for (size_t i = 0; i < profile->range_count; i++) write_range(json, &profile->ranges[i], profile->start_ns);
     aorta_json_array_end(json);
     write_markers(json, profile);
@@ -260,8 +244,7 @@ static void write_profile(struct aorta_json *json, const char *key, const struct
 }
 
 static void write_memory(struct aorta_json *json, const struct aorta_memory_info *memory) {
-    aorta_json_key(json, "memory");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "memory");
     aorta_json_key_int(json, "allocated_bytes", (int64_t)memory->allocated);
     aorta_json_key_int(json, "peak_bytes", (int64_t)memory->peak);
     aorta_json_key_int(json, "reserved_bytes", (int64_t)memory->reserved);
@@ -299,8 +282,7 @@ static void write_reading(struct aorta_json *json, struct reasons *reasons, cons
         number_or_reason(json, reasons, key, NAN, values->reason);
         return;
     }
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         number_or_reason(json, &own, rows[i].key, rows[i].value, missing);
     write_clock_limits(json, &own, "clock_limited_by", values);
@@ -328,8 +310,7 @@ static void write_clocks(struct aorta_json *json, struct reasons *reasons, const
         number_or_reason(json, reasons, "clocks", NAN, values->reason);
         return;
     }
-    aorta_json_key(json, "clocks");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "clocks");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         number_or_reason(json, &own, rows[i].key, rows[i].value, missing);
     write_clock_limits(json, &own, "limited_by", values);
@@ -339,10 +320,8 @@ static void write_clocks(struct aorta_json *json, struct reasons *reasons, const
 }
 
 static void write_peaks(struct aorta_json *json, const struct aorta_measured_peaks *peaks) {
-    aorta_json_key(json, "measured_peaks");
-    aorta_json_object(json);
-    aorta_json_key(json, "tflops");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "measured_peaks");
+    aorta_json_key_object(json, "tflops");
     for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
         if (!isnan(peaks->tflops[i]))
             aorta_json_key_double(json, aorta_arithmetic_name((enum aorta_arithmetic)i), peaks->tflops[i]);
@@ -354,8 +333,7 @@ static void write_peaks(struct aorta_json *json, const struct aorta_measured_pea
 
 static void write_device(struct aorta_json *json, const struct aorta_step_metrics *metrics) {
     const struct aorta_device_info *info = metrics->info;
-    aorta_json_key(json, "device_info");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "device_info");
     aorta_json_key_string(json, "name", info->name);
     aorta_json_key_string(json, "isa", info->isa);
     aorta_json_key_int(json, "multiprocessors", info->multiprocessors);

@@ -54,8 +54,7 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
 /* ---- JSON ---- */
 
 static void write_ratio(struct aorta_json *json, const char *key, const struct aorta_ratio *ratio) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_fixed(json, "ratio", ratio->value, 6);
     aorta_json_key_fixed(json, "low", ratio->low, 6);
     aorta_json_key_fixed(json, "high", ratio->high, 6);
@@ -64,8 +63,7 @@ static void write_ratio(struct aorta_json *json, const char *key, const struct a
 
 static void write_side(struct aorta_json *json, const char *key, const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_string(json, "file", measurement->file);
     aorta_json_key_int(json, "runs", measurement->runs);
     aorta_json_key_int(json, "iterations", (int64_t)measurement->count);
@@ -109,17 +107,14 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_double(json, "confidence", comparison->options.bootstrap.confidence);
     aorta_json_key_int(json, "resamples", comparison->options.bootstrap.resamples);
     aorta_json_key_int(json, "seed", (int64_t)comparison->options.bootstrap.seed);
-    aorta_json_key(json, "changes");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "changes");
     for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
         aorta_json_key_int(json, aorta_hwq_change_name(change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
-    aorta_json_key(json, "pairs");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "pairs");
     for (size_t i = 0; i < comparison->pair_count; i++) write_pair(json, &comparison->pairs[i]);
     aorta_json_array_end(json);
-    aorta_json_key(json, "warnings");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "warnings");
     for (size_t i = 0; i < comparison->warning_count; i++) aorta_json_string(json, comparison->warnings[i]);
     aorta_json_array_end(json);
     aorta_json_object_end(json);

@@ -250,15 +250,13 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
 /* ---- JSON ---- */
 
 static void write_device(const struct aorta_device_info *device, struct aorta_json *json) {
-    aorta_json_key(json, "device_info");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "device_info");
     aorta_json_key_string(json, "kind", aorta_device_kind_name(device->kind));
     aorta_json_key_int(json, "device_index", device->index);
     aorta_json_key_string(json, "name", device->name);
     aorta_json_key_string(json, "isa", device->isa);
     aorta_json_object_end(json);
-    aorta_json_key(json, "environment");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "environment");
     for (const char *const *name = variables; *name; name++) aorta_json_key_string(json, *name, getenv(*name));
     aorta_json_object_end(json);
 }
@@ -275,8 +273,7 @@ static void write_part(const struct part *part, void *user) {
 }
 
 static void write_streams(const struct aorta_map *map, struct aorta_json *json) {
-    aorta_json_key(json, "streams");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "streams");
     for (int i = 0; i < map->count; i++) {
         const struct aorta_map_stream *stream = &map->streams[i];
         aorta_json_object(json);
@@ -287,8 +284,7 @@ static void write_streams(const struct aorta_map *map, struct aorta_json *json) 
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
-    aorta_json_key(json, "groups");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "groups");
     for (int group = 0; group < map->group_count; group++) {
         aorta_json_array(json);
         for (int i = 0; i < map->count; i++) {
@@ -301,8 +297,7 @@ static void write_streams(const struct aorta_map *map, struct aorta_json *json) 
 
 /* Rows of one character per column, and the counts they are decided by. */
 static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
-    aorta_json_key(json, "matrix");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "matrix");
     for (int blocker = 0; blocker < map->count; blocker++) {
         char row[AORTA_MAP_STREAMS + 1] = "";
         for (int other = 0; other < map->count; other++) row[other] = *symbol_of(map, blocker, other);
@@ -311,8 +306,7 @@ static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
     aorta_json_array_end(json);
     static const char *const keys[] = {"asked", "held"};
     for (int which = 0; which < 2; which++) {
-        aorta_json_key(json, keys[which]);
-        aorta_json_array(json);
+        aorta_json_key_array(json, keys[which]);
         for (int blocker = 0; blocker < map->count; blocker++) {
             aorta_json_array(json);
             for (int other = 0; other < map->count; other++) {
@@ -334,8 +328,7 @@ static void write_copies(const struct aorta_map_copies *copies, struct aorta_jso
     aorta_json_object(json);
     aorta_json_key_int(json, "bytes", (int64_t)copies->bytes);
     aorta_json_key_int(json, "samples", copies->samples);
-    aorta_json_key(json, "pairs");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "pairs");
     for (int i = 0; i < AORTA_MAP_COPY_PAIRS; i++) {
         const struct aorta_map_copy_pair *pair = &copies->pairs[i];
         aorta_json_object(json);
@@ -360,8 +353,7 @@ void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *
     write_device(device, json);
     aorta_json_key_int(json, "stream_count", map->count);
     aorta_json_key_int(json, "queue_count", map->group_count);
-    aorta_json_key(json, "parts");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "parts");
     for_each_part(map, write_part, json);
     aorta_json_array_end(json);
     aorta_json_key_string(json, "comm_backend", map->comm_backend);

@@ -59,8 +59,7 @@ void aorta_queues_text(const struct aorta_queues *queues, const char *name, stru
 /* ---- JSON ---- */
 
 static void write_gap(struct aorta_json *json, const char *key, const struct aorta_gap_summary *gap) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_int(json, "samples", (int64_t)gap->ns.count);
     aorta_json_key_double(json, "p50_ns", gap->ns.p50);
     aorta_json_key_double(json, "p95_ns", gap->ns.p95);
@@ -93,12 +92,10 @@ void aorta_queues_json(const struct aorta_queues *queues, struct aorta_json *jso
     aorta_json_key_int(json, "span_ns", queues->span_ns);
     aorta_json_key_int(json, "busy_ns", queues->busy_ns);
     aorta_json_key_double(json, "kernels_at_once", queues->parallel);
-    aorta_json_key(json, "queues");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "queues");
     for (size_t i = 0; i < queues->count; i++) write_queue(json, &queues->items[i]);
     aorta_json_array_end(json);
-    aorta_json_key(json, "gaps");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "gaps");
     write_gap(json, "intra_stream", &queues->intra);
     write_gap(json, "inter_stream", &queues->inter);
     write_gap(json, "queue_stay", &queues->same_stream);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 static void write_latency(const struct aorta_summary *latency, struct aorta_json *json) {
-    aorta_json_key(json, "latency_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "latency_ms");
     aorta_json_key_double(json, "mean", latency->mean);
     aorta_json_key_double(json, "p50", latency->p50);
     aorta_json_key_double(json, "p95", latency->p95);
@@ -19,16 +18,14 @@ static void write_latency(const struct aorta_summary *latency, struct aorta_json
 }
 
 static void write_times(const char *key, const double *times, size_t count, struct aorta_json *json) {
-    aorta_json_key(json, key);
-    aorta_json_array(json);
+    aorta_json_key_array(json, key);
     for (size_t i = 0; i < count; i++) aorta_json_double(json, times[i]);
     aorta_json_array_end(json);
 }
 
 static void write_switches(const char *key, const struct aorta_hwq_switches *found, const char *none,
                            struct aorta_json *json) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_double(json, "gap_ms", found->gap_ms);
     aorta_json_key_double(json, "overhead_ms", found->overhead_ms);
     aorta_json_key_int(json, "samples", (int64_t)found->samples);
@@ -37,8 +34,7 @@ static void write_switches(const char *key, const struct aorta_hwq_switches *fou
 }
 
 static void write_pair(const char *key, const struct aorta_hwq_pair *pair, struct aorta_json *json) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_int(json, "from_stream", pair->from);
     aorta_json_key_int(json, "to_stream", pair->to);
     aorta_json_key_double(json, "gap_ms", pair->gap_ms);
@@ -47,8 +43,7 @@ static void write_pair(const char *key, const struct aorta_hwq_pair *pair, struc
 
 static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta_json *json) {
     const bool any = host->inter_samples || host->intra_samples;
-    aorta_json_key(json, "host_gaps");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "host_gaps");
     aorta_json_key_double(json, "inter_stream_gap_ms", host->inter_ms);
     aorta_json_key_double(json, "intra_stream_gap_ms", host->intra_ms);
     aorta_json_key_int(json, "inter_stream_samples", (int64_t)host->inter_samples);
@@ -62,8 +57,7 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
 
 static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json *json) {
     const struct aorta_hwq_switches *switches = aorta_hwq_probe_switches(&found->probe);
-    aorta_json_key(json, "switch_latency");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "switch_latency");
     aorta_json_key_double(json, "inter_stream_gap_ms", found->inter_gap_ms);
     aorta_json_key_double(json, "intra_stream_gap_ms", found->intra_gap_ms);
     aorta_json_key_double(json, "estimated_switch_overhead_ms", found->overhead_ms);
@@ -92,8 +86,7 @@ static void write_memory(const struct aorta_hwq_result *result, struct aorta_jso
     const struct aorta_hwq_memory *memory = &result->memory;
     const double gib = 1 << 30;
     const bool known = !result->memory_reason;
-    aorta_json_key(json, "memory");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "memory");
     aorta_json_key_double(json, "peak_allocated_gb", known ? (double)memory->peak / gib : NAN);
     aorta_json_key_double(json, "final_allocated_gb", known ? (double)memory->allocated / gib : NAN);
     aorta_json_key_double(json, "final_reserved_gb", known ? (double)memory->reserved / gib : NAN);
@@ -102,12 +95,10 @@ static void write_memory(const struct aorta_hwq_result *result, struct aorta_jso
 }
 
 static void write_figures(const struct aorta_hwq_result *result, struct aorta_json *json) {
-    aorta_json_key(json, "figures");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "figures");
     for (size_t i = 0; i < result->figure_count; i++) {
         const struct aorta_hwq_figure *figure = &result->figures[i];
-        aorta_json_key(json, figure->name);
-        aorta_json_object(json);
+        aorta_json_key_object(json, figure->name);
         aorta_json_key_double(json, "value", figure->value);
         aorta_json_key_string(json, "unit", figure->unit);
         if (figure->reason) aorta_json_key_string(json, "reason", figure->reason);
@@ -132,13 +123,11 @@ static void write_raw(struct aorta_json *json, const char *key, const char *text
 }
 
 static void write_metadata(const struct aorta_hwq_result *result, struct aorta_json *json) {
-    aorta_json_key(json, "metadata");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "metadata");
     for (size_t i = 0; i < result->fact_count; i++) {
         if (!is_first(result, i)) continue;
         const char *section = result->facts[i].section;
-        aorta_json_key(json, section);
-        aorta_json_object(json);
+        aorta_json_key_object(json, section);
         for (size_t j = i; j < result->fact_count; j++)
             if (!strcmp(result->facts[j].section, section))
                 write_raw(json, result->facts[j].key, result->facts[j].json);
@@ -164,8 +153,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_clocks_json(&result->clocks, json);
     write_memory(result, json);
     write_figures(result, json);
-    aorta_json_key(json, "findings");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "findings");
     for (size_t i = 0; i < result->finding_count; i++) aorta_json_string(json, result->findings[i]);
     aorta_json_array_end(json);
     aorta_json_key_bool(json, "simulated", result->simulated);

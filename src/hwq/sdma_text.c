@@ -103,14 +103,12 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
 
 static void write_times(struct aorta_json *json, const char *key, const struct aorta_summary *times,
                         const double *samples) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_double(json, "p50", times->p50);
     aorta_json_key_double(json, "mean", times->mean);
     aorta_json_key_double(json, "min", times->min);
     aorta_json_key_double(json, "p95", times->p95);
-    aorta_json_key(json, "samples");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "samples");
     for (size_t i = 0; i < times->count; i++) aorta_json_double(json, samples[i]);
     aorta_json_array_end(json);
     aorta_json_object_end(json);

@@ -61,15 +61,13 @@ static aorta_status write_span(const struct aorta_span *span, struct names *name
 
 static aorta_status write_iterations(const struct aorta_hwq_stamps_file *file, struct names *names,
                                      struct aorta_json *json) {
-    aorta_json_key(json, "iterations");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "iterations");
     for (size_t i = 0; i < file->count; i++) {
         const struct aorta_hwq_stamped_iteration *iteration = &file->iterations[i];
         aorta_json_object(json);
         aorta_json_key_string(json, "pass", source_names[iteration->source]);
         aorta_json_key_int(json, "gate", iteration->spans.gate);
-        aorta_json_key(json, "stamps");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "stamps");
         for (size_t k = 0; k < iteration->spans.count; k++)
             AORTA_TRY(write_span(&iteration->spans.items[k], names, json));
         aorta_json_array_end(json);
@@ -89,8 +87,7 @@ aorta_status aorta_hwq_stamps_file_write(const struct aorta_hwq_stamps_file *fil
     aorta_json_key_string(&json, "kind", "hwq_stamps");
     if (file->tick_ns) aorta_json_key_int(&json, "tick_ns", file->tick_ns);
     aorta_status status = write_iterations(file, &names, &json);
-    aorta_json_key(&json, "names");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "names");
     for (size_t i = 0; i < names.count; i++) aorta_json_string(&json, names.items[i]);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);

@@ -248,8 +248,7 @@ void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *jso
     }
     aorta_json_object(json);
     aorta_json_key_int(json, "readings", (int64_t)clocks->readings);
-    aorta_json_key(json, "sm_clock_mhz");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "sm_clock_mhz");
     aorta_json_key_double(json, "p50", clocks->mhz.p50);
     aorta_json_key_double(json, "min", clocks->mhz.min);
     aorta_json_key_double(json, "max", clocks->mhz.max);

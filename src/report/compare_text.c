@@ -102,8 +102,7 @@ static void put_json_value(struct aorta_json *json, const struct aorta_trace_com
     if (!base) {
         aorta_json_key_fixed(json, "change_ms", value->change_ms, 9);
         aorta_json_key_double(json, "percent", value->percent);
-        aorta_json_key(json, "ci_ms");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "ci_ms");
         aorta_json_fixed(json, value->low_ms, 9);
         aorta_json_fixed(json, value->high_ms, 9);
         aorta_json_array_end(json);
@@ -115,8 +114,7 @@ static void put_json_value(struct aorta_json *json, const struct aorta_trace_com
 
 static void put_json_section(struct aorta_json *json, const struct aorta_trace_comparison *c,
                              enum aorta_trace_section section) {
-    aorta_json_key(json, aorta_trace_section_name(section));
-    aorta_json_array(json);
+    aorta_json_key_array(json, aorta_trace_section_name(section));
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
         if (row->section != section) continue;
@@ -124,8 +122,7 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
         aorta_json_key_string(json, "name", row->name);
         aorta_json_key(json, "base");
         put_json_value(json, c, &row->values[0], true);
-        aorta_json_key(json, "tests");
-        aorta_json_array(json);
+        aorta_json_key_array(json, "tests");
         for (size_t t = 1; t < c->input_count; t++) put_json_value(json, c, &row->values[t], false);
         aorta_json_array_end(json);
         aorta_json_object_end(json);
@@ -156,8 +153,7 @@ void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, double 
     aorta_json_key_double(&json, "threshold", threshold);
     aorta_json_key(&json, "base");
     put_json_input(&json, c, 0, threshold);
-    aorta_json_key(&json, "tests");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "tests");
     for (size_t i = 1; i < c->input_count; i++) put_json_input(&json, c, i, threshold);
     aorta_json_array_end(&json);
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)

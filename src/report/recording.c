@@ -31,8 +31,7 @@ aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct 
     struct aorta_comparison cost;
     AORTA_TRY(compare(labelled, &cost));
     if (!known(&cost)) return NULL;
-    aorta_json_key(json, "recording_cost");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "recording_cost");
     aorta_json_key_int(json, "recorded_steps", (int64_t)cost.candidate.count);
     aorta_json_key_int(json, "unrecorded_steps", (int64_t)cost.reference.count);
     aorta_json_key_double(json, "recorded_step_ms_p50", cost.candidate.p50);

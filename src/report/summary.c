@@ -207,8 +207,7 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
 /* ---- writing ---- */
 
 static void write_statistics(struct aorta_json *json, const char *key, const struct aorta_summary *summary) {
-    aorta_json_key(json, key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, key);
     aorta_json_key_int(json, "count", (int64_t)summary->count);
     aorta_json_key_double(json, "mean", summary->mean);
     aorta_json_key_double(json, "std", summary->std);
@@ -278,14 +277,12 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
             steps++;
         }
     }
-    aorta_json_key(json, "collectives");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "collectives");
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const struct collective_sums *sum = &sums[kind];
         if (!sum->count) continue;
         bool sized = sum->bytes > 0 && sum->time_ns > 0;
-        aorta_json_key(json, aorta_collective_name((enum aorta_collective)kind));
-        aorta_json_object(json);
+        aorta_json_key_object(json, aorta_collective_name((enum aorta_collective)kind));
         aorta_json_key_double(json, "count", (double)sum->count / steps);
         aorta_json_key_double(json, "bytes", sized ? (double)sum->bytes / steps : NAN);
         aorta_json_key_double(json, "time_ms", (double)sum->time_ns / 1e6 / steps);
@@ -301,8 +298,7 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
 }
 
 static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
-    aorta_json_key(json, "gemm_slowdown");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "gemm_slowdown");
     aorta_json_key_double(json, "ratio", slowdown->ratio);
     aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
     aorta_json_key_int(json, "samples_alone", (int64_t)slowdown->samples_alone);
@@ -330,8 +326,7 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
 }
 
 static void write_records(struct aorta_json *json, const struct aorta_records *records) {
-    aorta_json_key(json, "records");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "records");
     aorta_json_key_int(json, "iterations", records->iterations);
     aorta_json_key_int(json, "kernels", records->kernels);
     aorta_json_key_int(json, "attributed", records->attributed);
@@ -343,8 +338,7 @@ static void write_records(struct aorta_json *json, const struct aorta_records *r
 static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
     const struct aorta_run_step *first = &run->steps[0], *last = first;
     for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
-    aorta_json_key(json, "loss");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "loss");
     aorta_json_key_int(json, "rank", first->rank);
     aorta_json_key_double(json, "first", first->loss);
     aorta_json_key_double(json, "last", last->loss);
@@ -357,8 +351,7 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank);
     aorta_json_key_int(json, "iterations", (int64_t)count);
-    aorta_json_key(json, "causes_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "causes_ms");
     for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
         const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
         for (int cause = 0; costs->rank == rank && cause < AORTA_CAUSE_COUNT; cause++)
@@ -366,8 +359,7 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
                                   (double)costs->cause_ns[cause] / 1e6 / (double)costs->iterations);
     }
     aorta_json_object_end(json);
-    aorta_json_key(json, "step_ms_samples");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "step_ms_samples");
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
     AORTA_TRY(write_metrics(json, labelled, rank));
@@ -379,8 +371,7 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
 }
 
 static void write_missing_ranks(struct aorta_json *json, const struct aorta_run *run) {
-    aorta_json_key(json, "missing_ranks");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "missing_ranks");
     size_t found = 0;
     for (int rank = 0; rank < run->world_size; rank++) {
         if (found < run->rank_count && run->ranks[found] == rank)
@@ -393,8 +384,7 @@ static void write_missing_ranks(struct aorta_json *json, const struct aorta_run 
 
 static aorta_status write_label(struct aorta_json *json, const struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
-    aorta_json_key(json, run->label);
-    aorta_json_object(json);
+    aorta_json_key_object(json, run->label);
     aorta_json_key_string(json, "directory", run->directory);
     aorta_json_key_string(json, "device", run->device);
     aorta_json_key_string(json, "source",
@@ -426,8 +416,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     }
     aorta_clocks_json(&labelled->clocks[labelled->lowest_clock], json);
     aorta_json_key_int(json, "clocks_rank", run->ranks[labelled->lowest_clock]);
-    aorta_json_key(json, "ranks");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "ranks");
     for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, i));
     aorta_json_array_end(json);
     aorta_json_object_end(json);
@@ -438,14 +427,12 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
 
 static void write_comparison(struct aorta_json *json, const struct aorta_metric *metric,
                              const struct aorta_comparison *comparison) {
-    aorta_json_key(json, metric->key);
-    aorta_json_object(json);
+    aorta_json_key_object(json, metric->key);
     aorta_json_key_double(json, "reference", comparison->reference.mean);
     aorta_json_key_double(json, "candidate", comparison->candidate.mean);
     aorta_json_key_double(json, "delta", comparison->delta);
     aorta_json_key_double(json, "delta_percent", 100 * comparison->delta / comparison->reference.mean);
-    aorta_json_key(json, "ci");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "ci");
     aorta_json_double(json, comparison->low);
     aorta_json_double(json, comparison->high);
     aorta_json_array_end(json);
@@ -462,14 +449,12 @@ static void write_comparison(struct aorta_json *json, const struct aorta_metric 
 
 static aorta_status write_comparisons(struct aorta_json *json, const struct aorta_labelled *reference,
                                       const struct aorta_labelled *candidate) {
-    aorta_json_key(json, "comparison");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "comparison");
     aorta_json_key_string(json, "reference", reference->run.label);
     aorta_json_key_string(json, "candidate", candidate->run.label);
     aorta_json_key_string(json, "test", "means over blocks of iterations, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
-    aorta_json_key(json, "metrics");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "metrics");
     for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
         struct aorta_comparison comparison;
         AORTA_TRY(aorta_metric_compare(reference, metric, candidate, metric, &comparison));
@@ -486,8 +471,7 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     aorta_json_begin(&json, out, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", AORTA_SUMMARY_SCHEMA);
-    aorta_json_key(&json, "labels");
-    aorta_json_object(&json);
+    aorta_json_key_object(&json, "labels");
     for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
     aorta_json_object_end(&json);
     if (reference >= 0 && candidate >= 0) AORTA_TRY(write_comparisons(&json, &runs[reference], &runs[candidate]));

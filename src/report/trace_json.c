@@ -29,11 +29,6 @@ static void key_text(struct aorta_json *json, const char *key, const struct aort
     aorta_json_key_string(json, key, text == AORTA_TRACE_NONE ? NULL : aorta_trace_text(trace, text));
 }
 
-static void begin_rows(struct aorta_json *json, const char *key) {
-    aorta_json_key(json, key);
-    aorta_json_array(json);
-}
-
 /* ---- figures ---- */
 
 static void write_figures(struct aorta_json *json, const struct aorta_trace_figures *figures) {
@@ -49,8 +44,7 @@ static void write_figures(struct aorta_json *json, const struct aorta_trace_figu
     aorta_json_key_fixed(json, "overlap_ratio", figures->overlap_ratio, 9);
     aorta_json_key_fixed(json, "compute_overlap_ratio", figures->compute_overlap_ratio, 9);
     if (figures->comm_ns && figures->compute_ns) return;
-    aorta_json_key(json, "null_reasons");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "null_reasons");
     if (!figures->comm_ns) aorta_json_key_string(json, "overlap_ratio", "no collective ran");
     if (!figures->compute_ns) aorta_json_key_string(json, "compute_overlap_ratio", "no compute ran");
     aorta_json_object_end(json);
@@ -64,16 +58,14 @@ static void key_ms_unless(struct aorta_json *json, bool left_out, const char *ke
 }
 
 static void write_idle(struct aorta_json *json, const struct aorta_trace *trace, const struct aorta_idle *idle) {
-    aorta_json_key(json, "idle_causes_ms");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "idle_causes_ms");
     key_ms(json, "data_wait", idle->ns[AORTA_IDLE_DATA_WAIT]);
     key_ms_unless(json, trace->no_waits, "host_sync", idle->ns[AORTA_IDLE_HOST_SYNC]);
     key_ms_unless(json, trace->no_launches, "host_launch", idle->ns[AORTA_IDLE_HOST_LAUNCH]);
     key_ms_unless(json, trace->no_launches, "launch_latency", idle->ns[AORTA_IDLE_LAUNCH_LATENCY]);
     key_ms(json, "unknown", idle->ns[AORTA_IDLE_UNKNOWN]);
     if (trace->no_waits || trace->no_launches) {
-        aorta_json_key(json, "null_reasons");
-        aorta_json_object(json);
+        aorta_json_key_object(json, "null_reasons");
         if (trace->no_waits)
             aorta_json_key_string(json, "host_sync",
                                   trace->no_launches
@@ -107,7 +99,7 @@ static const char *class_name(const struct aorta_trace_kernel_row *row) {
 }
 
 static void write_kernels(struct aorta_json *json, const struct aorta_trace_rank *rank, bool copies, const char *key) {
-    begin_rows(json, key);
+    aorta_json_key_array(json, key);
     for (size_t i = 0; i < rank->kernel_count; i++) {
         const struct aorta_trace_kernel_row *row = &rank->kernels[i];
         if ((row->kind != AORTA_TRACE_KERNEL) != copies) continue;
@@ -138,7 +130,7 @@ static void write_shape(struct aorta_json *json, const struct aorta_trace *trace
 }
 
 static void write_gemms(struct aorta_json *json, const struct aorta_trace_rank *rank) {
-    begin_rows(json, "gemms");
+    aorta_json_key_array(json, "gemms");
     for (size_t i = 0; i < rank->gemm_count; i++) {
         const struct aorta_trace_gemm_row *row = &rank->gemms[i];
         aorta_json_object(json);
@@ -167,7 +159,7 @@ static void write_group(struct aorta_json *json, const struct aorta_trace_analys
 
 static void write_collectives(struct aorta_json *json, const struct aorta_trace_analysis *analysis,
                               const struct aorta_trace_rank *rank) {
-    begin_rows(json, "collectives");
+    aorta_json_key_array(json, "collectives");
     for (size_t i = 0; i < rank->collective_count; i++) {
         const struct aorta_trace_collective_row *row = &rank->collectives[i];
         aorta_json_object(json);
@@ -198,7 +190,7 @@ static double share_of_link(double busbw_gbps, double link_gbps) {
 
 static void write_collective_sizes(struct aorta_json *json, const struct aorta_trace_analysis *analysis,
                                    const struct aorta_trace_rank *rank) {
-    begin_rows(json, "collective_sizes");
+    aorta_json_key_array(json, "collective_sizes");
     for (size_t i = 0; i < rank->collective_size_count; i++) {
         const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
         double link_gbps = aorta_trace_link_of(analysis, rank, row);
@@ -221,7 +213,7 @@ static void write_collective_sizes(struct aorta_json *json, const struct aorta_t
 }
 
 static void write_syncs(struct aorta_json *json, const struct aorta_trace_rank *rank) {
-    begin_rows(json, "synchronisations");
+    aorta_json_key_array(json, "synchronisations");
     for (size_t i = 0; i < rank->sync_count; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
         aorta_json_object(json);
@@ -249,7 +241,7 @@ static void write_lane(struct aorta_json *json, const struct aorta_trace_lane_ro
 
 static void write_lanes(struct aorta_json *json, const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
-    begin_rows(json, "streams");
+    aorta_json_key_array(json, "streams");
     for (size_t i = 0; i < rank->stream_count; i++) {
         const struct aorta_trace_lane_row *lane = &rank->streams[i];
         aorta_json_object(json);
@@ -263,7 +255,7 @@ static void write_lanes(struct aorta_json *json, const struct aorta_trace_rank *
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
-    begin_rows(json, "queues");
+    aorta_json_key_array(json, "queues");
     for (size_t i = 0; i < rank->queue_count; i++) {
         const struct aorta_trace_lane_row *lane = &rank->queues[i];
         aorta_json_object(json);
@@ -278,7 +270,7 @@ static void write_lanes(struct aorta_json *json, const struct aorta_trace_rank *
 
 static void write_gaps(struct aorta_json *json, const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
-    begin_rows(json, "gaps");
+    aorta_json_key_array(json, "gaps");
     for (size_t i = 0; i < rank->gap_count; i++) {
         const struct aorta_trace_gap *gap = &rank->gaps[i];
         uint32_t call = gap->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : trace->calls[gap->call].name;
@@ -288,8 +280,7 @@ static void write_gaps(struct aorta_json *json, const struct aorta_trace_rank *r
         key_ms(json, "start_ms", gap->start_ns - rank->figures.start_ns);
         key_ms(json, "duration_ms", gap->end_ns - gap->start_ns);
         aorta_json_key_string(json, "cause", aorta_idle_cause_name(aorta_idle_largest(&gap->idle)));
-        aorta_json_key(json, "parts_ms");
-        aorta_json_object(json);
+        aorta_json_key_object(json, "parts_ms");
         for (int cause = 0; cause < AORTA_IDLE_CAUSE_COUNT; cause++)
             key_ms(json, aorta_idle_cause_name((enum aorta_idle_cause)cause), gap->idle.ns[cause]);
         aorta_json_object_end(json);
@@ -306,7 +297,7 @@ static void write_gaps(struct aorta_json *json, const struct aorta_trace_rank *r
 }
 
 static void write_steps(struct aorta_json *json, const struct aorta_trace_rank *rank) {
-    begin_rows(json, "steps");
+    aorta_json_key_array(json, "steps");
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
         const struct aorta_overlap *overlap = &window->overlap;
@@ -334,7 +325,7 @@ static void write_steps(struct aorta_json *json, const struct aorta_trace_rank *
 /* ---- ranks ---- */
 
 static void write_warnings(struct aorta_json *json, const struct aorta_trace *trace) {
-    begin_rows(json, "warnings");
+    aorta_json_key_array(json, "warnings");
     for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
         const struct aorta_trace_warning *warning = &trace->warnings[reason];
         if (!warning->count) continue;
@@ -356,8 +347,7 @@ static const char *device_name(const struct aorta_trace_rank *rank) {
 }
 
 static void write_clock(struct aorta_json *json, const struct aorta_align_clock *clock) {
-    aorta_json_key(json, "clock");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "clock");
     aorta_json_key_int(json, "shift_ns", clock->shift_ns);
     key_known(json, "residual_ns", clock->residual_ns);
     aorta_json_key_int(json, "shared_collectives", (int64_t)clock->shared);
@@ -400,7 +390,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
 
 static void write_shared(struct aorta_json *json, const struct aorta_trace_analysis *analysis) {
     const int64_t origin_ns = analysis->ranks[0].figures.start_ns;
-    begin_rows(json, "shared_collectives");
+    aorta_json_key_array(json, "shared_collectives");
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
         const struct aorta_trace_meeting *meeting = &analysis->meetings[i];
@@ -435,7 +425,7 @@ static void write_shared(struct aorta_json *json, const struct aorta_trace_analy
 }
 
 static void write_differences(struct aorta_json *json, const struct aorta_trace_analysis *analysis) {
-    begin_rows(json, "kernel_differences");
+    aorta_json_key_array(json, "kernel_differences");
     for (size_t i = 0; i < analysis->difference_count; i++) {
         const struct aorta_trace_difference *row = &analysis->differences[i];
         aorta_json_object(json);
@@ -452,8 +442,7 @@ static void write_differences(struct aorta_json *json, const struct aorta_trace_
 }
 
 static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
-    aorta_json_key(json, "gemm_slowdown");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "gemm_slowdown");
     aorta_json_key_double(json, "ratio", slowdown->ratio);
     aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
     aorta_json_key_int(json, "by_grid", (int64_t)slowdown->by_grid);
@@ -470,7 +459,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_begin(&json, out, indent);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
-    begin_rows(&json, "ranks");
+    aorta_json_key_array(&json, "ranks");
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, analysis, verdict, i);
     aorta_json_array_end(&json);
     write_shared(&json, analysis);

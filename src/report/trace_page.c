@@ -167,8 +167,7 @@ static void begin_lane(struct aorta_json *json, const struct lane *lane, bool ra
     snprintf(label, sizeof label, "%sstream %lld", rank, (long long)lane->rank->trace->streams[lane->stream].id);
     aorta_json_object(json);
     aorta_json_key_string(json, "label", label);
-    aorta_json_key(json, "items");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "items");
 }
 
 static aorta_status write_picture(const struct picture *picture, bool ranks, struct aorta_text *out) {
@@ -184,8 +183,7 @@ static aorta_status write_picture(const struct picture *picture, bool ranks, str
     aorta_json_key_int(&json, "length_ns",
                        picture->end_ns > picture->start_ns ? picture->end_ns - picture->start_ns : 1);
     aorta_json_key_int(&json, "thinned_ns", picture->thinned_ns);
-    aorta_json_key(&json, "lanes");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "lanes");
     for (size_t i = 0; !status && i < picture->lane_count; i++) {
         begin_lane(&json, &picture->lanes[i], ranks);
         status = write_items(&json, picture, &picture->lanes[i], &names, &list, &named);

@@ -142,8 +142,7 @@ static void write_peaks(const struct aorta_roofline *roofline, struct aorta_json
     aorta_json_key_string(json, "device", roofline->peaks.device);
     aorta_json_key_string(json, "source", roofline->peaks.source);
     if (roofline->peaks.boost_clock) aorta_json_key_string(json, "clock", "boost");
-    aorta_json_key(json, "tflops");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "tflops");
     for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
         aorta_json_key_double(json, aorta_arithmetic_name((enum aorta_arithmetic)i), roofline->peaks.tflops[i]);
     aorta_json_object_end(json);
@@ -165,8 +164,7 @@ static void write_mfu(const struct aorta_roofline *roofline, struct aorta_json *
 static void write_class(const struct aorta_roofline *roofline, enum aorta_work_class number, struct aorta_json *json) {
     const struct aorta_roofline_class *class = &roofline->classes[number];
     if (!class->kernels) return;
-    aorta_json_key(json, aorta_work_class_name(number));
-    aorta_json_object(json);
+    aorta_json_key_object(json, aorta_work_class_name(number));
     aorta_json_key_double(json, "kernels", (double)class->kernels / (double)roofline->steps);
     aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)class->ns));
     aorta_json_key_double(json, "tflops", aorta_roofline_tflops(class));
@@ -217,12 +215,10 @@ void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_js
     aorta_json_key_bool(json, "rates_are_lower_bounds", roofline->lower_bound);
     aorta_json_key_int(json, "steps", (int64_t)roofline->steps);
     write_mfu(roofline, json);
-    aorta_json_key(json, "classes");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "classes");
     for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) write_class(roofline, (enum aorta_work_class)i, json);
     aorta_json_object_end(json);
-    aorta_json_key(json, "largest_losses");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "largest_losses");
     for (size_t i = 0; i < roofline->row_count; i++) write_row(roofline, &roofline->rows[i], json);
     aorta_json_array_end(json);
     aorta_json_object_end(json);

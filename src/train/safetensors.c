@@ -35,15 +35,12 @@ static void write_header(struct aorta_text *text, const struct aorta_tensor *ten
     aorta_json_object(&json);
     for (size_t i = 0; i < count; i++) {
         const struct aorta_tensor *t = &tensors[i];
-        aorta_json_key(&json, t->name);
-        aorta_json_object(&json);
+        aorta_json_key_object(&json, t->name);
         aorta_json_key_string(&json, "dtype", format_names[t->dtype]);
-        aorta_json_key(&json, "shape");
-        aorta_json_array(&json);
+        aorta_json_key_array(&json, "shape");
         for (int d = 0; d < t->dimensions; d++) aorta_json_int(&json, t->shape[d]);
         aorta_json_array_end(&json);
-        aorta_json_key(&json, "data_offsets");
-        aorta_json_array(&json);
+        aorta_json_key_array(&json, "data_offsets");
         aorta_json_int(&json, offset);
         offset += (int64_t)byte_size(t);
         aorta_json_int(&json, offset);

@@ -285,8 +285,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
 /* ---- JSON ---- */
 
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json) {
-    aorta_json_key(json, "verdict");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "verdict");
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
         aorta_json_object(json);
@@ -314,8 +313,7 @@ void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_js
 
 void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
-    aorta_json_key(json, "replay");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "replay");
     aorta_json_key_double(json, "measured_ms", replay->measured_ms);
     aorta_json_key_double(json, "replayed_ms", replay->replayed_ms);
     aorta_json_key_double(json, "inferred_share", replay->inferred_share);

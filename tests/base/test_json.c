@@ -16,16 +16,14 @@ static void write_everything(struct aorta_json *json) {
     aorta_json_key_fixed(json, "infinite", INFINITY, 3);
     aorta_json_key_bool(json, "yes", true);
     aorta_json_key_null(json, "null");
-    aorta_json_key(json, "list \"of\" lists");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "list \"of\" lists");
     for (int i = 0; i < 3; i++) {
         aorta_json_array(json);
         for (int j = 0; j < i; j++) aorta_json_int(json, j);
         aorta_json_array_end(json);
     }
     aorta_json_array_end(json);
-    aorta_json_key(json, "empty");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "empty");
     aorta_json_object_end(json);
     aorta_json_object_end(json);
 }
@@ -64,8 +62,7 @@ static void test_layout(void **state) {
     aorta_json_begin(&json, &text, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "a", 1);
-    aorta_json_key(&json, "b");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "b");
     aorta_json_int(&json, 2);
     aorta_json_string(&json, "x");
     aorta_json_array_end(&json);

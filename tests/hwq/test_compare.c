@@ -234,18 +234,14 @@ static void put_result(struct aorta_json *json, const char *workload, int stream
     if (workload) aorta_json_key_string(json, "workload_name", workload);
     aorta_json_key_int(json, "stream_count", streams);
     aorta_json_key_double(json, "throughput", 10);
-    aorta_json_key(json, "iteration_times_ms");
-    aorta_json_array(json);
+    aorta_json_key_array(json, "iteration_times_ms");
     for (int i = 0; i < 100; i++) aorta_json_double(json, series[i]);
     aorta_json_array_end(json);
-    aorta_json_key(json, "metadata");
-    aorta_json_object(json);
-    aorta_json_key(json, "device_info");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "metadata");
+    aorta_json_key_object(json, "device_info");
     aorta_json_key_string(json, "name", device);
     aorta_json_object_end(json);
-    aorta_json_key(json, "environment");
-    aorta_json_object(json);
+    aorta_json_key_object(json, "environment");
     if (connections) aorta_json_key_string(json, "CUDA_DEVICE_MAX_CONNECTIONS", connections);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
@@ -270,8 +266,7 @@ static const char *write_sweep(const char *name, const char *workload, double sl
     aorta_json_begin(&json, &text, 2);
     aorta_json_object(&json);
     aorta_json_key_string(&json, "workload", workload);
-    aorta_json_key(&json, "results");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "results");
     for (int streams = 4; streams <= 16; streams *= 2)
         put_result(&json, NULL, streams, streams == 16 ? slowdown_16 : 1, seed + (uint64_t)streams, "H100", NULL);
     aorta_json_array_end(&json);
@@ -448,12 +443,10 @@ static void groups_in_one_file(void **state) {
     aorta_json_begin(&json, &text, 0);
     aorta_json_object(&json);
     aorta_json_key_string(&json, "group", "P1");
-    aorta_json_key(&json, "workloads");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "workloads");
     aorta_json_object(&json);
     aorta_json_key_string(&json, "workload", "grad_accum");
-    aorta_json_key(&json, "results");
-    aorta_json_array(&json);
+    aorta_json_key_array(&json, "results");
     put_result(&json, NULL, 4, 1, 1, "H100", NULL);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
