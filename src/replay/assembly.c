@@ -205,10 +205,10 @@ static aorta_status assemble(struct aorta_assembly *assembly) {
         AORTA_TRY(aorta_assemble_spans(assembly, i));
         AORTA_TRY(aorta_assemble_order(assembly, i));
     }
-    return aorta_graph_finish(assembly->graph);
+    return NULL;
 }
 
-aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
+aorta_status aorta_graph_assemble(const struct aorta_recording *recording, struct aorta_graph *graph) {
     uint32_t ranks = recording->rank_count;
     *graph = (struct aorta_graph){0};
     AORTA_TRY(check_size(recording));
@@ -241,6 +241,13 @@ aorta_status aorta_graph_make(const struct aorta_recording *recording, struct ao
     free(assembly.runs);
     free(assembly.pauses);
     free(bounds);
+    if (status) aorta_graph_free(graph);
+    return status;
+}
+
+aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
+    AORTA_TRY(aorta_graph_assemble(recording, graph));
+    aorta_status status = aorta_graph_finish(graph);
     if (status) aorta_graph_free(graph);
     return status;
 }

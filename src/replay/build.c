@@ -364,7 +364,7 @@ static aorta_status build_ranks(struct build *build) {
         .meeting_count = (uint32_t)analysis->alignment.shared_count,
         .name_count = build->name_count,
     };
-    return aorta_graph_make(&recording, &build->out->graph);
+    return aorta_graph_assemble(&recording, &build->out->graph);
 }
 
 static void build_free(struct build *build) {
@@ -403,6 +403,7 @@ aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, str
                 build.call_rows && build.names && build.spans && build.waits;
     aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
     build_free(&build);
+    if (!status) status = aorta_graph_finish(&built->graph);
     if (status) aorta_replay_built_free(built);
     return status;
 }

@@ -106,6 +106,15 @@ static struct trace_operation *operation_of_number(const struct aorta_trace_buil
     return bsearch(&key, builder->operations.items, builder->operations.count, sizeof key, by_number);
 }
 
+/* Some older files number kernels otherwise than operations. */
+static bool is_launched_within(const struct aorta_trace_builder *builder, const struct aorta_trace_work *work,
+                               const struct trace_operation *operation) {
+    if (work->call == AORTA_TRACE_NONE) return true; /* nothing else is known */
+    const struct aorta_trace_call *calls = builder->calls.items, *call = &calls[work->call];
+    const struct aorta_trace_annotation *frame = &operation->frame;
+    return call->thread == frame->thread && call->start_ns >= frame->start_ns && call->start_ns <= frame->end_ns;
+}
+
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
     struct shaped shaped = {0};
     struct trace_pending *rows = builder->pending.items;
@@ -115,7 +124,10 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
         struct aorta_trace_work *work = &rows[i].work;
         if (work->kind != AORTA_TRACE_KERNEL) continue;
         struct trace_operation *found = operation_of_number(builder, rows[i].operation);
-        if (!found) found = operation_around_launch(builder, work, &shaped);
+        if (!found || !is_launched_within(builder, work, found)) {
+            struct trace_operation *around = operation_around_launch(builder, work, &shaped);
+            if (around) found = around;
+        }
         if (!found) continue;
         work->shape = found->shape;
         work->leads = !found->seen;

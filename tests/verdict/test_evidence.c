@@ -228,8 +228,8 @@ static void noise_is_no_difference(void **state) {
 #define PRODUCT_SHAPES                                                                                                 \
     "\"External id\": 5, \"Input Dims\": [[64, 32], [32, 16]], \"Input type\": [\"float\", \"float\"]"
 
-/* The kernel's number is that of another operation; but its launch lies within the product. A launch elsewhere has no
- * shape, and neither has a kernel that is no product. */
+/* The kernel's number is that of no operation, or of one at another time; but its launch lies within the product. A
+ * launch elsewhere has the shape of its number only, and a kernel that is no product not that of a product. */
 static void launches_within_an_operation_have_its_shape(void **state) {
     (void)state;
     struct sample_kineto sample;
@@ -240,13 +240,18 @@ static void launches_within_an_operation_have_its_shape(void **state) {
     sample_kineto_kernel(&sample, "fill", 7, 120, 220, 10, "\"External id\": 77");
     sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 160, 240, 10, "\"External id\": 77");
     sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 170, 260, 10, "\"External id\": 5");
+    sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, 1000, 50,
+                        "\"External id\": 6, \"Input Dims\": [[8, 8], [8, 8]], \"Input type\": [\"float\", \"float\"]");
+    sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 130, 280, 10, "\"External id\": 6");
     sample_kineto_open(&sample, &run.list);
     const struct aorta_trace *trace = run.list.items[0];
-    assert_int_equal(trace->work_count, 4);
+    assert_int_equal(trace->work_count, 5);
+    assert_int_equal(trace->shape_count, 2);
     assert_int_equal(trace->work[0].shape, 0);
     assert_int_equal(trace->work[1].shape, AORTA_TRACE_NONE);
     assert_int_equal(trace->work[2].shape, AORTA_TRACE_NONE);
     assert_int_equal(trace->work[3].shape, 0);
+    assert_int_equal(trace->work[4].shape, 0);
     assert_true(fabs(aorta_trace_flops(trace, 0) - 2.0 * 64 * 32 * 16) < 1e-6);
     aorta_trace_list_free(&run.list);
 }
