@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,14 @@ struct aorta_metrics_writer {
     struct aorta_text line; /* reused for each line, so that memory is taken once */
 };
 
-/* An empty regular file. What a link names lies outside the directory and stays as it is; a pipe never waits. */
+/* An empty file, or a pipe that somebody reads. What a link names lies outside the directory and stays as it is. */
 static int open_lines(const char *path) {
     struct stat info;
     int file = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
     if (file < 0) return -1;
-    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ftruncate(file, 0) == 0) return file;
+    bool ready = fstat(file, &info) == 0 && fcntl(file, F_SETFL, 0) == 0 &&
+                 (S_ISREG(info.st_mode) ? ftruncate(file, 0) == 0 : S_ISFIFO(info.st_mode));
+    if (ready) return file;
     close(file);
     errno = EMEDIUMTYPE;
     return -1;
@@ -29,7 +32,7 @@ static int open_lines(const char *path) {
 
 static const char *why_not(int error) {
     if (error == ELOOP) return "it is a link, which is not followed";
-    if (error == ENXIO) return "it is a pipe";
+    if (error == ENXIO) return "it is a pipe that nobody reads";
     return error == EMEDIUMTYPE ? "it is no regular file" : strerror(error);
 }
 

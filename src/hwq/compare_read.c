@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/printable.h"
 #include "hwq/compare.h"
+#include "hwq/result.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -323,6 +324,14 @@ static aorta_status nothing_found(const char *path, const json_t *root) {
                        path, looks ? "; it looks like " : "", looks ? looks : "");
 }
 
+/* The original toolkit's files have no version. */
+static aorta_status check_version(const char *path, const json_t *root) {
+    const json_t *version = json_object_get(root, "schema_version");
+    if (!json_is_integer(version) || json_integer_value(version) <= AORTA_HWQ_SCHEMA_VERSION) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: schema_version is %lld; this program reads up to %d", path,
+                       (long long)json_integer_value(version), AORTA_HWQ_SCHEMA_VERSION);
+}
+
 static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
     char *bytes;
     size_t length;
@@ -337,6 +346,7 @@ static aorta_status read_file(struct reader *reader, const char *path, bool amon
     reader->found = 0;
     status = reader->file ? parse(path, bytes, length, &root) : no_memory(path);
     free(bytes);
+    if (!status) status = check_version(path, root);
     if (!status) status = search(reader, root, NULL, NULL, 0);
     if (!status && !reader->found)
         status =

@@ -180,6 +180,39 @@ static void warn_of_missing_ranks(const struct aorta_run *run, const struct aort
               run->directory, run->rank_count, run->world_size, missing);
 }
 
+struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index) {
+    struct aorta_run_coverage found = {0};
+    for (size_t i = 0; i < run->step_count; i++) {
+        if (run->steps[i].rank != run->ranks[index]) continue;
+        int64_t step = run->steps[i].global_step;
+        if (!found.count) found.first = step;
+        if (found.count && step > found.last + 1) {
+            if (!found.absent) found.before_gap = found.last;
+            found.absent += step - found.last - 1;
+        }
+        found.last = step;
+        found.count++;
+    }
+    return found;
+}
+
+static void warn_of_missing_steps(const struct aorta_run *run, const struct aorta_log *log) {
+    const struct aorta_run_coverage lowest = aorta_run_coverage(run, 0);
+    for (size_t i = 0; i < run->rank_count; i++) {
+        const struct aorta_run_coverage found = aorta_run_coverage(run, i);
+        if (found.absent)
+            aorta_log(log, AORTA_LOG_WARNING, "%s: rank %d lacks %s after step %lld", run->directory, run->ranks[i],
+                      aorta_counted(found.absent, "step").text, (long long)found.before_gap);
+        if (found.first != lowest.first || found.last != lowest.last || found.count != lowest.count)
+            aorta_log(log, AORTA_LOG_WARNING,
+                      "%s: rank %d has %s, %lld to %lld, rank %d %lld, %lld to %lld: of steps that a rank lacks it is "
+                      "not known who waited",
+                      run->directory, run->ranks[i], aorta_counted(found.count, "iteration").text,
+                      (long long)found.first, (long long)found.last, run->ranks[0], (long long)lowest.count,
+                      (long long)lowest.first, (long long)lowest.last);
+    }
+}
+
 static int64_t size_of_files(const struct aorta_run *run) {
     int64_t bytes = 0;
     for (size_t i = 0; i < run->rank_count; i++) {
@@ -213,6 +246,7 @@ static aorta_status read_directory(struct aorta_run *run, int64_t read_every, co
     if (run->step_count == 0)
         return AORTA_ERROR(AORTA_USAGE, "the files in %s hold no complete iteration", run->directory);
     warn_of_missing_ranks(run, log);
+    warn_of_missing_steps(run, log);
     return NULL;
 }
 

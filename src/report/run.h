@@ -51,10 +51,19 @@ struct aorta_run {
     struct aorta_intern strings; /* of the profiles */
 };
 
+/* The iterations of one rank: steps follow one another without a gap where `absent` is 0. */
+struct aorta_run_coverage {
+    int64_t first, last; /* global_step */
+    int64_t count, absent;
+    int64_t before_gap; /* the step before the first that is absent */
+};
+/* Of ranks[index]; all 0 for a file without iterations. */
+struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index);
+
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
- * Missing ranks and torn last lines are warnings in the log and stay visible in the run. `read_every`: see the run; 0:
- * aorta_run_read_every of the files, which the log reports when it is not 1. What a line has beside ranges is always
- * read. */
+ * Missing ranks and steps, and torn last lines are warnings in the log and stay visible in the run. `read_every`: see
+ * the run; 0: aorta_run_read_every of the files, which the log reports when it is not 1. What a line has beside ranges
+ * is always read. */
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);

@@ -571,7 +571,10 @@ static aorta_status read_step(struct reader *reader, const struct aorta_fields *
     if (device) run->device = device;
     AORTA_TRY(read_device(reader, object));
     run->simulated |= step->simulated;
-    run->original |= version == 0;
+    if (run->step_count && run->original != (version == 0))
+        return AORTA_ERROR(AORTA_FORMAT, "the line is %s, the lines before are not: files of different runs",
+                           version ? "aorta's" : "the original Python toolkit's");
+    run->original = version == 0;
     return read_views(reader, object, previous, step);
 }
 

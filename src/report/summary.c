@@ -382,6 +382,22 @@ static void write_missing_ranks(struct aorta_json *json, const struct aorta_run 
     aorta_json_array_end(json);
 }
 
+static void write_coverage(struct aorta_json *json, const struct aorta_run *run) {
+    aorta_json_key(json, "iterations_by_rank");
+    aorta_json_array(json);
+    for (size_t i = 0; i < run->rank_count; i++) {
+        const struct aorta_run_coverage found = aorta_run_coverage(run, i);
+        aorta_json_object(json);
+        aorta_json_key_int(json, "rank", run->ranks[i]);
+        aorta_json_key_int(json, "iterations", found.count);
+        aorta_json_key_int(json, "first_step", found.first);
+        aorta_json_key_int(json, "last_step", found.last);
+        aorta_json_key_int(json, "absent_steps", found.absent);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
 static aorta_status write_label(struct aorta_json *json, const struct aorta_labelled *labelled) {
     const struct aorta_run *run = &labelled->run;
     aorta_json_key_object(json, run->label);
@@ -396,6 +412,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     write_missing_ranks(json, run);
     aorta_json_key_bool(json, "simulated", run->simulated || (labelled->has_verdict && labelled->verdict.simulated));
     aorta_json_key_int(json, "iterations", (int64_t)run->step_count);
+    write_coverage(json, run);
     aorta_json_key_int(json, "warmup_per_rank", (int64_t)labelled->warmup);
     aorta_json_key_int(json, "incomplete_lines", (int64_t)run->torn_lines);
     aorta_json_key_int(json, "read_every", run->read_every);

@@ -375,6 +375,42 @@ static void missing_ranks_are_said(void **state) {
     workspace_remove(&workspace);
 }
 
+/* Rank 1 lacks steps 2 and 3, and the last. */
+static void missing_steps_are_said(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    workspace_run(&workspace, 0, 2, 6, 10000000);
+    workspace_run(&workspace, 1, 2, 6, 10000000);
+    char *text = workspace_read(&workspace, "rank_01_metrics.jsonl"), *line = text;
+    struct aorta_text some = {0};
+    for (int step = 0; step < 5; step++) {
+        char *end = strchr(line, '\n') + 1;
+        if (step != 2 && step != 3) aorta_text_append(&some, line, (size_t)(end - line));
+        line = end;
+    }
+    check_ok(aorta_text_check(&some));
+    workspace_write(&workspace, "rank_01_metrics.jsonl", some.data);
+    char *words = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&words, &length);
+    assert_non_null(stream);
+    struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1, .stream = stream};
+    struct aorta_run run;
+    check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
+    fclose(stream);
+    assert_non_null(strstr(words, "rank 1 lacks 2 steps after step 1\n"));
+    assert_non_null(strstr(words, "rank 1 has 3 iterations, 0 to 4, rank 0 6, 0 to 5: "));
+    assert_null(strstr(words, "rank 0 lacks"));
+    struct aorta_run_coverage found = aorta_run_coverage(&run, 1);
+    assert_int_equal(found.count, 3);
+    assert_int_equal(found.absent, 2);
+    free(words);
+    free(text);
+    aorta_text_free(&some);
+    aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
 /* A line of a run without recording: figures of training only. */
 static void without_profile(void **state) {
     (void)state;
@@ -413,13 +449,21 @@ static void without_profile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(original_sample),    cmocka_unit_test(round_trip),
-        cmocka_unit_test(unrecorded_before),  cmocka_unit_test(empty_before),
-        cmocka_unit_test(marked_utf8),        cmocka_unit_test(torn_line),
-        cmocka_unit_test(some_are_read),      cmocka_unit_test(as_many_as_fit),
-        cmocka_unit_test(malformed_lines),    cmocka_unit_test(many_members),
-        cmocka_unit_test(what_python_writes), cmocka_unit_test(a_reason_of_later_versions),
-        cmocka_unit_test(directories),        cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(original_sample),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(unrecorded_before),
+        cmocka_unit_test(empty_before),
+        cmocka_unit_test(marked_utf8),
+        cmocka_unit_test(torn_line),
+        cmocka_unit_test(some_are_read),
+        cmocka_unit_test(as_many_as_fit),
+        cmocka_unit_test(malformed_lines),
+        cmocka_unit_test(many_members),
+        cmocka_unit_test(what_python_writes),
+        cmocka_unit_test(a_reason_of_later_versions),
+        cmocka_unit_test(directories),
+        cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(missing_steps_are_said),
         cmocka_unit_test(without_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
