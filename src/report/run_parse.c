@@ -521,6 +521,8 @@ static aorta_status read_peaks(const struct reader *reader, const struct aorta_f
     for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
         AORTA_TRY(
             get_optional(&tflops, aorta_arithmetic_name((enum aorta_arithmetic)i), path, &device->peaks.tflops[i]));
+    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
+        if (!(device->peaks.tflops[i] > 0)) device->peaks.tflops[i] = NAN;
     AORTA_TRY(get_optional(&peaks, "gbytes_per_s", path, &device->peaks.gbytes_per_s));
     AORTA_TRY(get_optional(&peaks, "cost_ms", path, &device->peaks.cost_ms));
     device->measured = device->peaks.gbytes_per_s > 0;

@@ -275,9 +275,10 @@ static void count_convolution(const struct row *row, const struct inputs *inputs
         return;
     double outputs = (double)x->size[0] * (double)w->size[0];
     for (int i = 0; i < axes; i++) {
-        int64_t reach = dilation[i] * (w->size[i + 2] - 1) + 1, across = x->size[i + 2] + 2 * padding[i] - reach;
+        const double reach = (double)dilation[i] * ((double)w->size[i + 2] - 1) + 1;
+        const double across = (double)x->size[i + 2] + 2 * (double)padding[i] - reach;
         if (stride[i] < 1 || across < 0) return;
-        outputs *= (double)(across / stride[i] + 1);
+        outputs *= floor(across / (double)stride[i]) + 1;
     }
     amount->arithmetic = x->arithmetic;
     amount->flops = convolution_flops(outputs, w);
