@@ -173,7 +173,7 @@ static void print_ranks(const struct information *info) {
     if (info->ranks_failure) {
         printf("Ranks\n  %s\n", aorta_status_message(info->ranks_failure));
     } else {
-        printf("Ranks\n  rank %d of %d (started by: %s)\n", info->ranks.rank, info->ranks.world_size,
+        printf("Ranks\n  rank %d of %d (launcher: %s)\n", info->ranks.rank, info->ranks.world_size,
                aorta_launcher_name(info->ranks.launcher));
     }
 }

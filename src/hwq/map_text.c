@@ -79,7 +79,7 @@ static void say_part(const struct part *part, void *user) {
     if (part->streams == 1)
         aorta_text_puts(text, "one queue\n");
     else if (part->queues == part->streams)
-        aorta_text_printf(text, "%d queues, each its own\n", part->queues);
+        aorta_text_printf(text, "%d queues, one for each stream\n", part->queues);
     else if (part->queues == 1)
         aorta_text_puts(text, "all share 1 queue\n");
     else
@@ -228,7 +228,7 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
 
 void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_text *text) {
-    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found under %s\n", device->name,
+    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found for %s\n", device->name,
                       aorta_device_kind_name(device->kind), device->index, map->group_count,
                       aorta_counted(map->count, "stream").text);
     say_variables(text);

@@ -79,7 +79,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS,
      .text = "copy beside compute: pinned memory with non_blocking=True on a stream of its own, one step ahead"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES,
-     .text = "the late rank changes: jitter. Give each rank its own cores or device and stop what else runs there"},
+     .text = "the late rank changes from step to step: give each rank its own cores or device and stop what else runs "
+             "there"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE,
      .text = "see what slows the device of rank {rank}: clocks, temperature, other processes, fewer cores than "
              "its peers"},

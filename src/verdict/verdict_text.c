@@ -68,22 +68,23 @@ static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_t
     aorta_text_printf(out, "Verdict: limited by %s%s", aorta_cause_plain_name(first->cause),
                       aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
     if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
-    aorta_text_printf(out, ": without it the %s takes %.2f ms less of %.2f (%.0f%%)", verdict->whole ? "run" : "step",
+    aorta_text_printf(out, ": without it the %s is %.2f of %.2f ms shorter (%.0f%%)", verdict->whole ? "run" : "step",
                       first->gain_ms, verdict->replay.replayed_ms, 100 * first->gain_share);
     if (verdict->replay.floor_ms < verdict->replay.replayed_ms - 1.05 * first->gain_ms)
-        aorta_text_printf(out, ", without all below %.2f", verdict->replay.floor_ms);
+        aorta_text_printf(out, "; without all causes below it takes %.2f ms", verdict->replay.floor_ms);
 }
 
 /* Each is small; together they are not. */
 static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_finding *first = &verdict->findings[0];
     const double all_ms = verdict->replay.replayed_ms - verdict->replay.floor_ms;
-    aorta_text_printf(out,
-                      "Verdict: several small causes: without all below the %s takes %.2f ms less of %.2f (%.0f%%); "
-                      "the largest is %s%s",
-                      verdict->whole ? "run" : "step", all_ms, verdict->replay.replayed_ms,
-                      100 * all_ms / verdict->replay.replayed_ms, aorta_cause_plain_name(first->cause),
-                      aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
+    aorta_text_printf(
+        out,
+        "Verdict: several small causes: without all causes below the %s is %.2f of %.2f ms shorter (%.0f%%); "
+        "the largest is %s%s",
+        verdict->whole ? "run" : "step", all_ms, verdict->replay.replayed_ms,
+        100 * all_ms / verdict->replay.replayed_ms, aorta_cause_plain_name(first->cause),
+        aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
 }
 
 static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {

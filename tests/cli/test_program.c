@@ -46,7 +46,7 @@ static const struct {
     {"hwq compare --baseline " HWQ_DATA " --test $(sed '1s/{/{\"schema_version\": 99,/' " HWQ_DATA
      " > /tmp/aorta_version_$$; echo /tmp/aorta_version_$$); rm /tmp/aorta_version_*",
      0, "schema_version is 99; this program reads up to 1"},
-    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found under 6 streams"},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found for 6 streams"},
     {"hwq map --device cpu --streams 1 --copy-streams 0 --comm-streams 0 --json", 2, "2 to 256 streams"},
     {"hwq map --device gpu", 2, "--device: found \"gpu\"; expected auto"},
     {"hwq map --device cpu:3", 2, "there is no device cpu:3; there is 1, counted from 0"},

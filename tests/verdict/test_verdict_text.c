@@ -45,7 +45,7 @@ static void test_small_causes_that_are_much_together(void **state) {
     struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 4, 3), finding(AORTA_CAUSE_COPY, 3, 2),
                                        finding(AORTA_CAUSE_COMPUTE, 0, 90)};
     struct aorta_text text = text_of(findings, 3, 93);
-    place(&text, "Verdict: several small causes: without all below the step takes 7.00 ms less of 100.00 (7%)");
+    place(&text, "Verdict: several small causes: without all causes below the step is 7.00 of 100.00 ms shorter (7%)");
     assert_true(place(&text, "saves    4.000 ms") < place(&text, "saves    3.000 ms"));
     assert_null(strstr(text.data, "compute-bound"));
     assert_null(strstr(text.data, "takes   90.000 ms")); /* what is left has a line of its own */
@@ -71,7 +71,7 @@ static void test_advice_for_what_matters(void **state) {
     struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_PAUSE, 40, 0), finding(AORTA_CAUSE_COPY, 1.5, 1),
                                        finding(AORTA_CAUSE_COMPUTE, 0, 50)};
     struct aorta_text text = text_of(findings, 3, 58.5);
-    place(&text, "Verdict: limited by a pause of the host: without it the step takes 40.00 ms less of 100.00 (40%)");
+    place(&text, "Verdict: limited by a pause of the host: without it the step is 40.00 of 100.00 ms shorter (40%)");
     place(&text, "try: host_pause");
     assert_null(strstr(text.data, "  or: "));
     aorta_text_free(&text);
