@@ -11,9 +11,10 @@ enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
 
 /* ---- rows ---- */
 
+/* Equal operations are counted once. */
 static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation) {
     struct aorta_trace_shape shape = {.op = name, .types = AORTA_TRACE_NONE};
-    if (!aorta_operation_count(operation, &shape.product, &shape.amount)) return AORTA_TRACE_NONE;
+    if (!aorta_operation_wanted(operation->name, operation->name_length)) return AORTA_TRACE_NONE;
     shape.dims = aorta_trace_builder_text(builder, operation->dims.text, operation->dims.length);
     if (operation->types.length)
         shape.types = aorta_trace_builder_text(builder, operation->types.text, operation->types.length);
@@ -24,7 +25,9 @@ static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, co
     uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
     if (number != builder->shapes.count) return number;
     struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
-    if (row) *row = shape;
+    if (!row) return AORTA_TRACE_NONE;
+    (void)aorta_operation_count(operation, &shape.product, &shape.amount);
+    *row = shape;
     return number;
 }
 

@@ -1,10 +1,12 @@
 /* The tables behind the verdict: calls that wait and what made them, collectives by size, kernels that differ between
  * ranks, shapes of launches whose number in the file misleads. */
 #include "check.h"
+#include "formats/open.h"
 #include "report/trace_report.h"
 #include "samples/kineto.h"
 #include "timeline/analysis.h"
 #include "timeline/links.h"
+#include "timeline/steps.h"
 #include "verdict/trace_verdict.h"
 
 #include <math.h>
@@ -256,6 +258,57 @@ static void launches_within_an_operation_have_its_shape(void **state) {
     aorta_trace_list_free(&run.list);
 }
 
+/* ---- who was late ---- */
+
+enum { MOST_WINDOWS = 64 };
+
+/* Each collective of the analysis, as the alignment sees it (which `merge` prints) and as the verdict does. */
+static size_t compare_lateness(const struct run *run) {
+    struct aorta_rank_step steps[MOST_WINDOWS];
+    size_t count = 0, compared = 0;
+    bool common_clock;
+    for (size_t i = 0; i < run->analysis.rank_count; i++) {
+        const struct aorta_trace_rank *rank = &run->analysis.ranks[i];
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            if (!aorta_trace_window_counts(&run->analysis, window)) continue;
+            assert_true(count < MOST_WINDOWS);
+            check_ok(aorta_rank_step_make(&(struct aorta_iteration){.rank = rank->rank,
+                                                                    .step = window->number,
+                                                                    .profile = &window->profile,
+                                                                    .overlap = &window->overlap},
+                                          &steps[count++]));
+        }
+    }
+    check_ok(aorta_pair_collectives(steps, count, &common_clock));
+    assert_true(common_clock);
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_profile *profile = steps[i].iteration.profile;
+        for (size_t j = 0; j < profile->range_count; j++) {
+            const struct aorta_arrival *arrival = &steps[i].arrivals[j];
+            if (profile->ranges[j].info.kind != AORTA_RANGE_COLLECTIVE || profile->ranges[j].sequence < 0) continue;
+            const struct aorta_align_shared *shared = &run->analysis.alignment.shared[profile->ranges[j].sequence];
+            if (!arrival->complete || !shared->cause_known) continue;
+            int last = run->analysis.ranks[shared->last_rank].rank;
+            assert_int_equal(arrival->late_rank < 0 ? steps[i].iteration.rank : arrival->late_rank, last);
+            assert_int_equal(arrival->late_device, shared->device_late);
+            compared++;
+        }
+        aorta_rank_step_free(&steps[i]);
+    }
+    return compared;
+}
+
+static void merge_and_the_verdict_agree_on_who_was_late(void **state) {
+    (void)state;
+    struct run run = {0};
+    check_ok(aorta_trace_open(RECORDED "/whole/fsdp2_rank0.json.gz", NULL, &run.list));
+    check_ok(aorta_trace_open(RECORDED "/whole/fsdp2_rank1.json.gz", NULL, &run.list));
+    analyze(&run);
+    assert_true(compare_lateness(&run) > 100);
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
@@ -264,6 +317,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_one_rank_are_named),
         cmocka_unit_test(noise_is_no_difference),
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
+        cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
