@@ -63,9 +63,11 @@ static aorta_status open_words(const char *words, int local_rank, struct aorta_d
     return open_index(kind, index, device);
 }
 
-aorta_status aorta_cli_open_device(const char *words, int local_rank, struct aorta_device **device,
-                                   struct aorta_device_warning *warning) {
+aorta_status aorta_cli_open_device(const char *words, int local_rank, const struct aorta_log *log,
+                                   struct aorta_device **device) {
+    struct aorta_device_warning warning = {{0}};
     *device = NULL;
-    *warning = (struct aorta_device_warning){{0}};
-    return as_usage(open_words(words, local_rank, device, warning));
+    AORTA_TRY(as_usage(open_words(words, local_rank, device, &warning)));
+    if (warning.text[0]) aorta_log(log, AORTA_LOG_WARNING, "%s", warning.text);
+    return NULL;
 }

@@ -163,12 +163,10 @@ static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **c
 static aorta_status run(const struct map_arguments *arguments) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device;
-    struct aorta_device_warning warning;
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
-    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &device, &warning));
-    if (warning.text[0]) aorta_log(&log, AORTA_LOG_WARNING, "%s", warning.text);
+    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);
     aorta_comm_close(comm);

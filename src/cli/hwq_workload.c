@@ -197,13 +197,10 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
 /* ---- device and ranks ---- */
 
 aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
-    struct aorta_device_warning warning = {""};
     *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1}};
     AORTA_TRY(aorta_ranks_detect(&session->ranks));
     if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
-    AORTA_TRY(aorta_cli_open_device(values->device, session->ranks.local_rank, &session->device, &warning));
-    if (warning.text[0]) aorta_log(&session->log, AORTA_LOG_WARNING, "%s", warning.text);
-    return NULL;
+    return aorta_cli_open_device(values->device, session->ranks.local_rank, &session->log, &session->device);
 }
 
 void hwq_session_close(struct hwq_session *session, aorta_status failure) {

@@ -1,30 +1,29 @@
 #include "cli/info_gpu.h"
+#include "comm/comm.h"
+#include "measure/tracer.h"
+#include "ops/gpu/blas_api.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
-static const char *const nccl_names[] = {"libnccl.so.2", "libnccl.so", NULL};
-static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
-static const char *const hipblaslt_names[] = {"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so", NULL};
-static const char *const rccl_names[] = {"librccl.so.1", "librccl.so", NULL};
-static const char *const rocprofiler_names[] = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so.0",
-                                                "librocprofiler-sdk.so", NULL};
+static const struct aorta_library_description rocprofiler_library = {
+    .purpose = "recording with rocprofv3",
+    .names = (const char *const[]){"librocprofiler-sdk.so.1", "librocprofiler-sdk.so.0", "librocprofiler-sdk.so", NULL},
+    .install = "apt install rocprofiler-sdk (from AMD's repository)",
+};
 
-/* Libraries beside the driver; what is lost without each, and how it is had. */
+/* Libraries beside the driver, and what is lost without each. */
 static const struct library {
-    const char *name, *purpose;
-    const char *const *names;
-    const char *without, *get;
+    const char *name;
+    const struct aorta_library_description *description;
+    const char *without;
 } libraries[INFO_GPU_KINDS][INFO_GPU_LIBRARIES] = {
-    {{"cuBLASLt", "matrix products", cublaslt_names, "training on the GPU cannot run", "install the CUDA toolkit"},
-     {"NCCL", "collectives", nccl_names, "ranks cannot use a GPU each", "apt install libnccl2"},
-     {"CUPTI", "kernel times", cupti_names, "times come from ranges only, not from kernels",
-      "install the CUDA toolkit"}},
-    {{"hipBLASLt", "matrix products", hipblaslt_names, "training on the GPU cannot run", "apt install hipblaslt"},
-     {"RCCL", "collectives", rccl_names, "ranks cannot use a GPU each", "apt install rccl"},
-     {"rocprofiler-sdk", "kernel times", rocprofiler_names, "times come from ranges only, not from kernels",
-      "apt install rocprofiler-sdk"}},
+    {{"cuBLASLt", &aorta_blas_cuda.library, "training on the GPU cannot run"},
+     {"NCCL", &aorta_nccl_library, "ranks cannot use a GPU each"},
+     {"CUPTI", &aorta_cupti_library, "times come from ranges only, not from kernels"}},
+    {{"hipBLASLt", &aorta_blas_hip.library, "training on the GPU cannot run"},
+     {"RCCL", &aorta_rccl_library, "ranks cannot use a GPU each"},
+     {"rocprofiler-sdk", &rocprofiler_library, "times come from ranges only, not from kernels"}},
 };
 
 static const enum aorta_device_kind kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
@@ -32,8 +31,8 @@ static const enum aorta_device_kind kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, 
 /* ---- gathering ---- */
 
 static void find_library(const struct library *library, struct info_gpu_library *result) {
-    const struct aorta_library_description description = {
-        .purpose = library->purpose, .names = library->names, .install = library->get};
+    struct aorta_library_description description = *library->description;
+    description.symbol_count = 0; /* the file alone */
     struct aorta_library found;
     aorta_status status = aorta_library_open(&description, NULL, &found);
     snprintf(result->path, sizeof result->path, "%s", status ? "" : found.path);
@@ -155,7 +154,7 @@ void info_gpu_print_missing(const struct info_gpu *gpu, const char *title, bool 
         for (int at = 0; next_missing(i, &gpu->kinds[i], &at, &missing);) {
             if (!*any) printf("%s\n", title);
             *any = true;
-            printf("  %s: %s; to get it: %s\n", missing.name, missing.cost, missing.get);
+            printf("  %s: %s; %s\n", missing.name, missing.cost, missing.get);
         }
     }
 }

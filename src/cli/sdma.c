@@ -108,9 +108,7 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
 static aorta_status run(const struct sdma_arguments *arguments) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
-    struct aorta_device_warning warning;
-    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &device, &warning));
-    if (warning.text[0]) aorta_log(&log, AORTA_LOG_WARNING, "%s", warning.text);
+    AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = NULL;
     if (arguments->direction == AORTA_SDMA_P2P)
         status = open_peer(arguments, device, &peer);

@@ -73,6 +73,8 @@ const char *aorta_comm_note(const struct aorta_comm *comm);
 /* The MPI library that would be loaded ("Open MPI v4.1.4, …"; "not found"), first line only; does not start MPI. `text`
  * receives at most `capacity` bytes with the NUL and is returned. */
 const char *aorta_comm_mpi_version(char *text, size_t capacity);
+/* What collectives between GPUs load (nccl_library.c). */
+extern const struct aorta_library_description aorta_nccl_library, aorta_rccl_library;
 
 /* receive[count] = reduction over ranks of send[count]; in place allowed (send == receive). */
 AORTA_MUST_USE aorta_status aorta_all_reduce(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,

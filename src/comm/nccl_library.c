@@ -1,4 +1,5 @@
 /* The library of the NCCL backend, its errors, and calls that are in progress. */
+#include "comm/comm.h"
 #include "comm/nccl_group.h"
 
 #include "base/clock.h"
@@ -16,7 +17,7 @@ static const struct aorta_symbol symbols[] = {
 #undef ROW
 };
 
-static const struct aorta_library_description nccl_description = {
+const struct aorta_library_description aorta_nccl_library = {
     .purpose = "collectives between NVIDIA GPUs",
     .names = (const char *const[]){"libnccl.so.2", "libnccl.so", NULL},
     .symbols = symbols,
@@ -24,7 +25,7 @@ static const struct aorta_library_description nccl_description = {
     .install = "NCCL 2.14 or newer is needed: apt install libnccl2 (from NVIDIA's repository)",
 };
 
-static const struct aorta_library_description rccl_description = {
+const struct aorta_library_description aorta_rccl_library = {
     .purpose = "collectives between AMD GPUs",
     .names = (const char *const[]){"librccl.so.1", "librccl.so", NULL},
     .symbols = symbols,
@@ -37,7 +38,7 @@ static aorta_status library_open(struct aorta_device *device, void **state) {
     struct nccl_library *made = calloc(1, sizeof *made);
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the collectives' library");
     struct aorta_library library;
-    aorta_status status = aorta_library_open(hip ? &rccl_description : &nccl_description, &made->api, &library);
+    aorta_status status = aorta_library_open(hip ? &aorta_rccl_library : &aorta_nccl_library, &made->api, &library);
     if (status)
         free(made);
     else

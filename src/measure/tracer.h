@@ -46,6 +46,8 @@ AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
 
 bool aorta_tracer_exists(enum aorta_device_kind kind); /* the same, yes or no */
 
+extern const struct aorta_library_description aorta_cupti_library; /* that it loads on CUDA devices */
+
 /* Opens the library and starts tracing; before graphs are captured, so that the library knows their nodes.
  * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;
  * AORTA_USAGE: the process has a tracer already. */

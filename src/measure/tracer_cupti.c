@@ -66,7 +66,7 @@ static const struct aorta_symbol symbols[] = {
 
 static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so", NULL};
 
-static const struct aorta_library_description description = {
+const struct aorta_library_description aorta_cupti_library = {
     .purpose = "kernel tracing (CUPTI)",
     .names = names,
     .symbols = symbols,
@@ -359,7 +359,7 @@ static aorta_status check_version(struct cupti *cupti) {
     if (version < AORTA_CUPTI_OLDEST)
         return AORTA_ERROR(AORTA_UNSUPPORTED,
                            "kernel tracing: %s is too old (interface %u); CUPTI of CUDA 12.0 or later is needed (%s)",
-                           cupti->library.path, version, description.install);
+                           cupti->library.path, version, aorta_cupti_library.install);
     if (version >= 100000) /* since CUDA 13 the number is major, minor, patch */
         snprintf(cupti->version, sizeof cupti->version, "CUPTI %u.%u.%u", version / 10000, version / 100 % 100,
                  version % 100);
@@ -369,7 +369,7 @@ static aorta_status check_version(struct cupti *cupti) {
 }
 
 static aorta_status load(struct cupti *cupti) {
-    AORTA_TRY(aorta_library_open(&description, &cupti->api, &cupti->library));
+    AORTA_TRY(aorta_library_open(&aorta_cupti_library, &cupti->api, &cupti->library));
     return check_version(cupti);
 }
 
