@@ -15,6 +15,7 @@ static const struct aorta_command commands[] = {
     {"sdma", "a matrix product beside asynchronous copies: what the copy engines hide", aorta_cli_sdma},
     {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", aorta_cli_trace},
     {"report", "summary, pictures and verdict of one or more runs, and their comparison", aorta_cli_report},
+    {"whatif", "the recorded step with more ranks, other links, faster kernels, or without a cause", aorta_cli_whatif},
     {"help", "aorta help COMMAND; aorta help config lists the configuration keys of train", aorta_cli_help},
     {0},
 };

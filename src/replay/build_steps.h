@@ -6,6 +6,8 @@
 #include "replay/recording.h"
 #include "timeline/steps.h"
 
+enum { AORTA_REPLAY_STEPS = 50 }; /* so many at the end of a run are replayed */
+
 /* Steps that follow each other, of all ranks, with what is known of them. Borrowed. */
 struct aorta_replay_run {
     const struct aorta_rank_step *steps; /* by rank, then step; paired (aorta_pair_collectives), on one clock */

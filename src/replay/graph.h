@@ -109,6 +109,12 @@ void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point);
 AORTA_MUST_USE aorta_status aorta_graph_finish(struct aorta_graph *graph);
 void aorta_graph_free(struct aorta_graph *graph);
 
+/* The point is the end of a span that the recording has within the rank's time. */
+static inline bool aorta_graph_measured(const struct aorta_graph *graph, uint32_t point) {
+    const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[point]];
+    return graph->ends[point] && graph->time_ns[point] > rank->start_ns && graph->time_ns[point] <= rank->end_ns;
+}
+
 /* The critical path: from the last end of any rank back along the edges that decided. */
 struct aorta_graph_path {
     int64_t length_ns;

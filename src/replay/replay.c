@@ -111,7 +111,7 @@ static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t 
     }
 }
 
-static int64_t mark_of(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
+int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
     uint32_t mark = graph->ranks[rank].mark;
     return mark == AORTA_GRAPH_NONE ? graph->ranks[rank].start_ns : point_ns[mark];
 }
@@ -120,10 +120,9 @@ static int64_t mark_of(const struct aorta_graph *graph, const int64_t *point_ns,
 static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
     for (uint32_t i = 0; i < graph->rank_count; i++) replay->rank_ns[i] = 0;
     for (uint32_t i = 0; i < graph->point_count; i++) {
-        const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
-        if (!graph->ends[i] || graph->time_ns[i] <= rank->start_ns || graph->time_ns[i] > rank->end_ns) continue;
+        if (!aorta_graph_measured(graph, i)) continue;
         int64_t *rank_ns = &replay->rank_ns[graph->rank[i]];
-        int64_t length_ns = replay->point_ns[i] - mark_of(graph, replay->point_ns, graph->rank[i]);
+        int64_t length_ns = replay->point_ns[i] - aorta_replay_begin(graph, replay->point_ns, graph->rank[i]);
         if (length_ns > *rank_ns) *rank_ns = length_ns;
     }
     replay->step_ns = 0;
@@ -136,6 +135,14 @@ aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
     AORTA_TRY(prepare(graph, replay));
     replay->removed = removed;
     evaluate(graph, with_waiting(removed), replay->point_ns);
+    measure_ranks(graph, replay);
+    return NULL;
+}
+
+aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    AORTA_TRY(prepare(graph, replay));
+    replay->removed = 0;
+    if (graph->point_count) memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
     measure_ranks(graph, replay);
     return NULL;
 }
@@ -183,17 +190,12 @@ static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_
     return NULL;
 }
 
-static double measured(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    if (graph->point_count) memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
-    measure_ranks(graph, replay);
-    return replay->step_ns;
-}
-
 aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains) {
     struct aorta_replay replay = {0};
     *gains = (struct aorta_gains){0};
     aorta_status status = measure_gains(graph, &replay, gains);
-    if (!status) gains->measured_ns = measured(graph, &replay);
+    if (!status) status = aorta_replay_recorded(graph, &replay);
+    if (!status) gains->measured_ns = replay.step_ns;
     aorta_replay_free(&replay);
     gains->path = aorta_graph_critical(graph);
     if (gains->path.length_ns > 0) {

@@ -46,7 +46,12 @@ struct aorta_replay {
  * graph. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
                                              struct aorta_replay *replay);
+/* The same of the recorded times themselves. */
+AORTA_MUST_USE aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
 void aorta_replay_free(struct aorta_replay *replay);
+
+/* Where the time of a rank that is measured begins in a replay. */
+int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank);
 
 /* All causes, one at a time and together. */
 struct aorta_gains {

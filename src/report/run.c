@@ -48,6 +48,15 @@ static aorta_status find_files(struct aorta_run *run) {
     return status;
 }
 
+bool aorta_run_is_directory(const char *path) {
+    bool found = false;
+    DIR *directory = opendir(path);
+    if (!directory) return false;
+    for (struct dirent *entry; !found && (entry = readdir(directory));) found = rank_of_name(entry->d_name) >= 0;
+    closedir(directory);
+    return found;
+}
+
 /* ---- one file ---- */
 
 struct file {

@@ -67,6 +67,8 @@ struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
+/* Whether a path is a directory with such a file. */
+bool aorta_run_is_directory(const char *path);
 /* Of `bytes` of lines, so that the ranges read take 1 GiB at most: they take about as much memory as their lines. */
 int64_t aorta_run_read_every(int64_t bytes);
 

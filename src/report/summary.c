@@ -113,19 +113,27 @@ static void find_peaks(const struct aorta_run *run, struct aorta_peaks *peaks) {
     for (size_t i = 0; i < run->step_count; i++) raise_peaks(&run->steps[i].profile, peaks);
 }
 
-static aorta_status make_roofline(const struct aorta_labelled *labelled, size_t rank, const struct aorta_peaks *peaks,
-                                  struct aorta_roofline *roofline) {
-    const struct aorta_run *run = &labelled->run;
+aorta_status aorta_run_iterations(const struct aorta_run *run, size_t first, size_t steps,
+                                  struct aorta_iteration **iterations, size_t *count) {
     const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
-    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count = 0;
-    struct aorta_iteration *iterations = malloc((steps + 1) * sizeof *iterations);
-    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory for the roofline of %zu steps", steps);
+    *count = 0;
+    *iterations = malloc((steps + 1) * sizeof **iterations);
+    if (!*iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", steps);
     for (size_t i = first; i < first + steps; i++) {
         const struct aorta_run_step *step = &run->steps[i];
         if (step->profiled)
-            iterations[count++] =
+            (*iterations)[(*count)++] =
                 (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
     }
+    return NULL;
+}
+
+static aorta_status make_roofline(const struct aorta_labelled *labelled, size_t rank, const struct aorta_peaks *peaks,
+                                  struct aorta_roofline *roofline) {
+    const struct aorta_run *run = &labelled->run;
+    struct aorta_iteration *iterations;
+    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count;
+    AORTA_TRY(aorta_run_iterations(run, first, steps, &iterations, &count));
     aorta_status status = aorta_roofline_of_steps(iterations, count, run->info.name, peaks, roofline);
     free(iterations);
     return status;
@@ -145,18 +153,11 @@ static aorta_status add_rooflines(struct aorta_labelled *labelled) {
 
 aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
-    struct aorta_iteration *iterations = malloc((run->step_count + 1) * sizeof *iterations);
-    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", run->step_count);
-    const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
-    size_t count = 0;
+    struct aorta_iteration *iterations;
+    size_t count;
     labelled->by_kernels = all_traced(run);
     if (labelled->by_kernels) swap_views(run);
-    for (size_t i = 0; i < run->step_count; i++) {
-        const struct aorta_run_step *step = &run->steps[i];
-        if (step->profiled)
-            iterations[count++] =
-                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
-    }
+    AORTA_TRY(aorta_run_iterations(run, 0, run->step_count, &iterations, &count));
     aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
     free(iterations);
     struct aorta_settings settings;

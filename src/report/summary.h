@@ -40,6 +40,10 @@ struct aorta_labelled {
 AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
 void aorta_labelled_free(struct aorta_labelled *labelled);
 
+/* Those of run.steps[first .. first + steps) whose ranges were read; from malloc, with the run's profiles. */
+AORTA_MUST_USE aorta_status aorta_run_iterations(const struct aorta_run *run, size_t first, size_t steps,
+                                                 struct aorta_iteration **iterations, size_t *count);
+
 /* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);
 size_t aorta_measured_most(const struct aorta_labelled *labelled);

@@ -29,7 +29,7 @@ static int rank_number(const struct gains *gains, uint32_t rank) {
 
 /* ---- words ---- */
 
-enum { NAME_SIZE = 256, MOST_STEPS = 50 };
+enum { NAME_SIZE = 256 };
 
 static struct aorta_brief ms(double ns) {
     return aorta_brief(ns / 1e6);
@@ -242,7 +242,7 @@ aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run, st
         verdict->replay.reason = "the ranks' clocks are not one";
         return NULL;
     }
-    aorta_status status = aorta_replay_build_steps(run, MOST_STEPS, &built);
+    aorta_status status = aorta_replay_build_steps(run, AORTA_REPLAY_STEPS, &built);
     if (status)
         return without_replay(status, verdict, "fewer than three steps follow each other, or launches are not known");
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .steps = &built};

@@ -321,10 +321,14 @@ static aorta_status summarise(const struct work *work, struct aorta_verdict *ver
     return NULL;
 }
 
-static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
+static aorta_status compare_ranks(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(aorta_pair_collectives(work->items, work->count, &verdict->common_clock));
     AORTA_TRY(aorta_transfers_collect(work->items, work->count, &work->transfers));
-    AORTA_TRY(aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown));
+    return aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown);
+}
+
+static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
+    AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
     AORTA_TRY(summarise(work, verdict));
     AORTA_TRY(aorta_verdict_word(verdict, &work->grounds));
@@ -353,6 +357,21 @@ aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iteration
                                          struct aorta_verdict *verdict) {
     *verdict = (struct aorta_verdict){.recorded = true, .whole = whole};
     return make(iterations, count, 0, verdict);
+}
+
+aorta_status aorta_verdict_visit_run(const struct aorta_iteration *iterations, size_t count, int warmup,
+                                     aorta_run_visitor visit, void *user) {
+    struct work work = {0};
+    struct aorta_verdict verdict = {0};
+    aorta_status status = collect_items(iterations, count, warmup, &work, &verdict);
+    if (!status) status = compare_ranks(&work, &verdict);
+    if (!status && !verdict.common_clock)
+        status = AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
+    const struct aorta_replay_run run = {work.items, work.count, &work.transfers, &work.shapes};
+    if (!status) status = visit(user, &run);
+    free_work(&work);
+    aorta_verdict_free(&verdict);
+    return status;
 }
 
 aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence) {

@@ -1,0 +1,364 @@
+/* aorta whatif: the recorded step with other resources. */
+#include "cli/whatif.h"
+#include "base/lines.h"
+#include "cli/cli.h"
+#include "formats/inputs.h"
+#include "report/summary.h"
+#include "verdict/gains.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct whatif_arguments {
+    const char *ranks, *bandwidth, *latency, *compute, *step_range;
+    struct aorta_string_list without;
+    int64_t ranks_per_node;
+    bool json;
+};
+
+#define AT(field) offsetof(struct whatif_arguments, field)
+static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
+static const struct aorta_option rows[] = {
+    {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .nullable = true, .argument = "N,N,…",
+     .help = "numbers of ranks, as 8,64,1024; null: as many as were recorded"},
+    {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .nullable = true, .argument = "B",
+     .help = "of each rank's link to other nodes, in each direction: 400G (Gbit/s) or 50GB/s; null: the recorded one"},
+    {"latency", AORTA_OPTION_STRING, AT(latency), "null", .nullable = true, .argument = "T",
+     .help = "of a message to another node: 5us, 800ns; null: the recorded one"},
+    {"ranks-per-node", AORTA_OPTION_INT, AT(ranks_per_node), "8", .limits = &at_least_one, .argument = "N",
+     .help = "ranks whose links are the recorded ones; 1: all links are between nodes"},
+    {"compute", AORTA_OPTION_STRING, AT(compute), "1x", .argument = "X",
+     .help = "kernels are so many times as fast: 2x, 0.5x"},
+    {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
+     .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
+    {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
+     .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
+             "[--compute 2x] [--without CAUSE …] [--json]",
+    .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
+             "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
+             "it assumes.",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .operands = true,
+};
+
+/* What the options ask for. */
+struct request {
+    int *ranks; /* owned */
+    size_t rank_count;
+    double ns_per_byte, latency_ns; /* negative: not given */
+    double compute;
+    uint32_t removed;
+};
+
+/* ---- values ---- */
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+/* A positive number and its unit; false: it is none. */
+static bool read_quantity(const char *text, const struct unit *units, double *value) {
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || !isfinite(number) || number <= 0) return false;
+    for (; units->name; units++) {
+        if (strcmp(end, units->name) != 0) continue;
+        *value = number * units->factor;
+        return isfinite(*value) && *value > 0;
+    }
+    return false;
+}
+
+/* GB/s of 10^9 bytes. Network people count bits. */
+static const struct unit bandwidths[] = {
+    {"G", 0.125},    {"Gbit/s", 0.125},    {"Gb/s", 0.125},    {"Gbps", 0.125},
+    {"M", 0.000125}, {"Mbit/s", 0.000125}, {"Mb/s", 0.000125}, {"Mbps", 0.000125},
+    {"T", 125},      {"Tbit/s", 125},      {"Tb/s", 125},      {"Tbps", 125},
+    {"GB/s", 1},     {"MB/s", 0.001},      {"TB/s", 1000},     {0},
+};
+static const struct unit latencies[] = {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {0}};
+static const struct unit factors[] = {{"x", 1}, {"", 1}, {0}};
+
+static aorta_status read_resources(const struct whatif_arguments *arguments, struct request *request) {
+    double gbps;
+    request->ns_per_byte = request->latency_ns = -1;
+    if (arguments->bandwidth && !read_quantity(arguments->bandwidth, bandwidths, &gbps))
+        return AORTA_ERROR(AORTA_USAGE, "--bandwidth %s: give Gbit/s as 400G, or bytes as 50GB/s",
+                           arguments->bandwidth);
+    if (arguments->bandwidth) request->ns_per_byte = 1 / gbps;
+    if (arguments->latency && !read_quantity(arguments->latency, latencies, &request->latency_ns))
+        return AORTA_ERROR(AORTA_USAGE, "--latency %s: give a time with its unit, as 5us or 800ns", arguments->latency);
+    if (!read_quantity(arguments->compute, factors, &request->compute))
+        return AORTA_ERROR(AORTA_USAGE, "--compute %s: give a factor above 0, as 2x or 0.5x", arguments->compute);
+    return NULL;
+}
+
+static int by_number(const void *left, const void *right) {
+    const int *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static aorta_status read_ranks(const char *text, struct request *request) {
+    size_t limit = 1;
+    for (const char *c = text; c && *c; c++) limit += *c == ',';
+    request->ranks = malloc(limit * sizeof *request->ranks);
+    if (!request->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu numbers", limit);
+    for (const char *at = text; at; at = *at ? at + 1 : NULL) {
+        char *end;
+        long ranks = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : 0;
+        if (ranks < 1 || ranks > (long)at_least_one.max || (*end && *end != ','))
+            return AORTA_ERROR(AORTA_USAGE, "--ranks %s: give whole numbers from 1 to 1000000, as 8,64,1024", text);
+        request->ranks[request->rank_count++] = (int)ranks;
+        at = end;
+    }
+    if (request->rank_count) qsort(request->ranks, request->rank_count, sizeof *request->ranks, by_number);
+    return NULL;
+}
+
+static aorta_status read_cause(const char *name, struct request *request) {
+    const char *known[AORTA_REMOVAL_COUNT];
+    struct aorta_text list = {0};
+    uint32_t removed = 0;
+    size_t count = 0;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        const char *cause = aorta_removal_cause((enum aorta_removal)i);
+        if (strcmp(cause, name) == 0) removed |= aorta_removal_bit((enum aorta_removal)i);
+        if (count && strcmp(known[count - 1], cause) == 0) continue; /* places of one cause follow each other */
+        aorta_text_printf(&list, "%s%s", count ? ", " : "", cause);
+        known[count++] = cause;
+    }
+    request->removed |= removed;
+    aorta_status status = NULL;
+    const char *nearest = removed ? NULL : aorta_nearest(name, known, count);
+    if (!removed)
+        status = AORTA_ERROR(AORTA_USAGE, "--without %s: no such cause%s%s%s; one of %s", name,
+                             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
+                             list.data ? list.data : "");
+    aorta_text_free(&list);
+    return status;
+}
+
+static aorta_status read_request(const struct whatif_arguments *arguments, struct request *request) {
+    AORTA_TRY(read_resources(arguments, request));
+    AORTA_TRY(read_ranks(arguments->ranks, request));
+    for (size_t i = 0; i < arguments->without.count; i++) AORTA_TRY(read_cause(arguments->without.items[i], request));
+    return NULL;
+}
+
+/* ---- what can be said of other resources ---- */
+
+static bool changes_links(const struct aorta_whatif *whatif, const struct request *request) {
+    for (size_t i = 0; i < request->rank_count; i++)
+        if (request->ranks[i] != whatif->collectives->ranks) return true;
+    return request->ns_per_byte >= 0 || request->latency_ns >= 0;
+}
+
+/* Where no link was recorded, the given one is used for all; of one rank alone that is enough. */
+static aorta_status check_link(struct aorta_whatif *whatif, const struct request *request) {
+    if (whatif->fit.samples || !changes_links(whatif, request)) return NULL;
+    if (!whatif->collectives->count)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--ranks, --bandwidth, --latency: no collectives were recorded, so nothing is known of what "
+                           "ranks exchange; record a step of at least 2 ranks");
+    if (whatif->collectives->ranks > 1)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--ranks, --bandwidth, --latency: the recording does not say how large its collectives are; "
+                           "record sizes (PyTorch: record_shapes=True), or leave the options out");
+    if (request->ns_per_byte < 0 || request->latency_ns < 0)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--ranks: one rank was recorded, which uses no link; give the link with --bandwidth and "
+                           "--latency, as --bandwidth 400G --latency 5us");
+    struct aorta_link given = {request->latency_ns, request->ns_per_byte};
+    whatif->recorded.within = whatif->recorded.between = given;
+    return NULL;
+}
+
+static struct aorta_whatif_resources resources_of(const struct aorta_whatif *whatif, const struct request *request) {
+    struct aorta_whatif_resources resources = {.ranks = whatif->collectives->ranks,
+                                               .network = whatif->recorded,
+                                               .compute = request->compute,
+                                               .removed = request->removed};
+    if (request->ns_per_byte >= 0) resources.network.between.ns_per_byte = request->ns_per_byte;
+    if (request->latency_ns >= 0) resources.network.between.latency_ns = request->latency_ns;
+    return resources;
+}
+
+/* ---- replays ---- */
+
+static aorta_status add_row(struct whatif_page *page, int ranks, bool asked) {
+    struct whatif_row row = {.ranks = ranks, .asked = asked};
+    struct aorta_whatif_resources resources = page->resources;
+    resources.ranks = ranks;
+    size_t place = page->row_count;
+    for (size_t i = 0; i < page->row_count; i++) {
+        page->rows[i].asked |= page->rows[i].ranks == ranks && asked;
+        if (page->rows[i].ranks == ranks) return NULL;
+    }
+    AORTA_TRY(aorta_whatif_run(page->whatif, &resources, &row.step));
+    for (; place && page->rows[place - 1].ranks > ranks; place--) page->rows[place] = page->rows[place - 1];
+    page->rows[place] = row;
+    page->row_count++;
+    return NULL;
+}
+
+static const struct whatif_row *row_of(const struct whatif_page *page, int ranks) {
+    for (size_t i = 0; i < page->row_count; i++)
+        if (page->rows[i].ranks == ranks) return &page->rows[i];
+    return NULL;
+}
+
+static aorta_status find_stop(struct whatif_page *page) {
+    const int recorded = page->whatif->collectives->ranks;
+    const double base_ns = row_of(page, recorded)->step.step_ns;
+    for (size_t i = 0; i < page->row_count; i++) {
+        struct whatif_row *row = &page->rows[i];
+        row->efficiency = row->step.step_ns > 0 ? base_ns / row->step.step_ns : NAN;
+        bool stops = row->ranks > recorded && row->efficiency < WHATIF_SCALES;
+        if (!page->stop && (stops || i + 1 == page->row_count)) page->stop = row;
+    }
+    struct aorta_whatif_resources resources = page->resources;
+    resources.ranks = page->stop->ranks;
+    return aorta_whatif_find_limit(page->whatif, &resources, &page->limit);
+}
+
+static aorta_status fill(struct whatif_page *page, const struct request *request) {
+    const int recorded = page->whatif->collectives->ranks;
+    const struct aorta_whatif_resources unchanged = {
+        .ranks = recorded, .network = page->whatif->recorded, .compute = 1};
+    struct aorta_whatif_step step;
+    AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
+    page->replayed_ns = step.step_ns;
+    int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
+    AORTA_TRY(add_row(page, recorded, true));
+    for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
+    for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2) AORTA_TRY(add_row(page, (int)ranks, false));
+    return find_stop(page);
+}
+
+static aorta_status print(const struct whatif_page *page, bool json) {
+    struct aorta_text text = {0};
+    if (json)
+        whatif_json(page, &text);
+    else
+        whatif_text(page, aorta_terminal_width(stdout), &text);
+    return aorta_cli_print_text(&text);
+}
+
+static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
+                           const struct whatif_arguments *arguments, const struct request *request) {
+    enum { DOUBLINGS = 32 };
+    struct aorta_whatif whatif;
+    AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
+    AORTA_TRY(check_link(&whatif, request));
+    struct whatif_page page = {.whatif = &whatif,
+                               .resources = resources_of(&whatif, request),
+                               .path = aorta_graph_critical(graph),
+                               .bandwidth_given = request->ns_per_byte >= 0,
+                               .latency_given = request->latency_ns >= 0,
+                               .rows = calloc(request->rank_count + DOUBLINGS, sizeof *page.rows)};
+    if (!page.rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
+    aorta_status status = fill(&page, request);
+    if (!status) status = print(&page, arguments->json);
+    free(page.rows);
+    return status;
+}
+
+/* ---- what was recorded ---- */
+
+struct task {
+    const struct whatif_arguments *arguments;
+    const struct request *request;
+};
+
+static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
+    struct aorta_replay_built built;
+    struct aorta_whatif_collectives collectives;
+    AORTA_TRY(aorta_replay_build(analysis, &built));
+    aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
+    if (!status) {
+        status = replay(&built.graph, &collectives, task->arguments, task->request);
+        aorta_whatif_collectives_free(&collectives);
+    }
+    aorta_replay_built_free(&built);
+    return status;
+}
+
+static aorta_status open_traces(const struct aorta_cli_line *line, const struct task *task) {
+    const struct aorta_trace_options reading = {.step_range = task->arguments->step_range};
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    aorta_status status =
+        aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
+    if (!status) status = aorta_trace_analyze(&list, NULL, &analysis);
+    if (!status) {
+        status = replay_trace(&analysis, task);
+        aorta_trace_analysis_free(&analysis);
+    }
+    aorta_trace_list_free(&list);
+    return status;
+}
+
+static aorta_status replay_steps(void *user, const struct aorta_replay_run *run) {
+    const struct task *task = user;
+    struct aorta_replay_steps built;
+    struct aorta_whatif_collectives collectives;
+    AORTA_TRY(aorta_replay_build_steps(run, AORTA_REPLAY_STEPS, &built));
+    aorta_status status = aorta_whatif_of_steps(&built, &collectives);
+    if (!status) {
+        status = replay(&built.graph, &collectives, task->arguments, task->request);
+        aorta_whatif_collectives_free(&collectives);
+    }
+    aorta_replay_steps_free(&built);
+    return status;
+}
+
+static aorta_status open_run(const char *directory, struct task *task) {
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    struct aorta_run run;
+    struct aorta_labelled labelled;
+    AORTA_TRY(aorta_run_read(directory, "run", 0, &log, &run));
+    aorta_status status = aorta_labelled_make(&run, -1, &labelled);
+    if (status) {
+        aorta_run_free(&run);
+        return status;
+    }
+    struct aorta_iteration *iterations = NULL;
+    size_t count = 0;
+    status = aorta_run_iterations(&labelled.run, 0, labelled.run.step_count, &iterations, &count);
+    if (!status && !count) status = AORTA_ERROR(AORTA_USAGE, "%s holds no ranges (recording was off)", directory);
+    if (!status)
+        status = aorta_annotate(aorta_verdict_visit_run(iterations, count, -1, replay_steps, task), "%s", directory);
+    free(iterations);
+    aorta_labelled_free(&labelled);
+    return status;
+}
+
+static aorta_status run(const struct aorta_cli_line *line, const struct whatif_arguments *arguments) {
+    if (!line->operand_count)
+        return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
+    struct request request = {0};
+    struct task task = {arguments, &request};
+    aorta_status status = read_request(arguments, &request);
+    bool own = line->operand_count == 1 && aorta_run_is_directory(line->operands[0]);
+    if (!status) status = own ? open_run(line->operands[0], &task) : open_traces(line, &task);
+    free(request.ranks);
+    return status;
+}
+
+aorta_status aorta_cli_whatif(int argc, char **argv) {
+    struct whatif_arguments arguments;
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
+    aorta_status status = line.help ? NULL : run(&line, &arguments);
+    aorta_cli_free(&line);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* What aorta whatif found, and how it is printed. For src/cli only. */
+#ifndef AORTA_CLI_WHATIF_H
+#define AORTA_CLI_WHATIF_H
+
+#include "base/json.h"
+#include "replay/whatif.h"
+
+/* Efficiency below this is where scaling stops. */
+#define WHATIF_SCALES 0.8
+
+struct whatif_row {
+    int ranks;
+    bool asked;        /* by --ranks, or the recorded number; else of the curve only */
+    double efficiency; /* step with the recorded number of ranks / this step */
+    struct aorta_whatif_step step;
+};
+
+struct whatif_page {
+    const struct aorta_whatif *whatif;
+    struct aorta_whatif_resources resources; /* but for the ranks */
+    struct aorta_graph_path path;            /* of the recording */
+    double replayed_ns;                      /* step with nothing changed */
+    bool bandwidth_given, latency_given;
+    struct whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
+    size_t row_count;
+    const struct whatif_row *stop;   /* the first row that is no longer efficient; else the last one */
+    struct aorta_whatif_limit limit; /* there */
+};
+
+void whatif_text(const struct whatif_page *page, int width, struct aorta_text *out);
+void whatif_json(const struct whatif_page *page, struct aorta_text *out);
+
+#endif

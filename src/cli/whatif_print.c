@@ -1,0 +1,275 @@
+/* What aorta whatif prints: text and JSON. */
+#include "base/lines.h"
+#include "cli/whatif.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BAR = 40, WIDTH = 100 };
+
+static double share(int64_t part_ns, const struct whatif_page *page) {
+    return page->path.length_ns > 0 ? (double)part_ns / (double)page->path.length_ns : 0;
+}
+
+static double gbytes_per_s(struct aorta_link link) {
+    return link.ns_per_byte > 0 ? 1 / link.ns_per_byte : INFINITY;
+}
+
+static int most_ranks(const struct whatif_page *page) {
+    return page->rows[page->row_count - 1].ranks;
+}
+
+static bool crosses_nodes(const struct whatif_page *page) {
+    return most_ranks(page) > page->resources.network.ranks_per_node;
+}
+
+/* ---- assumptions ---- */
+
+typedef void (*say)(void *user, const char *sentence);
+
+static void say_text(struct aorta_text *text, say visit, void *user) {
+    if (!text->failed) visit(user, text->data);
+    aorta_text_free(text);
+}
+
+static void assume_scaling(const struct whatif_page *page, say visit, void *user) {
+    if (page->row_count < 2) return;
+    visit(user, "each rank has the batch that was recorded (weak scaling), and what a collective gathers or reduces "
+                "keeps its size");
+    visit(user, "more ranks are like the recorded ones: nobody is later");
+    if (page->whatif->subgroups)
+        visit(user, "groups of fewer ranks than the whole job keep their size and their links");
+}
+
+static void assume_links(const struct whatif_page *page, say visit, void *user) {
+    struct aorta_text text = {0};
+    const struct aorta_link_fit *fit = &page->whatif->fit;
+    if (fit->samples && fit->one_size)
+        visit(user, page->latency_given ? "the recorded collectives have one size: the recorded link's latency is the "
+                                          "one that was given"
+                                        : "the recorded collectives have one size, which shows no latency: that of the "
+                                          "recorded link counts as 0");
+    if (page->whatif->waits)
+        visit(user, "no collective was recorded on several ranks: what they waited for others counts as transfer, and "
+                    "the link is fitted to those that took least");
+    if (page->bandwidth_given && (crosses_nodes(page) || !fit->samples))
+        visit(user, "collectives reach the whole bandwidth that was given");
+    if ((page->bandwidth_given || page->latency_given) && fit->samples && !crosses_nodes(page)) {
+        aorta_text_printf(&text,
+                          "--bandwidth and --latency change nothing: %d ranks are in one node of %d; "
+                          "--ranks-per-node 1 makes every link one between nodes",
+                          most_ranks(page), page->resources.network.ranks_per_node);
+        say_text(&text, visit, user);
+    }
+    if (crosses_nodes(page) && !page->bandwidth_given)
+        visit(user, "links between nodes have the recorded link's bandwidth; --bandwidth gives another");
+    if (crosses_nodes(page) && !page->latency_given)
+        visit(user, "links between nodes have the recorded link's latency; --latency gives another");
+    if (page->whatif->collectives->count && (page->row_count > 1 || page->bandwidth_given || page->latency_given))
+        visit(user, "collectives are rings, all_reduce and broadcast also trees, on two levels where they cross nodes; "
+                    "links are not shared with others");
+}
+
+static void assume(const struct whatif_page *page, say visit, void *user) {
+    struct aorta_text text = {0};
+    assume_scaling(page, visit, user);
+    assume_links(page, visit, user);
+    if (page->resources.compute < 1 || page->resources.compute > 1)
+        visit(user, "all kernels gain the same factor; the host, launches and copies take as long as before");
+    aorta_text_printf(&text,
+                      "%.1f%% of the recorded critical path is lag without an explanation, and %.1f%% rests on "
+                      "dependencies that were concluded from times; both stay",
+                      100 * share(page->path.unexplained_ns, page), 100 * share(page->path.inferred_ns, page));
+    say_text(&text, visit, user);
+}
+
+/* ---- text ---- */
+
+struct lines {
+    struct aorta_text *out;
+    int width;
+};
+
+static void say_line(void *user, const char *sentence) {
+    const struct lines *lines = user;
+    const struct aorta_lines shape = {.width = lines->width ? lines->width : WIDTH, .taken = 4, .indent = 4};
+    aorta_text_puts(lines->out, "  - ");
+    aorta_text_lines(lines->out, sentence, &shape);
+}
+
+static void text_link(const struct whatif_page *page, struct aorta_text *out) {
+    const struct aorta_link_fit *fit = &page->whatif->fit;
+    const struct aorta_network *network = &page->resources.network;
+    if (fit->samples)
+        aorta_text_printf(out, "recorded link: %s us, %s GB/s, fitted to %zu collectives in %s (median error %.0f%%)\n",
+                          aorta_brief(fit->link.latency_ns / 1e3).text, aorta_brief(gbytes_per_s(fit->link)).text,
+                          fit->samples, aorta_counted((long long)fit->sizes, "size").text, 100 * fit->error);
+    if (!fit->samples && page->bandwidth_given)
+        aorta_text_printf(out, "link as given: %s us, %s GB/s\n", aorta_brief(network->within.latency_ns / 1e3).text,
+                          aorta_brief(gbytes_per_s(network->within)).text);
+    if (fit->samples && crosses_nodes(page))
+        aorta_text_printf(
+            out, "between nodes of %s: %s us, %s GB/s\n", aorta_counted(network->ranks_per_node, "rank").text,
+            aorta_brief(network->between.latency_ns / 1e3).text, aorta_brief(gbytes_per_s(network->between)).text);
+}
+
+static void text_causes(const struct whatif_page *page, struct aorta_text *out) {
+    const char *last = "";
+    if (page->resources.compute < 1 || page->resources.compute > 1)
+        aorta_text_printf(out, "kernels %sx as fast\n", aorta_brief(page->resources.compute).text);
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        const char *cause = aorta_removal_cause((enum aorta_removal)i);
+        if (!(page->resources.removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
+        last = cause;
+        aorta_text_printf(out, "without %s: %s\n", cause, aorta_removal_description((enum aorta_removal)i));
+    }
+}
+
+static void text_table(const struct whatif_page *page, struct aorta_text *out) {
+    aorta_text_printf(out, "\n%8s %12s %12s %11s %13s\n", "ranks", "step ms", "exposed ms", "efficiency",
+                      "of recorded");
+    for (size_t i = 0; i < page->row_count; i++) {
+        const struct whatif_row *row = &page->rows[i];
+        if (!row->asked) continue;
+        aorta_text_printf(out, "%8d %12.3f %12.3f %10.1f%% %12.1f%%\n", row->ranks, row->step.step_ns / 1e6,
+                          row->step.exposed_ns / 1e6, 100 * row->efficiency,
+                          100 * row->step.step_ns / page->whatif->measured_ns);
+    }
+}
+
+/* Nothing to draw with one number of ranks. */
+static void text_curve(const struct whatif_page *page, struct aorta_text *out) {
+    if (page->row_count < 2) return;
+    aorta_text_puts(out, "\nefficiency by ranks\n");
+    for (size_t i = 0; i < page->row_count; i++) {
+        double efficiency = page->rows[i].efficiency;
+        int length = efficiency >= 1 ? BAR : (int)lround(efficiency * BAR);
+        aorta_text_printf(out, "%8d  %-*.*s %3.0f%%\n", page->rows[i].ranks, BAR, length,
+                          "########################################", 100 * efficiency);
+    }
+}
+
+static void text_limit(const struct whatif_page *page, int width, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    const struct aorta_lines shape = {.width = width ? width : WIDTH};
+    const struct whatif_row *stop = page->stop;
+    if (page->row_count < 2 || stop->ranks <= page->whatif->collectives->ranks) return;
+    if (stop->efficiency < WHATIF_SCALES)
+        aorta_text_printf(&text, "scaling stops at %d ranks: efficiency is %.0f%%, below %.0f%% for the first time",
+                          stop->ranks, 100 * stop->efficiency, 100 * WHATIF_SCALES);
+    else
+        aorta_text_printf(&text, "efficiency stays at %.0f%% or more up to %d ranks", 100 * WHATIF_SCALES, stop->ranks);
+    if (page->limit.kind != AORTA_COLLECTIVE_COUNT)
+        aorta_text_printf(&text, "; %s costs most there: %s ms more of the step than recorded, most of it by %s",
+                          aorta_collective_name(page->limit.kind), aorta_brief(page->limit.more_ns / 1e6).text,
+                          page->limit.latency ? "latency" : "bandwidth");
+    aorta_text_puts(out, "\n");
+    if (!text.failed) aorta_text_lines(out, text.data, &shape);
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+void whatif_text(const struct whatif_page *page, int width, struct aorta_text *out) {
+    struct lines lines = {out, width};
+    aorta_text_printf(out, "recorded: %s, measured step %.3f ms, replayed step %.3f ms\n",
+                      aorta_counted(page->whatif->collectives->ranks, "rank").text, page->whatif->measured_ns / 1e6,
+                      page->replayed_ns / 1e6);
+    text_link(page, out);
+    text_causes(page, out);
+    text_table(page, out);
+    text_curve(page, out);
+    text_limit(page, width, out);
+    aorta_text_puts(out, "\nassumed\n");
+    assume(page, say_line, &lines);
+}
+
+/* ---- JSON ---- */
+
+static void say_json(void *user, const char *sentence) {
+    aorta_json_string(user, sentence);
+}
+
+static void json_link(struct aorta_json *json, const char *key, struct aorta_link link) {
+    aorta_json_key_object(json, key);
+    aorta_json_key_double(json, "latency_us", link.latency_ns / 1e3);
+    aorta_json_key_double(json, "bandwidth_gbytes_per_s", gbytes_per_s(link)); /* infinite: null */
+    aorta_json_object_end(json);
+}
+
+static void json_fit(struct aorta_json *json, const struct aorta_link_fit *fit) {
+    if (!fit->samples) {
+        aorta_json_key_null(json, "recorded_link");
+        return;
+    }
+    json_link(json, "recorded_link", fit->link);
+    aorta_json_key_object(json, "fit");
+    aorta_json_key_int(json, "collectives", (int64_t)fit->samples);
+    aorta_json_key_int(json, "sizes", (int64_t)fit->sizes);
+    aorta_json_key_double(json, "error", fit->error);
+    aorta_json_object_end(json);
+}
+
+static void json_resources(struct aorta_json *json, const struct aorta_whatif_resources *resources) {
+    const char *last = "";
+    aorta_json_key_object(json, "resources");
+    aorta_json_key_int(json, "ranks_per_node", resources->network.ranks_per_node);
+    json_link(json, "between_nodes", resources->network.between);
+    aorta_json_key_double(json, "compute", resources->compute);
+    aorta_json_key_array(json, "without");
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        const char *cause = aorta_removal_cause((enum aorta_removal)i);
+        if (!(resources->removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
+        last = cause;
+        aorta_json_string(json, cause);
+    }
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+static void json_rows(struct aorta_json *json, const struct whatif_page *page) {
+    aorta_json_key_array(json, "steps");
+    for (size_t i = 0; i < page->row_count; i++) {
+        const struct whatif_row *row = &page->rows[i];
+        aorta_json_object(json);
+        aorta_json_key_int(json, "ranks", row->ranks);
+        aorta_json_key_double(json, "step_ms", row->step.step_ns / 1e6);
+        aorta_json_key_double(json, "comm_ms", row->step.comm_ns / 1e6);
+        aorta_json_key_double(json, "exposed_comm_ms", row->step.exposed_ns / 1e6);
+        aorta_json_key_double(json, "efficiency", row->efficiency);
+        aorta_json_key_bool(json, "asked", row->asked);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void json_limit(struct aorta_json *json, const struct whatif_page *page) {
+    aorta_json_key_object(json, "limit");
+    aorta_json_key_int(json, "ranks", page->stop->ranks);
+    aorta_json_key_bool(json, "scales", page->stop->efficiency >= WHATIF_SCALES);
+    bool known = page->limit.kind != AORTA_COLLECTIVE_COUNT;
+    aorta_json_key_string(json, "collective", known ? aorta_collective_name(page->limit.kind) : NULL);
+    aorta_json_key_double(json, "more_ms", page->limit.more_ns / 1e6);
+    aorta_json_key_string(json, "by", known ? page->limit.latency ? "latency" : "bandwidth" : NULL);
+    aorta_json_object_end(json);
+}
+
+void whatif_json(const struct whatif_page *page, struct aorta_text *out) {
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_int(&json, "recorded_ranks", page->whatif->collectives->ranks);
+    aorta_json_key_double(&json, "measured_ms", page->whatif->measured_ns / 1e6);
+    aorta_json_key_double(&json, "replayed_ms", page->replayed_ns / 1e6);
+    aorta_json_key_double(&json, "inferred_share", share(page->path.inferred_ns, page));
+    aorta_json_key_double(&json, "unexplained_share", share(page->path.unexplained_ns, page));
+    json_fit(&json, &page->whatif->fit);
+    json_resources(&json, &page->resources);
+    json_rows(&json, page);
+    json_limit(&json, page);
+    aorta_json_key_array(&json, "assumptions");
+    assume(page, say_json, &json);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    aorta_text_puts(out, "\n");
+}

@@ -1,0 +1,235 @@
+#include "replay/whatif.h"
+
+#include "base/interval.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LEAST_WAITING = 10; /* percentile of times that contain waiting */
+
+/* ---- what a transfer takes ---- */
+
+/* The edge that is the collective's transfer: from its last arrival; where others did not record it, its own time.
+ * NONE: the point ends no collective. */
+static uint32_t transfer_edge(const struct aorta_whatif *whatif, uint32_t point) {
+    const struct aorta_graph *graph = whatif->graph;
+    uint32_t found = AORTA_GRAPH_NONE;
+    if (whatif->collectives->of_point[point] == AORTA_GRAPH_NONE) return AORTA_GRAPH_NONE;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        if (graph->kind[i] == AORTA_EDGE_TRANSFER) return i;
+        if (graph->kind[i] == AORTA_EDGE_KERNEL) found = i;
+    }
+    return found;
+}
+
+static struct aorta_collective_time time_of(const struct aorta_whatif *whatif,
+                                            const struct aorta_whatif_collective *collective,
+                                            const struct aorta_whatif_resources *resources) {
+    bool before = resources->as_before & UINT32_C(1) << collective->kind;
+    int ranks = collective->ranks == whatif->collectives->ranks && !before ? resources->ranks : collective->ranks;
+    return aorta_collective_model(before ? &whatif->recorded : &resources->network, collective->kind, ranks,
+                                  collective->bytes);
+}
+
+static double total(struct aorta_collective_time time) {
+    return time.latency_ns + time.transfer_ns;
+}
+
+static int64_t transfer_lag(const struct aorta_whatif *whatif, const struct aorta_whatif_collective *collective,
+                            const struct aorta_whatif_resources *resources, int64_t lag_ns) {
+    double before_ns =
+        total(aorta_collective_model(&whatif->recorded, collective->kind, collective->ranks, collective->bytes));
+    double after_ns = total(time_of(whatif, collective, resources));
+    if (after_ns >= before_ns || (double)lag_ns >= before_ns) return lag_ns + llround(after_ns - before_ns);
+    return llround((double)lag_ns * (after_ns / before_ns));
+}
+
+/* ---- the graph with other lags ---- */
+
+/* A copy that shares all but lags and changes. */
+static aorta_status change_begin(const struct aorta_graph *graph, struct aorta_graph *changed) {
+    *changed = *graph;
+    changed->lag_ns = malloc(((size_t)graph->edge_count + 1) * sizeof *changed->lag_ns);
+    changed->changes = malloc(((size_t)graph->change_count + 1) * sizeof *changed->changes);
+    if (!changed->lag_ns || !changed->changes) {
+        free(changed->lag_ns);
+        free(changed->changes);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u edges", graph->edge_count);
+    }
+    if (graph->edge_count) memcpy(changed->lag_ns, graph->lag_ns, graph->edge_count * sizeof *graph->lag_ns);
+    if (graph->change_count) memcpy(changed->changes, graph->changes, graph->change_count * sizeof *graph->changes);
+    return NULL;
+}
+
+static void change_end(struct aorta_graph *changed) {
+    free(changed->lag_ns);
+    free(changed->changes);
+}
+
+static void change_point(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
+                         uint32_t point, struct aorta_graph *changed) {
+    const struct aorta_graph *graph = whatif->graph;
+    uint32_t row = whatif->collectives->of_point[point], transfer = transfer_edge(whatif, point);
+    if (transfer != AORTA_GRAPH_NONE)
+        changed->lag_ns[transfer] =
+            transfer_lag(whatif, &whatif->collectives->items[row], resources, graph->lag_ns[transfer]);
+    if (row != AORTA_GRAPH_NONE) return;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
+        if (graph->kind[i] == AORTA_EDGE_KERNEL && graph->lag_ns[i] > 0)
+            changed->lag_ns[i] = llround((double)graph->lag_ns[i] / resources->compute);
+}
+
+/* What an edge would be without a cause changes as the edge does. */
+static void follow(const struct aorta_graph *graph, struct aorta_graph *changed) {
+    for (uint32_t i = 0; i < graph->change_count; i++) {
+        struct aorta_graph_change *change = &changed->changes[i];
+        int64_t before_ns = graph->lag_ns[change->edge], after_ns = changed->lag_ns[change->edge];
+        if (before_ns > 0 && after_ns != before_ns)
+            change->lag_ns = llround((double)change->lag_ns * ((double)after_ns / (double)before_ns));
+    }
+}
+
+/* ---- a step ---- */
+
+static uint32_t start_of(const struct aorta_graph *graph, uint32_t point) {
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
+        if (graph->kind[i] == AORTA_EDGE_KERNEL) return graph->from[i];
+    return AORTA_GRAPH_NONE;
+}
+
+/* Collectives and compute of one rank, from where it is measured. */
+static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
+                                 struct aorta_intervals *comm, struct aorta_intervals *compute) {
+    const struct aorta_graph *graph = whatif->graph;
+    int64_t begin_ns = aorta_replay_begin(graph, point_ns, rank);
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        if (graph->rank[i] != rank || !aorta_graph_measured(graph, i)) continue;
+        uint32_t start = start_of(graph, i);
+        if (start == AORTA_GRAPH_NONE) continue;
+        int64_t start_ns = point_ns[start] > begin_ns ? point_ns[start] : begin_ns;
+        bool collective = whatif->collectives->of_point[i] != AORTA_GRAPH_NONE;
+        AORTA_TRY(aorta_intervals_add(collective ? comm : compute, start_ns, point_ns[i]));
+    }
+    return NULL;
+}
+
+static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
+                             struct aorta_whatif_step *step) {
+    struct aorta_intervals comm = {0}, compute = {0}, alone = {0};
+    double share = 1.0 / ((whatif->graph->ranks[rank].steps ? whatif->graph->ranks[rank].steps : 1) *
+                          (double)whatif->graph->rank_count);
+    aorta_status status = collect_busy(whatif, point_ns, rank, &comm, &compute);
+    if (!status) {
+        step->comm_ns += (double)aorta_intervals_length(&comm) * share;
+        aorta_intervals_normalise(&compute);
+        status = aorta_intervals_subtract(&comm, &compute, &alone);
+    }
+    if (!status) step->exposed_ns += (double)aorta_intervals_length(&alone) * share;
+    aorta_intervals_free(&comm);
+    aorta_intervals_free(&compute);
+    aorta_intervals_free(&alone);
+    return status;
+}
+
+static void add_model(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
+                      struct aorta_whatif_step *step) {
+    const struct aorta_graph *graph = whatif->graph;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        uint32_t row = whatif->collectives->of_point[i];
+        if (row == AORTA_GRAPH_NONE || !aorta_graph_measured(graph, i)) continue;
+        uint32_t steps = graph->ranks[graph->rank[i]].steps;
+        struct aorta_collective_time time = time_of(whatif, &whatif->collectives->items[row], resources);
+        step->latency_ns += time.latency_ns / (steps ? steps : 1) / graph->rank_count;
+        step->transfer_ns += time.transfer_ns / (steps ? steps : 1) / graph->rank_count;
+    }
+}
+
+static aorta_status replay(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
+                           struct aorta_replay *replayed) {
+    struct aorta_graph changed;
+    AORTA_TRY(change_begin(whatif->graph, &changed));
+    for (uint32_t i = 0; i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
+    follow(whatif->graph, &changed);
+    aorta_status status = aorta_replay_run(&changed, resources->removed, replayed);
+    change_end(&changed);
+    return status;
+}
+
+aorta_status aorta_whatif_run(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
+                              struct aorta_whatif_step *step) {
+    struct aorta_replay replayed = {0};
+    *step = (struct aorta_whatif_step){0};
+    aorta_status status = replay(whatif, resources, &replayed);
+    if (!status) step->step_ns = replayed.step_ns;
+    for (uint32_t i = 0; i < whatif->graph->rank_count && !status; i++)
+        status = add_rank(whatif, replayed.point_ns, i, step);
+    if (!status) add_model(whatif, resources, step);
+    aorta_replay_free(&replayed);
+    return status;
+}
+
+/* ---- what limits it ---- */
+
+aorta_status aorta_whatif_find_limit(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
+                                     struct aorta_whatif_limit *limit) {
+    struct aorta_whatif_step all, without;
+    *limit = (struct aorta_whatif_limit){.kind = AORTA_COLLECTIVE_COUNT};
+    AORTA_TRY(aorta_whatif_run(whatif, resources, &all));
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        struct aorta_whatif_resources other = *resources;
+        other.as_before |= UINT32_C(1) << kind;
+        AORTA_TRY(aorta_whatif_run(whatif, &other, &without));
+        if (all.step_ns - without.step_ns <= limit->more_ns) continue;
+        *limit = (struct aorta_whatif_limit){.kind = (enum aorta_collective)kind,
+                                             .more_ns = all.step_ns - without.step_ns,
+                                             .latency = all.latency_ns - without.latency_ns >
+                                                        all.transfer_ns - without.transfer_ns};
+    }
+    return NULL;
+}
+
+/* ---- the recorded link ---- */
+
+static size_t collect_samples(const struct aorta_whatif *whatif, enum aorta_edge_kind kind,
+                              struct aorta_collective_sample *samples) {
+    const struct aorta_graph *graph = whatif->graph;
+    size_t count = 0;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        uint32_t edge = transfer_edge(whatif, i);
+        if (edge == AORTA_GRAPH_NONE || graph->kind[edge] != kind || !aorta_graph_measured(graph, i)) continue;
+        const struct aorta_whatif_collective *collective =
+            &whatif->collectives->items[whatif->collectives->of_point[i]];
+        samples[count++] = (struct aorta_collective_sample){collective->kind, collective->ranks, collective->bytes,
+                                                            (double)graph->lag_ns[edge]};
+    }
+    return count;
+}
+
+static aorta_status fit(struct aorta_whatif *whatif, int ranks_per_node, double latency_ns) {
+    struct aorta_collective_sample *samples = malloc(((size_t)whatif->collectives->count + 1) * sizeof *samples);
+    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", whatif->collectives->count);
+    size_t count = collect_samples(whatif, AORTA_EDGE_TRANSFER, samples);
+    aorta_status status = aorta_link_fit_make(samples, count, ranks_per_node, 50, latency_ns, &whatif->fit);
+    if (!status && !whatif->fit.samples) {
+        count = collect_samples(whatif, AORTA_EDGE_KERNEL, samples);
+        status = aorta_link_fit_make(samples, count, ranks_per_node, LEAST_WAITING, latency_ns, &whatif->fit);
+        whatif->waits = whatif->fit.samples > 0;
+    }
+    free(samples);
+    whatif->recorded = (struct aorta_network){whatif->fit.link, whatif->fit.link, ranks_per_node};
+    return status;
+}
+
+aorta_status aorta_whatif_begin(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
+                                int ranks_per_node, double latency_ns, struct aorta_whatif *whatif) {
+    struct aorta_replay recorded = {0};
+    *whatif = (struct aorta_whatif){.graph = graph, .collectives = collectives};
+    for (uint32_t i = 0; i < collectives->count; i++)
+        whatif->subgroups |= collectives->items[i].ranks < collectives->ranks;
+    aorta_status status = fit(whatif, ranks_per_node, latency_ns);
+    if (!status) status = aorta_replay_recorded(graph, &recorded);
+    if (!status) whatif->measured_ns = recorded.step_ns;
+    aorta_replay_free(&recorded);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* aorta whatif as a user runs it. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#define BOTH TRACE_DATA "/whole/fsdp2_rank0.json.gz " TRACE_DATA "/whole/fsdp2_rank1.json.gz "
+#define ONE TRACE_DATA "/whole/mi250_minitoy.json.gz "
+
+static const struct {
+    const char *words;
+    int exit_code;
+    const char *output; /* a part of it */
+} calls[] = {
+    {"--help", 0, "--ranks-per-node N"},
+    {BOTH, 0, "recorded: 2 ranks, measured step 441.590 ms, replayed step 441.590 ms"},
+    {BOTH, 0, "       2      441.590"},
+    {BOTH "--ranks 8,64", 0, "fitted to 162 collectives in 5 sizes"},
+    {BOTH "--ranks 8,64", 0, "links between nodes have the recorded link's bandwidth"},
+    {BOTH "--ranks 64 --bandwidth 400G --latency 5us", 0, "between nodes of 8 ranks: 5 us, 50 GB/s"},
+    {BOTH "--ranks 64 --bandwidth 50GB/s --latency 5000ns", 0, "between nodes of 8 ranks: 5 us, 50 GB/s"},
+    {BOTH "--ranks 16384", 0, "scaling stops at 4096 ranks"},
+    {BOTH "--ranks 16384", 0, "assumed\n  - each rank has the batch that was recorded (weak scaling)"},
+    {BOTH "--bandwidth 100G", 0, "--bandwidth and --latency change nothing: 2 ranks are in one node of 8"},
+    {BOTH "--compute 2x", 0, "kernels 2x as fast"},
+    {BOTH "--without host_launch", 0, "without host_launch: launches cost the host nothing"},
+    {BOTH "--without host_pause --json | grep -c host_pause", 0, "1\n"},
+    {BOTH "--ranks 8 --json", 0, "\"recorded_ranks\": 2"},
+    {BOTH "--ranks 8 --json", 0, "\"exposed_comm_ms\": "},
+    {ONE, 0, "recorded: 1 rank, measured step 8.912 ms"},
+    {ONE "--ranks 8", 2, "no collectives were recorded"},
+    {BOTH "--ranks 8,x", 2, "--ranks 8,x: give whole numbers from 1 to 1000000, as 8,64,1024"},
+    {BOTH "--ranks 0", 2, "--ranks 0: give"},
+    {BOTH "--ranks 8,", 2, "--ranks 8,: give"},
+    {BOTH "--ranks ''", 2, "--ranks : give"},
+    {BOTH "--ranks 99999999999999999999", 2, "give whole numbers"},
+    {BOTH "--bandwidth 400", 2, "--bandwidth 400: give Gbit/s as 400G, or bytes as 50GB/s"},
+    {BOTH "--bandwidth nanG", 2, "--bandwidth nanG: give"},
+    {BOTH "--latency 5", 2, "--latency 5: give a time with its unit, as 5us or 800ns"},
+    {BOTH "--latency -5us", 2, "--latency -5us: give"},
+    {BOTH "--compute 0x", 2, "--compute 0x: give a factor above 0, as 2x or 0.5x"},
+    {BOTH "--compute fast", 2, "--compute fast: give"},
+    {BOTH "--ranks-per-node 0", 2, "--ranks-per-node"},
+    {BOTH "--without hst_launch", 2, "no such cause (did you mean host_launch?); one of host_launch, host_sync"},
+    {"", 2, "no trace and no run directory is named"},
+    {"/nowhere.json", 2, "cannot open /nowhere.json"},
+};
+
+static void calls_end_as_they_should(void **state) {
+    (void)state;
+    char output[1 << 15], command[2048];
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        snprintf(command, sizeof command, "%s whatif %s 2>&1", AORTA_PROGRAM, calls[i].words);
+        FILE *pipe = popen(command, "r");
+        assert_non_null(pipe);
+        output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
+        int status = pclose(pipe);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != calls[i].exit_code || !strstr(output, calls[i].output))
+            print_error("aorta whatif %s\nended with %d, expected %d and \"%s\":\n%s\n", calls[i].words,
+                        WEXITSTATUS(status), calls[i].exit_code, calls[i].output, output);
+        assert_int_equal(WEXITSTATUS(status), calls[i].exit_code);
+        assert_non_null(strstr(output, calls[i].output));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
