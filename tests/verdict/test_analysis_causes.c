@@ -445,6 +445,75 @@ static void a_pause_that_is_hidden_is_no_finding(void **state) {
     end(&made);
 }
 
+static void count_operation(struct made *made, int64_t number, const char *name, const char *dims, const char *types) {
+    const struct aorta_trace_annotation frame = {0, 0, text(made, name),
+                                                 aorta_trace_builder_thread(made->builder, 1, 1)};
+    const struct aorta_operation operation = {
+        .name = name, .name_length = strlen(name), .dims = {dims, strlen(dims)}, .types = {types, strlen(types)}};
+    aorta_trace_builder_operation(made->builder, &frame, number, &operation);
+}
+
+/* Compute says what it is made of, of an H100 with shares; what mostly moves data is not advised to compute faster. */
+static void compute_says_what_it_is_made_of(void **state) {
+    (void)state;
+    static const struct {
+        int64_t product_ns, pointwise_ns;
+        const char *device, *evidence, *advice;
+    } rows[] = {
+        {200000, 60000, "NVIDIA H100 80GB HBM3",
+         "77% of the time is 1 GEMM at 69% of peak (687 TFLOP/s in bf16); 23% is 1 pointwise kernel at 50% of the "
+         "memory's bandwidth (1678 GB/s), bound by memory: fuse them; MFU 53.4%",
+         "faster kernels"},
+        {200000, 800000, "NVIDIA H100 80GB HBM3",
+         "80% of the time is 1 pointwise kernel at 4% of the memory's bandwidth", "fuse what only moves data"},
+        {200000, 60000, "a device of nobody",
+         "77% of the time is 1 GEMM at 687 TFLOP/s in bf16; 23% is 1 pointwise "
+         "kernel at 1678 GB/s",
+         "faster kernels"},
+    };
+    static const char dims[] = "[[4096, 4096], [4096, 4096]]", types[] = "[\"c10::BFloat16\", \"c10::BFloat16\"]";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made made = {0};
+        begin(&made, 0);
+        const struct aorta_trace_device device = {0, text(&made, rows[i].device), 85018279936, 132, 9, 0};
+        aorta_trace_builder_device(made.builder, &device);
+        count_operation(&made, 1, "aten::mm", dims, types);
+        count_operation(&made, 2, "aten::mul", dims, types);
+        const int64_t middle = 1000 + rows[i].product_ns;
+        kernel(&made, "nvjet_sm90_tst", 7, 900, 1000, middle, 1, NULL);
+        kernel(&made, "vectorized_elementwise_kernel", 7, 910, middle, middle + rows[i].pointwise_ns, 2, NULL);
+        add(&made);
+        analyze(&made);
+        expect(&made, AORTA_CAUSE_COMPUTE, rows[i].product_ns + rows[i].pointwise_ns, rows[i].evidence);
+        const char *advice = find(&made, AORTA_CAUSE_COMPUTE)->advice;
+        if (!strstr(advice, rows[i].advice)) fail_msg("\"%s\"; expected \"%s\"", advice, rows[i].advice);
+        end(&made);
+    }
+}
+
+/* A pause of 20 ms between products: without it a product of 6 ms is left. */
+static void what_is_left_is_said(void **state) {
+    (void)state;
+    static const int64_t MS = 1000000;
+    struct made made = {0};
+    begin(&made, 0);
+    const struct aorta_trace_device device = {0, text(&made, "NVIDIA H100 80GB HBM3"), 85018279936, 132, 9, 0};
+    aorta_trace_builder_device(made.builder, &device);
+    for (int64_t i = 0; i < 2; i++) {
+        count_operation(&made, i, "aten::mm", "[[16384, 8192], [8192, 8192]]",
+                        "[\"c10::BFloat16\", \"c10::BFloat16\"]");
+        kernel(&made, "nvjet_sm90_tst", 7, 23 * MS * i, 23 * MS * i + 100, 23 * MS * i + 100 + 3 * MS, i, NULL);
+    }
+    add(&made);
+    analyze(&made);
+    struct aorta_text out = {0};
+    aorta_verdict_text(&made.verdict, 1000, &out);
+    const char *left = strstr(out.data, "\n  left: ");
+    if (!left || !strstr(left, "100% of it is 2 GEMMs at 74% of peak (733 TFLOP/s in bf16)")) fail_msg("%s", out.data);
+    aorta_text_free(&out);
+    end(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_takes_the_gap),
@@ -458,6 +527,8 @@ int main(void) {
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
+        cmocka_unit_test(compute_says_what_it_is_made_of),
+        cmocka_unit_test(what_is_left_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
