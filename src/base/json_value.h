@@ -1,5 +1,5 @@
 /* JSON values that lie in memory, walked without a tree: members and elements are found one after the other, texts and
- * numbers are read where they stand. Nothing here fails: whoever hands in a value has checked that its strings and
+ * numbers are read where they stand. Nothing here fails: the caller has checked that a value's strings and
  * brackets close (formats/json_stream.h for files, json_skip.h for memory). */
 #ifndef AORTA_BASE_JSON_VALUE_H
 #define AORTA_BASE_JSON_VALUE_H

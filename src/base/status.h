@@ -1,8 +1,8 @@
 /* What can go wrong, and how it is reported.
  *
  * A function that can fail returns an aorta_status. NULL means success; anything else is a heap object that carries a
- * code, a message and the place where it arose. Whoever receives one owns it: hand it up (AORTA_TRY, aorta_annotate)
- * or end it with aorta_status_free. The compiler rejects a status that is dropped.
+ * code, a message and the place where it arose. The receiver owns it: return it (AORTA_TRY, aorta_annotate)
+ * or free it (aorta_status_free). The compiler rejects a status that is dropped.
  *
  * Thread: a status belongs to one thread at a time. */
 #ifndef AORTA_BASE_STATUS_H

@@ -56,7 +56,7 @@ static const struct aorta_cli_syntax syntax = {
         "config/quickstart.yaml\naorta help config lists the configuration keys.",
 };
 
-/* Before any rank joins the others: what all of them would stumble over. */
+/* Checks what would fail on every rank, before any rank joins the others. */
 static aorta_status check_files(const struct aorta_train_options *o) {
     const char *start = o->training.init_from;
     if (start && access(start, R_OK))

@@ -39,7 +39,7 @@ AORTA_MUST_USE aorta_status aorta_capture_begun_already(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_not_begun(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin);
 AORTA_MUST_USE aorta_status aorta_capture_stream_destroyed(const char *name);
-/* For whoever asks an event of a capture for its time, or waits for it on the host. */
+/* The error for callers that ask an event of a capture for its time, or wait for it on the host. */
 AORTA_MUST_USE aorta_status aorta_capture_only_orders(const char *recorded_on);
 
 #endif

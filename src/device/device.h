@@ -78,7 +78,7 @@ int64_t aorta_device_clock_error_ns(struct aorta_device *device);
 AORTA_MUST_USE aorta_status aorta_device_alloc(struct aorta_device *device, size_t bytes, const char *what,
                                                void **memory);
 void aorta_device_free(struct aorta_device *device, void *memory); /* NULL is fine */
-/* Device memory that somebody else has got counts as the device's from now on, and aorta_device_free gives it back
+/* Device memory that another library allocated counts as the device's from now on, and aorta_device_free gives it back
  * through `put`. On failure it stays the caller's: AORTA_MEMORY, by the limit below. Without memory: the message that
  * it does not fit. */
 AORTA_MUST_USE aorta_status aorta_device_adopt(struct aorta_device *device, void *memory, size_t bytes,
@@ -96,7 +96,7 @@ void aorta_device_limit_memory(struct aorta_device *device, uint64_t bytes);
 /* ---- for watchdogs ---- */
 
 /* From now on every call that queues work on this device or waits for it fails with a copy of `status`, which is taken
- * over; the first one given stays. For whoever gives up on queued work that will never end. Any thread. */
+ * over; the first one given stays. For callers that give up on queued work which will never end. Any thread. */
 void aorta_device_fail(struct aorta_device *device, aorta_status status);
 /* How many such calls have begun and ended. Apart and unchanged for long: the host is stuck in one of them. */
 struct aorta_device_calls {

@@ -16,7 +16,7 @@ struct gzip_source {
     int file;
     pthread_t thread;
 
-    pthread_mutex_t mutex; /* guards what follows, up to the blocks' content */
+    pthread_mutex_t mutex; /* for the members below, up to the blocks' content */
     pthread_cond_t changed;
     size_t filled, taken; /* blocks since the start; block i lives in slot i % BLOCKS */
     bool ended, stop, cut;

@@ -1,7 +1,7 @@
 /* Random numbers of sampling, the same on every device: number i of a draw is word i mod 4 of Philox4x32-10 of the
  * counter (i / 4, row, site, step), whose upper 24 bits and a half make w in (0, 1). −ln(1 − w) is an exponential
  * random number; near 0, where the largest scores come from, by its series, as a logarithm near 1 has few right digits.
- * Whoever includes it defines AORTA_DRAW_FUNCTION and aorta_draw_log. */
+ * The including file defines AORTA_DRAW_FUNCTION and aorta_draw_log. */
 #ifndef AORTA_OPS_DRAW_H
 #define AORTA_OPS_DRAW_H
 

@@ -83,7 +83,7 @@ struct aorta_cache {
     int64_t fresh; /* rows for new positions in qkv [layers, fresh, batch, 3E], q|k|v */
 };
 
-/* Rows dealt out to experts: each token goes to its `top` best, each expert takes `capacity` rows and no more. */
+/* Rows sent to experts: each token goes to its `top` best, each expert takes `capacity` rows and no more. */
 struct aorta_route {
     int64_t tokens, experts, top, capacity, width; /* top ≤ 8; width of a row */
 };

@@ -1,7 +1,7 @@
 /* What the graph of a step is made from: calls of hosts and spans of devices, of all ranks, whatever recorded them.
  *
  * Times are int64 ns on the common clock of the ranks. Rows are named by their number; AORTA_GRAPH_NONE: no such row.
- * Names are numbers that are the same on all ranks. Arrays belong to whoever fills them. */
+ * Names are numbers that are the same on all ranks. Arrays belong to the caller that fills them. */
 #ifndef AORTA_REPLAY_RECORDING_H
 #define AORTA_REPLAY_RECORDING_H
 

@@ -37,7 +37,7 @@ static bool find_bounds(const struct aorta_trace_analysis *analysis, int64_t *lo
     return *low <= *high;
 }
 
-/* All that are missing in one message, so that one mend is enough. */
+/* One message names all that are missing. */
 static aorta_status check_numbers(const struct aorta_trace_analysis *analysis,
                                   const struct aorta_trace_analysis_options *options, int64_t low, int64_t high) {
     struct aorta_text missing = {0};

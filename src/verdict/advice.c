@@ -85,7 +85,7 @@ static const struct aorta_advice_row rows[] = {
      .text = "see what slows the device of rank {rank}: clocks, temperature, other processes, fewer cores than "
              "its peers"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER,
-     .text = "see what holds up the host of rank {rank}: data loading, other processes, core binding"},
+     .text = "see what delays the host of rank {rank}: data loading, other processes, core binding"},
     {AORTA_CAUSE_SLOW_COLLECTIVE, ANY, AORTA_OURS,
      .text = "see what else uses the link or, with host collectives, the cores: leave a core free for "
              "communication"},

@@ -229,7 +229,7 @@ aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, st
     struct aorta_replay_built built;
     aorta_status status = aorta_replay_build(analysis, &built);
     if (status)
-        return without_replay(status, verdict, "the steps that were chosen do not follow each other, or hold too much");
+        return without_replay(status, verdict, "the steps that were chosen do not follow each other, or are too large");
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
     status = measure(&gains);
     aorta_replay_built_free(&built);

@@ -99,11 +99,11 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
     const struct aorta_finding *first = costliest(verdict);
     const char *unit = verdict->whole ? "time" : "step";
     if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(
-            out,
-            "Verdict: these files do not show it: their compute ranges (%.2f of %.2f ms) may contain gaps of the "
-            "host",
-            first->cost_ms, verdict->step_ms_mean);
+        aorta_text_printf(out,
+                          "Verdict: these files do not show what limits: their compute ranges (%.2f of %.2f ms) may "
+                          "contain gaps of the "
+                          "host",
+                          first->cost_ms, verdict->step_ms_mean);
     else if (headline_of_group(verdict, unit, out))
         return;
     else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
@@ -118,7 +118,7 @@ static void headline(const struct aorta_verdict *verdict, struct aorta_text *out
     else
         aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)",
                           first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
-                              ? "an idle device, why is not recorded"
+                              ? "an idle device (the reason is not recorded)"
                               : aorta_cause_plain_name(first->cause),
                           aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "",
                           100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);

@@ -1,4 +1,4 @@
-/* Pieces of a stretch of memory: aligned, one behind the other, and none that is not there. */
+/* Memory divided into pieces: aligned, one after the other, and none beyond its end. */
 #include "base/place.h"
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* Ranks meet over TCP: whoever comes late, comes wrongly, does not come, or dies. Each rank is a process of its own. */
+/* The rendezvous over TCP: ranks that connect late, with wrong settings or never, or die. Each rank is a process. */
 #include "check.h"
 
 #include "base/clock.h"

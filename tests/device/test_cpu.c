@@ -1,4 +1,4 @@
-/* The CPU device: its threads, its limits, and the devices that are not there. */
+/* The CPU device: its threads, its limits, and devices that do not exist. */
 #include "check.h"
 #include "device/device.h"
 

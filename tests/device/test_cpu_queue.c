@@ -1,5 +1,5 @@
-/* The queue of a CPU stream between two threads that meet at the worst moment: its source, with every atomic load seen,
- * so that the producer can step in there. */
+/* The queue of a CPU stream, with the producer running at every possible moment of the consumer: the test includes the
+ * queue's source and lets the producer run at each atomic load. */
 #include "check.h"
 
 #include "device/cpu/cpu.h"

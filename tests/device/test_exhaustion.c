@@ -1,5 +1,5 @@
-/* Memory runs out at every single place in turn: each time an error comes back, nothing hangs, nothing is lost (the
- * address sanitizer counts) and what is left can be taken down. The linker leads the allocation functions here. */
+/* Memory runs out at each allocation in turn: each time an error is returned, nothing hangs, nothing leaks (the address
+ * sanitizer counts) and everything can be destroyed. The linker redirects the allocation functions to this file. */
 #include "check.h"
 #include "device/device.h"
 

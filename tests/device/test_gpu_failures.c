@@ -1,4 +1,4 @@
-/* The GPU driver on the fake CUDA whose calls fail: what comes back of it, and that nothing leaks. */
+/* The GPU driver on the fake CUDA whose calls fail: what is returned, and that nothing leaks. */
 #include "device/gpu_rig.h"
 
 /* ---- everything fails once: no crash, no leak, and the message names the vendor's error ---- */

@@ -1,4 +1,4 @@
-/* The GPU driver on the fake CUDA, and failures that are known only once the device has come to them: what kernels
+/* The GPU driver on the fake CUDA, and failures that are known only once the device has reached them: what kernels
  * leave in notes and what host calls return. Only who waits for that work gets them. */
 #include "device/gpu_rig.h"
 

@@ -1,5 +1,5 @@
-/* The driver's own kernels compile: with NVRTC for NVIDIA's, with clang for AMD's architectures, where these are there.
- * No GPU is needed. */
+/* The driver's own kernels compile: with NVRTC for NVIDIA's, with clang for AMD's architectures, where these are
+ * installed. No GPU is needed. */
 #include "check.h"
 #include "device/gpu/driver.h"
 

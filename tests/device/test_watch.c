@@ -1,4 +1,4 @@
-/* What a watchdog can see of a device, and what happens once it has given up on it. */
+/* What a watchdog can see of a device, and what happens once it has declared it failed. */
 #include "check.h"
 
 #include "device/device.h"

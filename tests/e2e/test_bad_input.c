@@ -1,5 +1,5 @@
-/* Mistakes of the user: exit code 2, one message that names the thing, its place and the mend, and nothing written; on
- * one rank and on two. */
+/* Mistakes of the user: exit code 2, one message that names the mistake, its place and what would be right, and nothing
+ * written; on one rank and on two. */
 #include "check.h"
 #include "run.h"
 

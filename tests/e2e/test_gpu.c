@@ -1,5 +1,5 @@
-/* The trainer on GPUs that are not there: CUDA's driver, NCCL and cuBLASLt are stand-ins (tests/fake_gpu, fake_nccl,
- * ops/emulator), and kernels do nothing. What is learnt is what a run does when something is missing or breaks. FAKES
+/* The trainer on GPUs that do not exist: CUDA's driver, NCCL and cuBLASLt are stand-ins (tests/fake_gpu, fake_nccl,
+ * ops/emulator), and kernels do nothing. The tests check what a run does when something is missing or breaks. FAKES
  * are their folders, WRONG is one with libraries by the right names that hold nothing. */
 #include "base/files.h"
 #include "check.h"

@@ -1,4 +1,4 @@
-/* What a user learns of a GPU: its clock, as a line of the verdict and `clocks` in summary.json, and nothing where
+/* What a user reads about a GPU: its clock, as a line of the verdict and `clocks` in summary.json, and nothing where
  * there is nothing to say; advice that suits it. The fake NVML plays the devices (tests/fake_gpu/nvml.c). */
 #include "check.h"
 #include "run.h"

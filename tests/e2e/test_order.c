@@ -1,4 +1,4 @@
-/* In which order the work of a step is queued and runs: prefetch, overlap, priorities, and the truth of the records. */
+/* In which order the work of a step is queued and runs: prefetch, overlap, priorities, and whether records agree. */
 #include "check.h"
 #include "run.h"
 

@@ -1,4 +1,4 @@
-/* Contention scenarios that show in the process itself rather than in what it writes. */
+/* Contention scenarios whose effect is seen in the process itself, not in its files. */
 #include "check.h"
 #include "run.h"
 

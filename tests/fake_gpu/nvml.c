@@ -1,5 +1,5 @@
-/* The fake libnvidia-ml: two devices, joined by four links. Variables of the environment, read at each call, say how
- * they fare: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
+/* The fake libnvidia-ml: two devices, joined by four links. Variables of the environment, read at each call, say what
+ * they report: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
  * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters say;
  * "none": there are no counters). FAKE_NVML_AT_REST: how many times the clock is 345 at first. FAKE_NVML_DELAY: how
  * many us a call takes. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.

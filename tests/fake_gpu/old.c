@@ -1,4 +1,4 @@
-/* A libcuda of long ago: it has no graphs. */
+/* An old libcuda, without graphs. */
 __attribute__((visibility("default"))) int cuInit(unsigned flags);
 int cuInit(unsigned flags) {
     return (int)flags;

@@ -1,4 +1,4 @@
-/* Hardware queues for the fake GPU, whose streams are threads and would never hold each other back.
+/* Hardware queues for the fake GPU, whose streams are threads and would never block each other.
  *
  * FAKE_GPU_QUEUES=MODEL:Q,Q,… puts the streams, in the order in which they are made, into the queues of these numbers,
  * over and over; the driver's own first stream (its clock's) into none. Models:

@@ -1,4 +1,4 @@
-/* aorta trace merge: what goes in comes out, on one clock. */
+/* aorta trace merge: all events of the inputs are in the output, on one clock. */
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"

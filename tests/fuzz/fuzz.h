@@ -1,4 +1,4 @@
-/* What libFuzzer calls, and replay.c in builds without it: returns 0, or does not return when a promise was broken. */
+/* What libFuzzer calls, and replay.c in builds without it: returns 0, or aborts when a check failed. */
 #ifndef AORTA_TESTS_FUZZ_FUZZ_H
 #define AORTA_TESTS_FUZZ_FUZZ_H
 

@@ -1,5 +1,5 @@
-/* The scanner alone: vector and plain versions, whole and in pieces, find the same ends; numbers and texts hold what
- * they promise. The first byte is the size of the pieces. */
+/* The scanner alone: vector and plain versions, whole and in pieces, find the same ends; numbers and texts are
+ * as documented. The first byte is the size of the pieces. */
 #include "base/json_skip.h"
 #include "formats/json_stream.h"
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* What a reader of traces promises for any bytes. */
+/* What must be true of a reader of traces for any bytes. */
 #ifndef AORTA_TESTS_FUZZ_READER_H
 #define AORTA_TESTS_FUZZ_READER_H
 

@@ -1,4 +1,4 @@
-/* Lets the emulated GPU of tests/ops pass for AMD's: --wrap sends questions about a device here. */
+/* Makes the emulated GPU of tests/ops look like AMD's: the linker (--wrap) redirects queries of the device here. */
 #include "device/device.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): so ld's --wrap calls them. */

@@ -1,5 +1,5 @@
-/* libamdhip64 on a machine with NVIDIA's driver: every HIP function that we call, forwarded to CUDA's. With it the rows
- * of hip.def run, and it is seen that our calls are right; nothing is learnt about AMD's hardware. */
+/* libamdhip64 on a machine with NVIDIA's driver: every HIP function that we call, forwarded to CUDA's. It runs the
+ * rows of hip.def and checks our calls; it says nothing about AMD's hardware. */
 #include "device/gpu/driver.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* The eye on the clock while iterations are timed, by the fake NVML; on a CPU there is none. FAKES is the folder of the
- * fake libraries. */
+/* Samples of the clock while iterations are timed, by the fake NVML; on a CPU there are none. FAKES is the folder of
+ * the fake libraries. */
 #include "check.h"
 #include "hwq/clock_samples.h"
 

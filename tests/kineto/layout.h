@@ -1,4 +1,4 @@
-/* A trace file in the layout of PyTorch's profiler, as a reader sees it who knows nothing of the program. */
+/* A trace file in the layout of PyTorch's profiler, read without this program's code. */
 #ifndef AORTA_TESTS_KINETO_LAYOUT_H
 #define AORTA_TESTS_KINETO_LAYOUT_H
 

@@ -1,4 +1,4 @@
-/* What readings of a clock add up to, and what is said of them, from planted readings. */
+/* Figures and sentences made of a clock's readings, from planted readings. */
 #include "check.h"
 #include "measure/clocks.h"
 

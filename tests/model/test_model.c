@@ -1,4 +1,5 @@
-/* The model by itself: its loss against finite differences, its parameters, what it announces, its types. */
+/* The model by itself: its loss against finite differences, its parameters, the gradients that it reports, its types.
+ */
 #include "check.h"
 #include "rig.h"
 

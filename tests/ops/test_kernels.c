@@ -1,5 +1,5 @@
 /* All kernels compile without a warning: with NVRTC for NVIDIA's architectures, with clang for AMD's, where these are
- * there. Needs no GPU; that the kernels compute the right thing is for the other tests. */
+ * installed. Needs no GPU; other tests check the results of the kernels. */
 #include "nvrtc.h"
 #include "ops/gpu/entries.h"
 

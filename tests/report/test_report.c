@@ -284,7 +284,7 @@ static void original_is_not_trusted(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_make(&options, &log, &text, NULL));
-    assert_non_null(strstr(text.data, "these files do not show it"));
+    assert_non_null(strstr(text.data, "these files do not show what limits"));
     assert_non_null(strstr(text.data, "at most 100.0%"));
     aorta_text_free(&text);
     workspace_remove(&out);

@@ -274,7 +274,7 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     struct aorta_text words = {0};
     aorta_trace_report_text(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &words);
     check_ok(aorta_text_check(&words));
-    assert_non_null(strstr(words.data, "limited by an idle device, why is not recorded"));
+    assert_non_null(strstr(words.data, "limited by an idle device (the reason is not recorded)"));
     assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));
     assert_int_equal(made.analysis.ranks[0].idle.ns[AORTA_IDLE_UNKNOWN], 2700);
     aorta_text_free(&words);

@@ -45,7 +45,7 @@ static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, 
     atomic_store_explicit(&box->request, number, memory_order_release);
     for (bool answered = false; !answered;) {
         if (after - before > patience_ns) return false;
-        if (after - before > YIELD_NS) sched_yield(); /* this one is spoilt anyway */
+        if (after - before > YIELD_NS) sched_yield(); /* this exchange is too slow anyway */
         answered = atomic_load_explicit(&box->answer, memory_order_acquire) >= number;
         after = aorta_clock_ns();
     }

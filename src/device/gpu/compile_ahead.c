@@ -26,7 +26,7 @@ void aorta_gpu_expect(struct aorta_device *base, const struct aorta_gpu_source *
     if (!device->driver.vendor->compiles_side_by_side) return;
     for (size_t i = 0; i < count; i++) {
         struct gpu_ahead *ahead = calloc(1, sizeof *ahead);
-        if (!ahead) return; /* whoever needs the others compiles them */
+        if (!ahead) return; /* the others are compiled when they are needed */
         ahead->device = device;
         ahead->source = sources[i];
         pthread_mutex_lock(&device->functions.lock);

@@ -19,7 +19,7 @@ struct gpu_notes { /* without repetition; zeros: empty */
 };
 aorta_status aorta_gpu_notes_read(const struct gpu_notes *notes); /* the first failure */
 void aorta_gpu_notes_free(struct gpu_notes *notes);
-/* Who waits for `stream` reads these, too. `lock` guards them; NULL: nothing else changes them. */
+/* Who waits for `stream` reads these, too, under `lock`; NULL: nothing else changes them. */
 aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
 
 /* ---- host_calls.c ---- */

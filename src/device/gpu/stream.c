@@ -105,7 +105,7 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     bool skip;
     aorta_status status = aorta_gpu_stream_enter(stream, &skip);
     if (skip) status = aorta_gpu_make_current(stream->base.device);
-    /* In any case: whoever waits may free what is in use until then. */
+    /* In any case: the caller may free what was in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
     if (!result && stream->outcome) atomic_store(&stream->outcome->done, stream->host_calls);
     if (!result) return status;

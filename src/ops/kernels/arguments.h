@@ -155,7 +155,7 @@ struct aorta_gpu_gemm_args {
 
 struct aorta_gpu_cache_args {
     struct aorta_cache_attend_args op;
-    int64_t splits, per_split; /* keys are dealt out to so many blocks, so many to each */
+    int64_t splits, per_split; /* keys are distributed over `splits` blocks, per_split to each */
     float *partial;            /* [batch · queries, heads, splits, AORTA_CACHE_DIM + 2]: values, maximum, sum */
 };
 

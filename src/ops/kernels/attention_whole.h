@@ -1,7 +1,7 @@
 /* Attention of heads that fit into shared memory as a whole, for the 16-bit types on tensor cores; part of
- * attention.cu. A block has one head at a time, and each 32 threads a unit of 16 of its positions. The host sees to it
- * that positions and the width of a head are multiples of 8 and that all tensors are aligned to 16 bytes. Here: what
- * both directions need, and forward. */
+ * attention.cu. A block has one head at a time, and each 32 threads a unit of 16 of its positions. The host makes
+ * sure that positions and the width of a head are multiples of 8 and that all tensors are aligned to 16 bytes. Here:
+ * what both directions need, and forward. */
 #ifndef AORTA_KERNELS_ATTENTION_WHOLE_H
 #define AORTA_KERNELS_ATTENTION_WHOLE_H
 

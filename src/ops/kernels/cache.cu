@@ -1,5 +1,5 @@
 /* Attention of a few queries against many keys: what counts is that keys and values stream in from memory. 32 threads
- * take a key at a time, each a quarter or less of its elements; keys are dealt out to the groups of a block and to
+ * take a key at a time, each a quarter or less of its elements; keys are distributed over the groups of a block and
  * blocks (splits), whose running softmaxes are put together at the end. */
 #include "ops/kernels/portable.h"
 

@@ -244,7 +244,7 @@ template <bool BIAS, int CHUNKS> DEVICE void norm_join(norm_totals<BIAS, CHUNKS>
     }
 }
 
-/* Rows are dealt out to the blocks; where registers allow it the next is in flight while one is worked on. A block
+/* Rows are distributed over the blocks; where registers allow it the next is in flight while one is worked on. A block
  * leaves its sums in `partial`. */
 template <typename T, bool WHOLE, bool BIAS, int CHUNKS>
 DEVICE void norm_backward_rows(const aorta_gpu_norm_backward_args &args) {

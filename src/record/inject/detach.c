@@ -25,7 +25,7 @@ const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const st
     if (!cupti->finalize || !cupti->enable_domain || cupti->version < AORTA_CUPTI_DETACHES)
         return "CUPTI stays in the process until CUDA 12.6, and costs a little";
     uint32_t result = cupti->api.subscribe(&detach->subscriber, at_call, detach);
-    /* Whoever has the subscription is recording; CUPTI must not be taken from under it. */
+    /* The owner of the subscription is recording; CUPTI must stay for it. */
     if (result == AORTA_CUPTI_MULTIPLE_SUBSCRIBERS) return "CUPTI stays in the process, for another profiler uses it";
     if (result != AORTA_CUPTI_SUCCESS) return "CUPTI stays in the process, for it refused a subscription";
     detach->cupti = cupti;

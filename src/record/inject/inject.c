@@ -34,7 +34,7 @@
 
 #define ENTRY __attribute__((visibility("default")))
 
-enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until somebody else is suspected; doubled */
+enum { QUIET_NS = 2000000000, LONGEST_QUIET = 32 }; /* without records until another profiler is looked for; doubled */
 enum { END_SECONDS = 5 };                           /* how long the end waits for the thread */
 enum { SETTLE_NS = 200000000 };                     /* what was launched within the time to record ends within this */
 
@@ -238,7 +238,7 @@ static void fetch(uint32_t flag) {
 }
 
 /* A program's threads may wait at CUPTI's locks while it flushes. One that is busy fills buffers, and those that are
- * full come by themselves; so CUPTI is asked only for the rest of a program that is quiet, when it sits on many, and
+ * full come by themselves; so CUPTI is asked only for the rest of a program that is quiet, when it has many, and
  * once in a while for threads that do little beside others that do much. */
 static void fetch_finished(void) {
     bool came = drain();
@@ -304,7 +304,7 @@ static void settle(void) {
     drain();
 }
 
-/* Work that was under way when recording was over is waited for, then CUPTI is let go. */
+/* Waits for work that was under way when recording ended, then removes CUPTI. */
 static void let_go(int64_t now_ns) {
     const char *wish = getenv(AORTA_INJECT_DETACH), *reason = NULL;
     if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;

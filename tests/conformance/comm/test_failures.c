@@ -1,5 +1,5 @@
 /* `test_failures CASE` as two ranks on GPUs: what becomes of a rank whose peer is late, dead or absent, or whose
- * library fails. It must hear of it in time, by name, and come free. */
+ * library fails. It must fail in time, name the peer, and not hang. */
 #include "suite.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* Launches worked out beforehand. */
+/* Prepared launches. */
 #include "suite.h"
 
 enum { LAUNCHES = 3, STREAMS = 2 };
