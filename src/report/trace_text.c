@@ -225,16 +225,6 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
     return best;
 }
 
-static const char *sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row,
-                             char name[NAME_SIZE]) {
-    bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
-    uint32_t operation = placed ? row->operation : row->range;
-    snprintf(name, NAME_SIZE, "%s%s%s%s%s", aorta_trace_text(trace, row->name),
-             operation != AORTA_TRACE_NONE ? " in " : "", aorta_trace_text(trace, operation),
-             row->function != AORTA_TRACE_NONE ? " at " : "", aorta_trace_text(trace, row->function));
-    return name;
-}
-
 static void sync_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
     const struct aorta_trace_rank *rank = rank_of_syncs(analysis);
     if (!rank) return;
@@ -247,7 +237,7 @@ static void sync_lines(const struct aorta_trace_analysis *analysis, int width, s
     aorta_text_row_end(out, title, columns);
     for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
-        begin_row(out, sync_name(rank->trace, row, name), columns);
+        begin_row(out, aorta_trace_sync_name(rank->trace, row, name, sizeof name), columns);
         aorta_text_printf(out, "%7.1f %9.3f %9.2f", (double)row->times.count / (double)rank->steps,
                           ms(row->times.total_ns) / (double)rank->steps, row->times.p95_ns / 1e3);
         aorta_text_row_end(out, name, columns);

@@ -81,6 +81,10 @@ struct aorta_trace_sync_row {
     struct aorta_trace_times times;            /* in the steps that count */
 };
 
+/* "cudaStreamSynchronize in aten::item at train.py(45): step", as far as it is known; returns `name`. */
+const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,
+                                  size_t size);
+
 /* A kernel that takes a rank longer than it takes the others, or that only this rank runs. A step's. */
 struct aorta_trace_difference {
     const char *name; /* of the rank's trace */

@@ -1,6 +1,7 @@
 /* The table of calls that wait for the device, by what made them. */
 #include "timeline/analysis_parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* One such call. */
@@ -95,4 +96,14 @@ aorta_status aorta_trace_syncs_make(struct aorta_trace_rank *rank, bool stepped)
     if (!status) status = fill_rows(rank, syncs, count);
     free(syncs);
     return status;
+}
+
+const char *aorta_trace_sync_name(const struct aorta_trace *trace, const struct aorta_trace_sync_row *row, char *name,
+                                  size_t size) {
+    bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+    uint32_t operation = placed ? row->operation : row->range;
+    snprintf(name, size, "%s%s%s%s%s", aorta_trace_text(trace, row->name), operation != AORTA_TRACE_NONE ? " in " : "",
+             aorta_trace_text(trace, operation), row->function != AORTA_TRACE_NONE ? " at " : "",
+             aorta_trace_text(trace, row->function));
+    return name;
 }

@@ -72,6 +72,21 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
+/* Of the rank's calls that wait, the one that waits longest in all, where something is known of its place. */
+static void say_caller(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                       struct aorta_text *text) {
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < rank->sync_count; i++) {
+        const struct aorta_trace_sync_row *row = &rank->syncs[i];
+        bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+        if (!placed && row->range == AORTA_TRACE_NONE) continue;
+        aorta_text_printf(text, "; most in %s, %.3g calls%s",
+                          aorta_trace_sync_name(rank->trace, row, name, sizeof name),
+                          (double)row->times.count / (double)rank->steps, analysis->stepped ? " a step" : "");
+        return;
+    }
+}
+
 static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                     struct aorta_text *text) {
     struct place worst = longest_gap(analysis, finding->cause);
@@ -88,6 +103,7 @@ static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_fi
     else if (worst.gap->call != AORTA_TRACE_NONE && finding->cause == AORTA_CAUSE_HOST_SYNC)
         aorta_text_printf(text, ", host in %s", aorta_trace_text(trace, trace->calls[worst.gap->call].name));
     say_where(analysis, worst.rank, worst.step, text);
+    if (finding->cause == AORTA_CAUSE_HOST_SYNC) say_caller(analysis, worst.rank, text);
 }
 
 /* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */

@@ -88,8 +88,17 @@ static void waits_are_named_by_what_made_them(void **state) {
     assert_int_equal(device->times.count, 3);
     struct aorta_text text = {0};
     print(&run, &text);
-    assert_non_null(strstr(text.data, "cudaStreamSynchronize in aten::item at train.py(45): log_loss"));
+    assert_non_null(strstr(text.data, "  cudaStreamSynchronize in aten::item at train.py(45): log_loss"));
     aorta_text_free(&text);
+    struct aorta_verdict verdict;
+    check_ok(aorta_trace_verdict(&run.analysis, &verdict));
+    for (size_t i = 0; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_HOST_SYNC)
+            assert_non_null(strstr(verdict.findings[i].evidence,
+                                   "; most in cudaStreamSynchronize in aten::item at train.py(45): log_loss, 2 calls a "
+                                   "step"));
+    assert_int_equal(verdict.findings[0].cause, AORTA_CAUSE_HOST_SYNC);
+    aorta_verdict_free(&verdict);
     end(&run);
 }
 
