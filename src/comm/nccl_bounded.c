@@ -72,7 +72,7 @@ aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *functio
     struct bounded *bounded = make(function, call);
     if (!bounded) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, run, bounded);
+    int error = aorta_thread_start(&thread, run, bounded);
     if (error) {
         release(bounded);
         return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));

@@ -94,7 +94,7 @@ static void abort_all(struct nccl_domain *domain) {
         pthread_t thread;
         if (task) {
             *task = (struct abort_task){domain->api, domain->device, group->comm};
-            if (pthread_create(&thread, NULL, abort_comm, task))
+            if (aorta_thread_start(&thread, abort_comm, task))
                 free(task);
             else
                 pthread_detach(thread);
@@ -175,7 +175,7 @@ static void *run(void *argument) {
 aorta_status nccl_watch_begin(struct nccl_domain *domain) {
     pthread_mutex_init(&domain->lock, NULL);
     aorta_cond_init(&domain->wake);
-    int error = pthread_create(&domain->watchdog, NULL, run, domain);
+    int error = aorta_thread_start(&domain->watchdog, run, domain);
     if (!error) return NULL;
     pthread_cond_destroy(&domain->wake);
     pthread_mutex_destroy(&domain->lock);

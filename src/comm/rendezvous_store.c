@@ -2,6 +2,7 @@
 #include "comm/rendezvous_wire.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -398,7 +399,7 @@ aorta_status store_start(const struct aorta_rendezvous_options *options, int lis
         return status;
     }
     made->newcomers[0] = (struct peer){.fd = ends[0], .until_ns = INT64_MAX};
-    int error = pthread_create(&made->thread, NULL, run, made);
+    int error = aorta_thread_start(&made->thread, run, made);
     if (error) {
         close(ends[1]);
         release(made);

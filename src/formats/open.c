@@ -1,5 +1,6 @@
 /* Finds the kind of a file, and calls its reader. */
 #include "formats/open.h"
+#include "base/thread.h"
 #include "formats/reader.h"
 #include "formats/source.h"
 #include "formats/spool.h"
@@ -140,7 +141,7 @@ static void run_threads(struct many *many) {
     if (wanted > many->count) wanted = many->count;
     if (wanted > MOST) wanted = MOST;
     for (; started + 1 < wanted; started++)
-        if (pthread_create(&threads[started], NULL, open_some, many)) break; /* fewer are slower, no worse */
+        if (aorta_thread_start(&threads[started], open_some, many)) break; /* fewer are slower, no worse */
     open_some(many);
     for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }

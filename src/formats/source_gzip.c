@@ -1,4 +1,5 @@
 /* gzip, unpacked on a thread of its own into a ring of blocks, so that unpacking and reading run side by side. */
+#include "base/thread.h"
 #include "formats/source_parts.h"
 
 #include <errno.h>
@@ -206,7 +207,7 @@ aorta_status aorta_source_gzip(const char *path, int file, struct aorta_source *
         release(self);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack %s", path);
     }
-    int error = pthread_create(&self->thread, NULL, unpack, self);
+    int error = aorta_thread_start(&self->thread, unpack, self);
     if (error) {
         release(self);
         return AORTA_ERROR(AORTA_MEMORY, "cannot start the thread that unpacks %s: %s", path, strerror(error));
