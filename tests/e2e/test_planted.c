@@ -126,11 +126,6 @@ static void test_slow_collective(void **state) {
         .cause = "slow_collective", .planted = "\"slow_collective:kind=reduce_scatter,ms=40\"", .rank = -1});
 }
 
-static void test_copy(void **state) {
-    (void)state;
-    expect_first(&(struct planted){.cause = "copy", .planted = "\"copy:mib=192\"", .rank = ANY_RANK});
-}
-
 static void test_missing_prefetch(void **state) {
     (void)state;
     expect_first(&(struct planted){.cause = "exposed_collective",
@@ -187,7 +182,6 @@ int main(void) {
         cmocka_unit_test(test_host_pause_captured),
         cmocka_unit_test(test_sync),
         cmocka_unit_test(test_slow_collective),
-        cmocka_unit_test(test_copy),
         cmocka_unit_test(test_missing_prefetch),
         cmocka_unit_test(test_nothing_is_claimed_without),
         cmocka_unit_test(test_losses_stay),
