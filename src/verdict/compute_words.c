@@ -77,3 +77,14 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     aorta_text_free(&words);
     return true;
 }
+
+bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    struct aorta_roofline joined;
+    aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &joined);
+    if (!joined.steps) return false;
+    aorta_text_printf(out, "%.2f of %.2f ms: ", verdict->compute_ms, verdict->step_ms_mean);
+    if (!aorta_roofline_say(&joined, verdict->step_ms_mean, verdict->whole ? "the time" : "the step", out))
+        return false;
+    aorta_roofline_say_mfu(&joined, out);
+    return true;
+}

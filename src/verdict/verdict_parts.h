@@ -29,6 +29,8 @@ struct aorta_grounds {
 
 /* The step with all losses removed, and what its compute is made of. False: not known. (compute_words.c) */
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out);
+/* What the step's compute is made of. False: nothing can be said. (compute_words.c) */
+bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta_text *out);
 
 /* Makes the findings from the ranks' costs. (verdict_words.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds);

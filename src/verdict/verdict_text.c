@@ -196,11 +196,13 @@ static void put_cause(const struct aorta_finding *finding, bool by_gain, int wid
     put(&text, 4 + BAR_WIDTH, width, out);
 }
 
-/* Of a step with losses: what is left without them. */
+/* Of a step with losses: what is left without them. Else what compute is made of, where no row says it. */
 static void put_left(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0}, words = {0};
-    if (gains_matter(verdict) && aorta_verdict_say_left(verdict, &words))
-        aorta_text_printf(&sentence, "  left: %s", words.data ? words.data : "");
+    const bool losses = gains_matter(verdict);
+    const bool shown = !verdict->replay.known || costliest(verdict)->cause == AORTA_CAUSE_COMPUTE;
+    if (losses ? aorta_verdict_say_left(verdict, &words) : !shown && aorta_verdict_say_compute(verdict, &words))
+        aorta_text_printf(&sentence, "  %s: %s", losses ? "left" : "compute", words.data ? words.data : "");
     out->failed |= words.failed;
     aorta_text_free(&words);
     if (sentence.length) put(&sentence, 4, width, out);
@@ -276,7 +278,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
     if (verdict->note) put_words("  ", verdict->note, width, out);
     put_causes(verdict, width, out);
-    put_left(verdict, width, out);
+    if (verdict->finding_count) put_left(verdict, width, out);
     put_advice(verdict, width, out);
     if (verdict->simulated)
         put_words("  ", "simulated: the collectives were copies on one rank; their times say nothing about a link",

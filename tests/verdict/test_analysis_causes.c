@@ -514,6 +514,29 @@ static void what_is_left_is_said(void **state) {
     end(&made);
 }
 
+/* A collective takes most of the time and gains nothing: compute has no row, but a line. */
+static void compute_beside_a_larger_cause(void **state) {
+    (void)state;
+    static const int64_t MS = 1000000;
+    struct made made = {0};
+    begin(&made, 0);
+    const struct aorta_trace_device device = {0, text(&made, "NVIDIA H100 80GB HBM3"), 85018279936, 132, 9, 0};
+    aorta_trace_builder_device(made.builder, &device);
+    count_operation(&made, 1, "aten::mm", "[[8192, 8192], [8192, 8192]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]");
+    kernel(&made, "nvjet_sm90_tst", 7, 0, 100, 100 + 2 * MS, 1, NULL);
+    kernel(&made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 10, 100 + 2 * MS, 100 + 6 * MS, -1, NULL);
+    add(&made);
+    analyze(&made);
+    struct aorta_text out = {0};
+    aorta_verdict_text(&made.verdict, 1000, &out);
+    if (!strstr(out.data,
+                "\n  compute: 2.00 of 6.00 ms: 33% of the time is 1 GEMM at 56% of peak (550 TFLOP/s in bf16); "
+                "MFU 18.5%\n"))
+        fail_msg("%s", out.data);
+    aorta_text_free(&out);
+    end(&made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_takes_the_gap),
@@ -529,6 +552,7 @@ int main(void) {
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
         cmocka_unit_test(compute_says_what_it_is_made_of),
         cmocka_unit_test(what_is_left_is_said),
+        cmocka_unit_test(compute_beside_a_larger_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
