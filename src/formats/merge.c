@@ -185,7 +185,7 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     const struct aorta_align_clock *clock = &m->alignment.clocks[i];
     aorta_text_printf(out, "rank %d: ", m->ranks[i].rank);
     if (i == 0) {
-        aorta_text_puts(out, "the common clock is its own");
+        aorta_text_puts(out, "its clock is the common one");
     } else if (!clock->linked) {
         aorta_text_puts(out, m->ranks[i].trace->base_ns == INT64_MIN
                                  ? "not aligned: it shares no collective with rank "
@@ -202,7 +202,8 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
     if (m->written[i].odd)
         aorta_text_printf(out, " (%" PRId64 " with a time that is no number, left as it was)", m->written[i].odd);
     int64_t copies = m->ranks[i].trace->warnings[AORTA_REASON_SAME_FILE].count;
-    if (copies) aorta_text_printf(out, " (taken once: named %" PRId64 " times more, as a link or copy)", copies);
+    if (copies)
+        aorta_text_printf(out, " (%s of it left out: a link or copy)", aorta_counted(copies, "other name").text);
     aorta_text_puts(out, "\n");
 }
 

@@ -79,7 +79,7 @@ static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_
     } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.ns[AORTA_IDLE_HOST_LAUNCH]},
                  {"host waited for the device", sum.ns[AORTA_IDLE_HOST_SYNC]},
                  {"waiting for data", sum.ns[AORTA_IDLE_DATA_WAIT]},
-                 {"launched, not started", sum.ns[AORTA_IDLE_LAUNCH_LATENCY]},
+                 {"launched but not started", sum.ns[AORTA_IDLE_LAUNCH_LATENCY]},
                  {"launch not recorded", sum.ns[AORTA_IDLE_UNKNOWN]}};
     aorta_text_puts(out, analysis->rank_count > 1 ? "idle (mean of the ranks):" : "idle:");
     const char *separator = " ";
@@ -291,7 +291,7 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
                              "other are not known\n");
         return;
     }
-    aorta_text_printf(out, "clocks: aligned on the ends of %s, half of them to %.1f us",
+    aorta_text_printf(out, "clocks: aligned on the ends of %s, half of them within %.1f us",
                       aorta_counted((long long)alignment->shared_count, "collective").text,
                       (double)alignment->residual_ns / 1e3);
     int late = aorta_alignment_straggler(alignment);

@@ -43,16 +43,16 @@ const char *aorta_step_source_name(enum aorta_step_source source) {
 static const struct {
     const char *key, *text;
 } reasons[AORTA_REASON_COUNT] = {
-    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events before it were read"},
-    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events before it were read"},
+    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events up to there were read"},
+    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events up to there were read"},
     [AORTA_REASON_BAD_EVENT] = {"bad_event",
                                 "device work without a start, duration or name, or at a time that cannot be; left out"},
     [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts; counted with length 0"},
     [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
     [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; it counts once"},
     [AORTA_REASON_NO_STREAM] = {"no_stream", "device work that names no stream; taken as one stream -1"},
-    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work whose launch is not in the file, such as work launched "
-                                             "before recording began: nothing can be said about its host side"},
+    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work whose launch is not in the file (launched before "
+                                             "recording began, say): the host's part in it is not known"},
     [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work that names no launch (no correlation)"},
     [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without their sizes and process group: "
                                                      "known by name only, without bandwidth"},
@@ -60,8 +60,8 @@ static const struct {
     [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch does: host and "
                                                                "device clocks disagree by that much"},
     [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap",
-                                          "work that starts before the work before it on the same stream ends"},
-    [AORTA_REASON_LOST] = {"lost", "events that the recorder says it lost"},
+                                          "work that starts before earlier work on the same stream ends"},
+    [AORTA_REASON_LOST] = {"lost", "events that the recorder lost"},
     [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
     [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "

@@ -179,8 +179,8 @@ struct aorta_trace_device {
 /* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
  */
 enum aorta_trace_reason {
-    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events before it were read (recover) */
-    AORTA_REASON_MALFORMED,           /* broken JSON; the events before it were read (recover) */
+    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events up to there were read (recover) */
+    AORTA_REASON_MALFORMED,           /* broken JSON; the events up to there were read (recover) */
     AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name, or beyond all times: left out */
     AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: counts with length 0 */
     AORTA_REASON_ZERO_DURATION,       /* device work of length 0: counts */
@@ -192,7 +192,7 @@ enum aorta_trace_reason {
     AORTA_REASON_ODD_VALUE,           /* a value of another type or out of range: taken as not known */
     AORTA_REASON_LAUNCH_AFTER_START,  /* work that starts before its launch: clocks of host and device differ */
     AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
-    AORTA_REASON_LOST,                /* events that the recorder says it lost */
+    AORTA_REASON_LOST,                /* events that the recorder lost */
     AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
