@@ -5,6 +5,7 @@
 #include "formats/inputs.h"
 #include "formats/open.h"
 #include "report/trace_report.h"
+#include "timeline/infer.h"
 #include "verdict/trace_verdict.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
+    AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
     if (!status) status = aorta_trace_check_output(&list, arguments->html, "--html");

@@ -248,6 +248,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
 static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
     char directory[PATH_MAX] = "";
     AORTA_TRY(check_command(arguments->command));
+    AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name : aorta_trace_run_directory_open)(arguments->output,
                                                                                                      "-o", directory));
     struct aorta_kernel_patterns *patterns = NULL;

@@ -11,6 +11,9 @@
  * device work has none of them. Steps have the same number in all traces, as far as their times show. */
 AORTA_MUST_USE aorta_status aorta_trace_mark_steps(struct aorta_trace_list *list, const char *step_range);
 
+/* AORTA_USAGE where it is no regular expression, so that a program need not run first; NULL is fine. */
+AORTA_MUST_USE aorta_status aorta_trace_check_step_range(const char *step_range);
+
 /* From repetition in the order of kernels (infer.c): on the stream of compute, a kernel that runs once a step divides
  * the recording. The kernels of which that seems true are those that come back after the same number of others most of
  * the time; what they divide must then also be equal, kernel by kernel. A step begins behind the optimizer's last

@@ -116,12 +116,23 @@ static aorta_status apply(struct aorta_trace_list *list, const struct rule *rule
     return status;
 }
 
+static aorta_status compile_range(const char *step_range, struct aorta_kernel_patterns **pattern) {
+    return aorta_annotate(aorta_kernel_patterns_add(pattern, step_range), "--step-range");
+}
+
+aorta_status aorta_trace_check_step_range(const char *step_range) {
+    struct aorta_kernel_patterns *pattern = NULL;
+    aorta_status status = step_range ? compile_range(step_range, &pattern) : NULL;
+    aorta_kernel_patterns_free(pattern);
+    return status;
+}
+
 aorta_status aorta_trace_mark_steps(struct aorta_trace_list *list, const char *step_range) {
     bool done = false;
     if (step_range) {
         const struct rule rule = {.source = AORTA_STEPS_BY_RANGE};
         struct aorta_kernel_patterns *pattern = NULL;
-        AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(&pattern, step_range), "--step-range"));
+        AORTA_TRY(compile_range(step_range, &pattern));
         aorta_status status = apply(list, &rule, pattern, &done);
         aorta_kernel_patterns_free(pattern);
         if (status || done) return status;

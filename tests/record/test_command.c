@@ -113,6 +113,8 @@ static void nothing_is_left_behind_without_one(void **state) {
 
 static void steps_are_those_of_nvtx(void **state) {
     struct shell *shell = *state;
+    shell_run(shell, "$A trace run --step-range 'a(' -- $P normal");
+    shell_expect(shell, 2, "", "--step-range: \"a(\" is not a regular expression");
     shell_run(shell, "$A trace run --nvtx -- $P normal");
     shell_expect(shell, 0, "", "over 10 steps of 1 rank");
 }
