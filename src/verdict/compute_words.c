@@ -68,11 +68,13 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     const struct aorta_roofline *roofline = fastest(verdict);
     struct aorta_text words = {0};
     if (!replay->known || !(replay->floor_ms > 0)) return false;
+    /* Compute is known of all steps, of which the last are replayed. */
+    const double longer = verdict->step_ms_mean > 0 ? verdict->step_ms_mean / replay->replayed_ms : 1;
     aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, replay->replayed_ms);
-    if (roofline && aorta_roofline_say(roofline, replay->floor_ms, "it", &words))
+    if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, ": %s", words.data ? words.data : "");
     else
-        aorta_text_printf(out, ", %.2f ms of it compute", verdict->compute_ms);
+        aorta_text_printf(out, ", %.2f ms of it compute", verdict->compute_ms / longer);
     out->failed |= words.failed;
     aorta_text_free(&words);
     return true;
