@@ -13,7 +13,7 @@ bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_
     return call->kind == AORTA_CALL_COPY || (call->kind == AORTA_CALL_MEMORY && strstr(name, "Free"));
 }
 
-bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
+static bool is_launch(const struct aorta_trace_call *call) {
     return call->kind == AORTA_CALL_LAUNCH || call->kind == AORTA_CALL_GRAPH_LAUNCH || call->kind == AORTA_CALL_COPY ||
            call->kind == AORTA_CALL_FILL || call->kind == AORTA_CALL_OTHER;
 }
@@ -21,7 +21,7 @@ bool aorta_trace_call_launches(const struct aorta_trace_call *call) {
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace) {
     bool *launching = calloc(trace->thread_count + 1, sizeof *launching);
     for (size_t i = 0; launching && i < trace->call_count; i++)
-        if (aorta_trace_call_launches(&trace->calls[i])) launching[trace->calls[i].thread] = true;
+        if (is_launch(&trace->calls[i])) launching[trace->calls[i].thread] = true;
     return launching;
 }
 
@@ -47,7 +47,7 @@ aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct 
             status = aorta_intervals_add(&data, call->start_ns, call->end_ns);
         else if (launching[call->thread] && aorta_trace_call_waits(trace, call))
             status = aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
-        if (aorta_trace_call_launches(call)) next_ns[call->thread] = call->start_ns;
+        if (is_launch(call)) next_ns[call->thread] = call->start_ns;
     }
     free(next_ns);
     free(launching);

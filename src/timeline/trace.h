@@ -82,8 +82,6 @@ struct aorta_trace_call {
     uint32_t thread;      /* row of threads[] */
     uint8_t kind;         /* enum aorta_trace_call_kind */
 };
-/* Threads that launch are those that the device waits for; a watchdog that waits for the device is none. */
-bool aorta_trace_call_launches(const struct aorta_trace_call *call);
 
 /* Where in the program a call that waits for the device was made. Texts; NONE: not recorded. */
 struct aorta_trace_caller {
@@ -255,7 +253,8 @@ struct aorta_trace {
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);
 size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0 … count - 1 */
 
-/* Whether each of the trace's threads launches work; the caller frees it. NULL: no memory. */
+/* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not; the
+ * caller frees it. NULL: no memory. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
