@@ -4,6 +4,7 @@
 
 #include "timeline/nest.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +12,34 @@ enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
 
 /* ---- rows ---- */
 
+/* Some files write a number a line; here a list is one line: "[[768], [512, 768]]". */
+static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
+    if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
+    char *line = malloc(2 * list.length + 1);
+    if (!line) {
+        builder->failed = true;
+        return AORTA_TRACE_NONE;
+    }
+    size_t length = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < list.length; i++) {
+        char c = list.text[i];
+        if (c == '"' && (i == 0 || list.text[i - 1] != '\\')) quoted = !quoted;
+        if (!quoted && isspace((unsigned char)c)) continue;
+        line[length++] = c;
+        if (!quoted && c == ',') line[length++] = ' ';
+    }
+    uint32_t text = aorta_trace_builder_text(builder, line, length);
+    free(line);
+    return text;
+}
+
 /* Equal operations are counted once. */
 static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation) {
     struct aorta_trace_shape shape = {.op = name, .types = AORTA_TRACE_NONE};
     if (!aorta_operation_wanted(operation->name, operation->name_length)) return AORTA_TRACE_NONE;
-    shape.dims = aorta_trace_builder_text(builder, operation->dims.text, operation->dims.length);
-    if (operation->types.length)
-        shape.types = aorta_trace_builder_text(builder, operation->types.text, operation->types.length);
+    shape.dims = list_text(builder, operation->dims);
+    if (operation->types.length) shape.types = list_text(builder, operation->types);
     uint32_t values = AORTA_TRACE_NONE;
     if (operation->values.length && aorta_operation_reads_values(operation))
         values = aorta_trace_builder_text(builder, operation->values.text, operation->values.length);

@@ -254,9 +254,15 @@ static void launches_within_an_operation_have_its_shape(void **state) {
     sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, 1000, 50,
                         "\"External id\": 6, \"Input Dims\": [[8, 8], [8, 8]], \"Input type\": [\"float\", \"float\"]");
     sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 130, 280, 10, "\"External id\": 6");
+    sample_kineto_event(&sample, "cpu_op", "aten::mm", 1, 2000, 50,
+                        "\"External id\": 7, \"Input Dims\": [\n  [\n 64,\n 32], [32,\n16\n ]\n ], \"Input type\": "
+                        "[\n\"float\",\n  \"float\"]");
+    sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, 2010, 2100, 10, "\"External id\": 7");
     sample_kineto_open(&sample, &run.list);
     const struct aorta_trace *trace = run.list.items[0];
-    assert_int_equal(trace->work_count, 5);
+    assert_int_equal(trace->work_count, 6);
+    assert_int_equal(trace->work[5].shape, 0); /* a number a line: the same list */
+    assert_string_equal(aorta_trace_text(trace, trace->shapes[0].dims), "[[64, 32], [32, 16]]");
     assert_int_equal(trace->shape_count, 2);
     assert_int_equal(trace->work[0].shape, 0);
     assert_int_equal(trace->work[1].shape, AORTA_TRACE_NONE);
