@@ -21,15 +21,16 @@ struct whatif_arguments {
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
 static const struct aorta_option rows[] = {
     {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .nullable = true, .argument = "N,N,…",
-     .help = "numbers of ranks, as 8,64,1024; null: as many as were recorded"},
+     .help = "numbers of ranks, as 8,64,1024; default: as many as were recorded"},
     {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .nullable = true, .argument = "B",
-     .help = "of each rank's link to other nodes, in each direction: 400G (Gbit/s) or 50GB/s; null: the recorded one"},
+     .help =
+         "of each rank's link to other nodes, in each direction: 400G (Gbit/s) or 50GB/s; default: the recorded one"},
     {"latency", AORTA_OPTION_STRING, AT(latency), "null", .nullable = true, .argument = "T",
-     .help = "of a message to another node: 5us, 800ns; null: the recorded one"},
+     .help = "of a message to another node: 5us, 800ns; default: the recorded one"},
     {"ranks-per-node", AORTA_OPTION_INT, AT(ranks_per_node), "8", .limits = &at_least_one, .argument = "N",
      .help = "ranks whose links are the recorded ones; 1: all links are between nodes"},
     {"compute", AORTA_OPTION_STRING, AT(compute), "1x", .argument = "X",
-     .help = "kernels are so many times as fast: 2x, 0.5x"},
+     .help = "speed of the kernels against the recording: 2x, 0.5x"},
     {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
