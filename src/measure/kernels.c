@@ -227,11 +227,13 @@ struct share {
     int longest;       /* kernel that the range's arithmetic is put down to */
 };
 
-/* Where a collective was made of copies alone (one rank, or copy engines), or stands simulated, they are it. */
+/* Where a collective was made of copies alone (one rank, or copy engines), or stands simulated, they are it. A spinning
+ * kernel in it is what training.inject makes it longer by. */
 static bool becomes_collective(const struct aorta_range *kernel, const struct aorta_range *range,
                                const struct share *share) {
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return false;
     if (kernel->info.kind == AORTA_RANGE_COLLECTIVE || range->info.simulated) return true;
+    if (strcmp(kernel->info.tag, "spin") == 0) return true;
     return kernel->info.kind == AORTA_RANGE_COPY && share->collectives == 0;
 }
 
@@ -287,15 +289,41 @@ static void inherit(struct aorta_range *kernel, const struct aorta_range *range,
     kernel->stream = range->stream;
 }
 
-/* The launch that all ranges have in common, when they came from one graph; else INT64_MIN. */
-static int64_t common_launch(const struct aorta_profile *ranges) {
-    for (size_t i = 1; i < ranges->range_count; i++)
-        if (ranges->ranges[i].enqueue_ns != ranges->ranges[0].enqueue_ns) return INT64_MIN;
-    return ranges->range_count ? ranges->ranges[0].enqueue_ns : INT64_MIN;
+/* When the step's graph was launched, INT64_MIN without one: a step has one graph at most. Of its kernels that no range
+ * knows this is the launch as well. */
+static int64_t graph_launch(const struct aorta_profile *ranges) {
+    for (size_t i = 0; i < ranges->range_count; i++)
+        if (ranges->ranges[i].graph) return ranges->ranges[i].enqueue_ns;
+    return INT64_MIN;
+}
+
+/* Of a launch that no range knows: when the next one that a range knows was made, microseconds later as a rule. A step
+ * of ours has a handful of these. INT64_MIN: none follows. */
+static int64_t next_known_launch(const struct join *a, uint32_t correlation) {
+    int64_t launch_ns = INT64_MIN;
+    uint32_t nearest = UINT32_MAX / 2; /* numbers begin anew after the largest */
+    for (size_t i = 0; i < a->kernels->range_count; i++) {
+        const struct aorta_range *kernel = &a->kernels->ranges[i];
+        const struct aorta_trace_record *record = &a->records[kernel->record];
+        uint32_t distance = record->correlation - correlation;
+        if (kernel->owner < 0 || record->graph_node || distance >= nearest) continue;
+        nearest = distance;
+        launch_ns = kernel->enqueue_ns;
+    }
+    return launch_ns;
+}
+
+static void date_launches(struct join *a) {
+    const int64_t launch_ns = graph_launch(a->ranges);
+    for (size_t i = 0; i < a->kernels->range_count; i++) {
+        struct aorta_range *kernel = &a->kernels->ranges[i];
+        const struct aorta_trace_record *record = &a->records[kernel->record];
+        if (kernel->owner >= 0) continue;
+        kernel->enqueue_ns = record->graph_node ? launch_ns : next_known_launch(a, record->correlation);
+    }
 }
 
 static void apply(struct join *a, struct share *shares) {
-    int64_t launch_ns = common_launch(a->ranges);
     count_shares(a, shares);
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         struct aorta_range *kernel = &a->kernels->ranges[i];
@@ -307,11 +335,11 @@ static void apply(struct join *a, struct share *shares) {
             a->kernels->kernels.attributed++;
             continue;
         }
-        kernel->enqueue_ns = launch_ns;
         /* Streams that no range knows keep numbers of their own, after the recorder's. */
         bool known = kernel->stream < STREAM_LIMIT && a->stream_of[kernel->stream] >= 0;
         kernel->stream = known ? a->stream_of[kernel->stream] : STREAM_LIMIT + kernel->stream;
     }
+    date_launches(a);
 }
 
 static aorta_status copy_surroundings(struct aorta_profile *kernels, const struct aorta_profile *ranges) {

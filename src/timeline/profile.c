@@ -52,6 +52,7 @@ aorta_status aorta_profile_copy(const struct aorta_profile *profile, struct aort
 
 int64_t aorta_range_launched_by(const struct aorta_profile *profile, size_t range) {
     int64_t from = profile->ranges[range].enqueue_ns;
+    if (profile->ranges[range].graph) return from; /* one launch for all of it */
     int64_t until = range + 1 < profile->range_count ? profile->ranges[range + 1].enqueue_ns : from;
     for (size_t i = 0; i < profile->host_count; i++)
         if (profile->host[i].start_ns >= from && profile->host[i].start_ns < until) until = profile->host[i].start_ns;

@@ -283,13 +283,19 @@ static void graph(void **state) {
     other->stream = 5;
     other->info.tag = "beside layer 2";
     add_record(&scene, AORTA_TRACE_KERNEL, "norm", last_range(&scene), 13, 1231000, 1279000);
-    for (size_t i = 0; i < scene.ranges.profile.range_count; i++) scene.ranges.profile.ranges[i].enqueue_ns = 950000;
+    add_record(&scene, AORTA_TRACE_KERNEL, "step_begin", -1, 13, 998000, 999000);
+    for (size_t i = 0; i < scene.ranges.profile.range_count; i++) {
+        struct aorta_range *range = &scene.ranges.profile.ranges[i];
+        range->graph = strcmp(range->info.tag, "batch") != 0; /* the next input is copied beside the graph */
+        range->enqueue_ns = range->graph ? 950000 : 960000;
+    }
     for (size_t i = 0; i < scene.count; i++) scene.records[i].stream = 13;
     struct aorta_profile kernels = view_of(&scene);
     join(&scene, &kernels);
     for (size_t i = 0; i < kernels.range_count; i++) {
         const struct aorta_range *range = &kernels.ranges[i];
-        assert_int_equal(range->enqueue_ns, 950000);
+        assert_int_equal(range->enqueue_ns, range->info.kind == AORTA_RANGE_COPY ? 960000 : 950000);
+        if (strcmp(range->info.tag, "step_begin") == 0) continue; /* no range knows it */
         const bool beside = strcmp(range->info.tag, "norm") == 0;
         assert_non_null(range->info.within);
         assert_int_equal(strcmp(range->info.within, "beside layer 2") == 0, beside);
@@ -332,6 +338,27 @@ static void collectives_made_of_copies(void **state) {
         assert_non_null(kernels.ranges[i].info.within);
     }
     assert_true(kernels.ranges[4].info.simulated);
+    aorta_profile_free(&kernels);
+    scene_free(&scene);
+}
+
+/* training.inject makes a collective longer by a kernel that spins: it is part of it. */
+static void injected_time_is_the_collectives(void **state) {
+    (void)state;
+    struct scene scene;
+    scene_begin(&scene, 0);
+    sample_collective(&scene.ranges, AORTA_ALL_GATHER, 1000, 3000, 500);
+    add_record(&scene, AORTA_TRACE_KERNEL, "ncclDevKernel_AllGather_RING_LL(x)", 0, 3, 1000, 1400);
+    add_record(&scene, AORTA_TRACE_KERNEL, "spin", 0, 3, 1500, 3000);
+    sample_compute(&scene.ranges, 4000, 5000, 600);
+    add_record(&scene, AORTA_TRACE_KERNEL, "spin", 1, 4, 4000, 5000);
+    struct aorta_profile kernels = view_of(&scene);
+    join(&scene, &kernels);
+    assert_int_equal(kernels.range_count, 3);
+    assert_int_equal(kernels.ranges[1].info.kind, AORTA_RANGE_COLLECTIVE);
+    assert_int_equal(kernels.ranges[1].info.collective, AORTA_ALL_GATHER);
+    assert_int_equal(kernels.ranges[0].info.bytes + kernels.ranges[1].info.bytes, 1000);
+    assert_int_equal(kernels.ranges[2].info.kind, AORTA_RANGE_COMPUTE);
     aorta_profile_free(&kernels);
     scene_free(&scene);
 }
@@ -438,6 +465,8 @@ static void launches_in_nested_ranges(void **state) {
         struct aorta_profile kernels = view_of(&scene);
         check_ok(aorta_kernels_join(&kernels, scene.records, &scene.ranges.profile, &launches, INT64_MIN));
         for (int k = 0; k < 9; k++) assert_int_equal(kernels.ranges[k].owner, expected[k]);
+        assert_int_equal(kernels.ranges[0].enqueue_ns, kernels.ranges[1].enqueue_ns); /* no range knows the first */
+        assert_int_equal(kernels.ranges[8].enqueue_ns, INT64_MIN);
         expect_range(&scene.ranges.profile, 0, "layer", 1100, 1750);
         aorta_profile_free(&kernels);
         scene_free(&scene);
@@ -512,6 +541,7 @@ int main(void) {
         cmocka_unit_test(strangers),
         cmocka_unit_test(graph),
         cmocka_unit_test(collectives_made_of_copies),
+        cmocka_unit_test(injected_time_is_the_collectives),
         cmocka_unit_test(copies_beside_compute),
         cmocka_unit_test(ranges_last_as_long_as_their_kernels),
         cmocka_unit_test(launches_in_nested_ranges),
