@@ -163,6 +163,12 @@ static bool changes_links(const struct aorta_whatif *whatif, const struct reques
     return request->ns_per_byte >= 0 || request->latency_ns >= 0;
 }
 
+static bool knows_sizes(const struct aorta_whatif_collectives *collectives) {
+    for (uint32_t i = 0; i < collectives->count; i++)
+        if (collectives->items[i].bytes > 0) return true;
+    return false;
+}
+
 /* Where no link was recorded, the given one is used for all; of one rank alone that is enough. */
 static aorta_status check_link(struct aorta_whatif *whatif, const struct request *request) {
     if (whatif->fit.samples || !changes_links(whatif, request)) return NULL;
@@ -170,7 +176,7 @@ static aorta_status check_link(struct aorta_whatif *whatif, const struct request
         return AORTA_ERROR(AORTA_USAGE,
                            "--ranks, --bandwidth, --latency: no collectives were recorded, so nothing is known of what "
                            "ranks exchange; record a step of at least 2 ranks");
-    if (whatif->collectives->ranks > 1)
+    if (whatif->collectives->ranks > 1 || !knows_sizes(whatif->collectives))
         return AORTA_ERROR(AORTA_USAGE,
                            "--ranks, --bandwidth, --latency: the recording does not say how large its collectives are; "
                            "record sizes (PyTorch: record_shapes=True), or leave the options out");

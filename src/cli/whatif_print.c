@@ -70,16 +70,34 @@ static void assume_links(const struct whatif_page *page, say visit, void *user) 
                     "links are not shared with others");
 }
 
+/* Collectives without a model: they stay as recorded. */
+static size_t count_unknown(const struct aorta_whatif_collectives *collectives) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < collectives->count; i++) {
+        const struct aorta_whatif_collective *one = &collectives->items[i];
+        count += one->kind == AORTA_COLLECTIVE_OTHER || (one->bytes <= 0 && one->kind != AORTA_BARRIER);
+    }
+    return count;
+}
+
 static void assume(const struct whatif_page *page, say visit, void *user) {
     struct aorta_text text = {0};
+    size_t unknown = count_unknown(page->whatif->collectives);
     assume_scaling(page, visit, user);
     assume_links(page, visit, user);
+    if (unknown) {
+        aorta_text_printf(&text, "%zu of %u collectives, whose kind or size is not recorded, take as long as before",
+                          unknown, page->whatif->collectives->count);
+        say_text(&text, visit, user);
+    }
     if (page->resources.compute < 1 || page->resources.compute > 1)
         visit(user, "all kernels gain the same factor; the host, launches and copies take as long as before");
     aorta_text_printf(&text,
                       "%.1f%% of the recorded critical path is lag without an explanation, and %.1f%% rests on "
                       "dependencies that were concluded from times; both stay",
                       100 * share(page->path.unexplained_ns, page), 100 * share(page->path.inferred_ns, page));
+    if (share(page->path.unexplained_ns, page) > AORTA_UNEXPLAINED_LIMIT)
+        aorta_text_puts(&text, "; with so much of it these figures are rough");
     say_text(&text, visit, user);
 }
 

@@ -72,7 +72,7 @@ static struct cost in_nodes(const struct aorta_network *network, enum aorta_coll
 
 static struct cost cost_of(const struct aorta_network *network, enum aorta_collective kind, int ranks, int64_t bytes) {
     double size = bytes > 0 ? (double)bytes : 0;
-    if (ranks < 2) return (struct cost){{0, 0}, {0, 0}};
+    if (ranks < 2 || (size <= 0 && kind != AORTA_BARRIER)) return (struct cost){{0, 0}, {0, 0}};
     if (ranks > network->ranks_per_node) return in_nodes(network, kind, ranks, size);
     return (struct cost){flat(kind, ranks, size, network->within), {0, 0}};
 }

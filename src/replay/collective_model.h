@@ -41,7 +41,8 @@ struct aorta_network {
     int ranks_per_node;                /* at least 1 */
 };
 
-/* What latency and what bytes take; both 0 with one rank, and for kinds without a model. */
+/* What latency and what bytes take; both 0 with one rank, for kinds without a model and where the size is not known
+ * (bytes 0, but for a barrier). */
 struct aorta_collective_time {
     double latency_ns, transfer_ns;
 };

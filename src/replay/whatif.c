@@ -7,6 +7,7 @@
 #include <string.h>
 
 static const double LEAST_WAITING = 10; /* percentile of times that contain waiting */
+static const double LONGEST_NS = 3e18;  /* a hundred years; what is longer is no step */
 
 /* ---- what a transfer takes ---- */
 
@@ -32,6 +33,10 @@ static struct aorta_collective_time time_of(const struct aorta_whatif *whatif,
                                   collective->bytes);
 }
 
+static int64_t whole(double ns) {
+    return llround(ns < LONGEST_NS ? ns : LONGEST_NS);
+}
+
 static double total(struct aorta_collective_time time) {
     return time.latency_ns + time.transfer_ns;
 }
@@ -41,8 +46,8 @@ static int64_t transfer_lag(const struct aorta_whatif *whatif, const struct aort
     double before_ns =
         total(aorta_collective_model(&whatif->recorded, collective->kind, collective->ranks, collective->bytes));
     double after_ns = total(time_of(whatif, collective, resources));
-    if (after_ns >= before_ns || (double)lag_ns >= before_ns) return lag_ns + llround(after_ns - before_ns);
-    return llround((double)lag_ns * (after_ns / before_ns));
+    if (after_ns >= before_ns || (double)lag_ns >= before_ns) return lag_ns + whole(after_ns - before_ns);
+    return whole((double)lag_ns * (after_ns / before_ns));
 }
 
 /* ---- the graph with other lags ---- */
@@ -77,7 +82,7 @@ static void change_point(const struct aorta_whatif *whatif, const struct aorta_w
     if (row != AORTA_GRAPH_NONE) return;
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
         if (graph->kind[i] == AORTA_EDGE_KERNEL && graph->lag_ns[i] > 0)
-            changed->lag_ns[i] = llround((double)graph->lag_ns[i] / resources->compute);
+            changed->lag_ns[i] = whole((double)graph->lag_ns[i] / resources->compute);
 }
 
 /* What an edge would be without a cause changes as the edge does. */
@@ -86,8 +91,18 @@ static void follow(const struct aorta_graph *graph, struct aorta_graph *changed)
         struct aorta_graph_change *change = &changed->changes[i];
         int64_t before_ns = graph->lag_ns[change->edge], after_ns = changed->lag_ns[change->edge];
         if (before_ns > 0 && after_ns != before_ns)
-            change->lag_ns = llround((double)change->lag_ns * ((double)after_ns / (double)before_ns));
+            change->lag_ns = whole((double)change->lag_ns * ((double)after_ns / (double)before_ns));
     }
+}
+
+/* Times of points are at most the recorded ones and all that was added to them. */
+static aorta_status check_length(const struct aorta_graph *changed) {
+    double sum_ns = 0;
+    for (uint32_t i = 0; i < changed->edge_count; i++)
+        if (changed->kind[i] == AORTA_EDGE_TRANSFER || changed->kind[i] == AORTA_EDGE_KERNEL)
+            sum_ns += (double)changed->lag_ns[i];
+    if (sum_ns < LONGEST_NS) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "the steps take more than a hundred years with such resources; give others");
 }
 
 /* ---- a step ---- */
@@ -151,7 +166,8 @@ static aorta_status replay(const struct aorta_whatif *whatif, const struct aorta
     AORTA_TRY(change_begin(whatif->graph, &changed));
     for (uint32_t i = 0; i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
     follow(whatif->graph, &changed);
-    aorta_status status = aorta_replay_run(&changed, resources->removed, replayed);
+    aorta_status status = check_length(&changed);
+    if (!status) status = aorta_replay_run(&changed, resources->removed, replayed);
     change_end(&changed);
     return status;
 }

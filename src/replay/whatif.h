@@ -59,7 +59,8 @@ struct aorta_whatif_resources {
     uint32_t removed;   /* aorta_removal_bit of each cause that is left out */
     uint32_t as_before; /* bit of each kind of collective that stays as recorded */
 };
-/* What a step takes then; means over steps and ranks. U(x): length of the union. */
+/* What a step takes then; means over steps and ranks. U(x): length of the union. AORTA_USAGE: more than a hundred
+ * years; AORTA_MEMORY. */
 struct aorta_whatif_step {
     double step_ns;
     double comm_ns, exposed_ns;     /* U(collectives), and of it what no compute runs beside */

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 
 #define BOTH TRACE_DATA "/whole/fsdp2_rank0.json.gz " TRACE_DATA "/whole/fsdp2_rank1.json.gz "
+#define WORDS " | tr -s '\\n ' ' '" /* as lines are wrapped */
+#define DISPATCHES TRACE_DATA "/whole/rocprofv3_908.json.gz "
 #define ONE TRACE_DATA "/whole/mi250_minitoy.json.gz "
 
 static const struct {
@@ -29,6 +31,9 @@ static const struct {
     {BOTH "--ranks 8 --json", 0, "\"exposed_comm_ms\": "},
     {ONE, 0, "recorded: 1 rank, measured step 8.912 ms"},
     {ONE "--ranks 8", 2, "no collectives were recorded"},
+    {DISPATCHES "--ranks 8", 2, "the recording does not say how large its collectives are"},
+    {DISPATCHES "--compute 2x" WORDS, 0, "collectives, whose kind or size is not recorded, take as long as before"},
+    {DISPATCHES WORDS, 0, "with so much of it these figures are rough"},
     {BOTH "--ranks 8,x", 2, "--ranks 8,x: give whole numbers from 1 to 1000000, as 8,64,1024"},
     {BOTH "--ranks 0", 2, "--ranks 0: give"},
     {BOTH "--ranks 8,", 2, "--ranks 8,: give"},
@@ -38,6 +43,11 @@ static const struct {
     {BOTH "--bandwidth nanG", 2, "--bandwidth nanG: give"},
     {BOTH "--latency 5", 2, "--latency 5: give a time with its unit, as 5us or 800ns"},
     {BOTH "--latency -5us", 2, "--latency -5us: give"},
+    {BOTH "--ranks 1000000 --latency 1e200s", 2, "more than a hundred years"},
+    {BOTH "--ranks 64 --bandwidth 1e-300G --latency 1ns", 2, "more than a hundred years"},
+    {BOTH "--compute 1e-30x", 2, "more than a hundred years"},
+    {BOTH "--compute 1e300x", 0, "kernels"},
+    {BOTH "--latency 1e305s", 2, "--latency 1e305s: give"},
     {BOTH "--compute 0x", 2, "--compute 0x: give a factor above 0, as 2x or 0.5x"},
     {BOTH "--compute fast", 2, "--compute fast: give"},
     {BOTH "--ranks-per-node 0", 2, "--ranks-per-node"},

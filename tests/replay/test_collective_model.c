@@ -37,6 +37,7 @@ static void times_by_hand(void **state) {
         {AORTA_ALL_TO_ALL, 16, 8, 800000, 7 + 800, 350000 + 4000000}, /* 8 of 16 are beyond */
         {AORTA_BARRIER, 8, 8, 0, 6, 0},
         {AORTA_COLLECTIVE_OTHER, 8, 8, 800000, 0, 0},
+        {AORTA_ALL_REDUCE, 8, 8, 0, 0, 0}, /* of unknown size */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct aorta_network network = {{1, 1}, {100, 10}, rows[i].per_node};
