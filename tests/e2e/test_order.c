@@ -2,8 +2,6 @@
 #include "check.h"
 #include "run.h"
 
-#include "base/files.h"
-
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
