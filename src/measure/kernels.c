@@ -297,8 +297,8 @@ static int64_t graph_launch(const struct aorta_profile *ranges) {
     return INT64_MIN;
 }
 
-/* Of a launch that no range knows: when the next one that a range knows was made, microseconds later as a rule. A step
- * of ours has a handful of these. INT64_MIN: none follows. */
+/* Of a launch that no range knows: when the next one that a range knows was made, microseconds later as a rule, and not
+ * after its kernel began. A step of ours has a handful of these. INT64_MIN: none follows. */
 static int64_t next_known_launch(const struct join *a, uint32_t correlation) {
     int64_t launch_ns = INT64_MIN;
     uint32_t nearest = UINT32_MAX / 2; /* numbers begin anew after the largest */
@@ -319,7 +319,8 @@ static void date_launches(struct join *a) {
         struct aorta_range *kernel = &a->kernels->ranges[i];
         const struct aorta_trace_record *record = &a->records[kernel->record];
         if (kernel->owner >= 0) continue;
-        kernel->enqueue_ns = record->graph_node ? launch_ns : next_known_launch(a, record->correlation);
+        int64_t known_ns = record->graph_node ? launch_ns : next_known_launch(a, record->correlation);
+        kernel->enqueue_ns = known_ns < kernel->start_ns ? known_ns : kernel->start_ns;
     }
 }
 

@@ -117,13 +117,21 @@ static int call_order(const void *left, const void *right) {
     return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
+/* Of a graph's kernels the launch is one; those of what is launched beside it lie between them. */
+static bool has_call(const struct aorta_replay_call *calls, uint32_t count, int64_t start_ns) {
+    enum { BESIDE = 4 };
+    for (uint32_t i = 0; i < BESIDE && i < count; i++)
+        if (calls[count - 1 - i].start_ns == start_ns) return true;
+    return false;
+}
+
 /* A launch lasts until the host comes to the next one or turns to waiting; a graph is one launch. */
 static uint32_t add_launches(const struct build *build, const struct aorta_profile *profile,
                              struct aorta_replay_call *calls) {
     uint32_t count = 0;
     for (size_t i = 0; i < profile->range_count; i++) {
         int64_t start_ns = profile->ranges[i].enqueue_ns;
-        if (start_ns == INT64_MIN || (count && calls[count - 1].start_ns == start_ns)) continue;
+        if (start_ns == INT64_MIN || has_call(calls, count, start_ns)) continue;
         calls[count++] = (struct aorta_replay_call){
             start_ns, aorta_range_launched_by(profile, i), 0, name_of(build, &profile->ranges[i]), AORTA_REPLAY_LAUNCH,
             0};
