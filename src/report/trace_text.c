@@ -287,8 +287,16 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
     const struct aorta_alignment *alignment = &analysis->alignment;
     if (analysis->rank_count < 2) return;
     if (!alignment->shared_count) {
-        aorta_text_puts(out, "clocks: the ranks share no collective that identifies itself, so their waits for each "
-                             "other are not known\n");
+        if (alignment->mismatch_ns < 0)
+            aorta_text_puts(out,
+                            "clocks: the ranks share no collective that identifies itself, so their waits for each "
+                            "other are not known\n");
+        else
+            aorta_text_printf(out,
+                              "clocks: the ranks' collectives do not match, their ends lie %.1f us apart: a rank lost "
+                              "records, or the files are of different runs. Waits for each other are not known; record "
+                              "again\n",
+                              (double)alignment->mismatch_ns / 1e3);
         return;
     }
     aorta_text_printf(out, "clocks: aligned on the ends of %s, half of them within %.1f us",

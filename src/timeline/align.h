@@ -60,6 +60,9 @@ struct aorta_alignment {
     struct aorta_align_part *parts; /* of all of them */
     int64_t residual_ns;            /* as of one rank, over all; -1: nothing is shared */
     int64_t p95_ns;
+    /* Collectives without numbers whose ends lay this far apart, so that they were not the same ones: nothing is shared
+     * then, and clocks agree by the time of day alone. -1: there was no such thing. */
+    int64_t mismatch_ns;
 };
 
 /* AORTA_MEMORY; ranks that share nothing are no failure. */

@@ -16,6 +16,7 @@ struct plan {
     bool outliers;              /* every 20th end is off by 0.3 ms on one rank */
     size_t missing[MOST_RANKS]; /* collectives left out at the start of each rank's trace */
     int64_t clock[MOST_RANKS];  /* own − common */
+    size_t lost;                /* the last rank lacks every so manieth collective; 0: none */
     bool chain;                 /* collective c is only between ranks c % (ranks - 1) and the next */
 };
 
@@ -31,6 +32,7 @@ struct world {
 
 static bool takes_part(const struct plan *plan, size_t collective, size_t rank) {
     if (collective < plan->missing[rank]) return false;
+    if (plan->lost && rank == plan->ranks - 1 && collective % plan->lost == plan->lost - 1) return false;
     if (!plan->chain) return true;
     size_t left = collective % (plan->ranks - 1);
     return rank == left || rank == left + 1;
@@ -174,6 +176,24 @@ static void test_begins_later(void **unused) {
     run((struct plan){.ranks = 4, .missing = {5, 0, 9, 30}, .sequences = true});
 }
 
+/* A rank that lost records: by their order its collectives pair with others, whose ends are far apart. With numbers
+ * they do not. */
+static void test_lost_records(void **unused) {
+    (void)unused;
+    static struct world world;
+    struct aorta_alignment alignment;
+    struct plan plan = {.ranks = 2, .even = true, .lost = 12, .seed = 3};
+    build(&plan, &world);
+    check_ok(aorta_align(world.ranks, 2, &alignment));
+    assert_int_equal(alignment.shared_count, 0);
+    assert_true(alignment.mismatch_ns > 250000);
+    assert_int_equal(alignment.residual_ns, -1);
+    assert_false(alignment.clocks[1].linked);
+    assert_int_equal(aorta_alignment_straggler(&alignment), -1);
+    aorta_alignment_free(&alignment);
+    run((struct plan){.ranks = 2, .even = true, .lost = 12, .sequences = true});
+}
+
 /* Only neighbours share collectives: clocks must be carried from one to the next. */
 static void test_chain(void **unused) {
     (void)unused;
@@ -282,11 +302,17 @@ static void test_pieces(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbered),       cmocka_unit_test(test_by_order),
-        cmocka_unit_test(test_outliers),       cmocka_unit_test(test_begins_later),
-        cmocka_unit_test(test_chain),          cmocka_unit_test(test_straggler),
-        cmocka_unit_test(test_nothing_shared), cmocka_unit_test(test_time_of_day_decides),
-        cmocka_unit_test(test_left_out),       cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_numbered),
+        cmocka_unit_test(test_by_order),
+        cmocka_unit_test(test_outliers),
+        cmocka_unit_test(test_begins_later),
+        cmocka_unit_test(test_lost_records),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_straggler),
+        cmocka_unit_test(test_nothing_shared),
+        cmocka_unit_test(test_time_of_day_decides),
+        cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
