@@ -13,6 +13,8 @@ set(AORTA_RANK_ENVIRONMENT
     OMPI_MCA_hwloc_base_binding_policy=none
     OMPI_MCA_pml=ob1
     OMPI_MCA_btl=self,vader
+    # LeakSanitizer of GCC 12 may crash on thread-local memory of libraries that were opened at run time.
+    ASAN_OPTIONS=intercept_tls_get_addr=0
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0
     "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:ignore_noninstrumented_modules=1")
 

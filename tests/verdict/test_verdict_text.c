@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const double step_ms = 100;
+static char as_measured[] = "as measured";
 
 /* Findings in the order of a verdict: by gain, then by cost. */
 static struct aorta_finding finding(enum aorta_cause cause, double gain_ms, double cost_ms) {
@@ -14,7 +15,7 @@ static struct aorta_finding finding(enum aorta_cause cause, double gain_ms, doub
                                  .gain_share = gain_ms / step_ms,
                                  .cost_ms = cost_ms,
                                  .share = cost_ms / step_ms,
-                                 .evidence = (char[]){"as measured"}};
+                                 .evidence = as_measured};
     made.advice = (char *)aorta_cause_name(cause);
     return made;
 }
