@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct whatif_arguments {
-    const char *ranks, *bandwidth, *latency, *compute, *step_range;
+    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range;
     struct aorta_string_list without;
     int64_t ranks_per_node;
     bool json;
@@ -31,6 +31,8 @@ static const struct aorta_option rows[] = {
      .help = "ranks whose links are the recorded ones; 1: all links are between nodes"},
     {"compute", AORTA_OPTION_STRING, AT(compute), "1x", .argument = "X",
      .help = "speed of the kernels against the recording: 2x, 0.5x"},
+    {"copies", AORTA_OPTION_STRING, AT(copies), "1x", .argument = "X",
+     .help = "speed of copies between host and device against the recording, as by another PCIe: 2x, 0.5x"},
     {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
@@ -41,7 +43,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
-             "[--compute 2x] [--without CAUSE …] [--json]",
+             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--json]",
     .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
              "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
              "it assumes.",
@@ -55,7 +57,7 @@ struct request {
     int *ranks; /* owned */
     size_t rank_count;
     double ns_per_byte, latency_ns; /* negative: not given */
-    double compute;
+    double compute, copies;
     uint32_t removed;
 };
 
@@ -100,6 +102,8 @@ static aorta_status read_resources(const struct whatif_arguments *arguments, str
         return AORTA_ERROR(AORTA_USAGE, "--latency %s: give a time with its unit, as 5us or 800ns", arguments->latency);
     if (!read_quantity(arguments->compute, factors, &request->compute))
         return AORTA_ERROR(AORTA_USAGE, "--compute %s: give a factor above 0, as 2x or 0.5x", arguments->compute);
+    if (!read_quantity(arguments->copies, factors, &request->copies))
+        return AORTA_ERROR(AORTA_USAGE, "--copies %s: give a factor above 0, as 2x or 0.5x", arguments->copies);
     return NULL;
 }
 
@@ -193,6 +197,7 @@ static struct aorta_whatif_resources resources_of(const struct aorta_whatif *wha
     struct aorta_whatif_resources resources = {.ranks = whatif->collectives->ranks,
                                                .network = whatif->recorded,
                                                .compute = request->compute,
+                                               .copies = request->copies,
                                                .removed = request->removed};
     if (request->ns_per_byte >= 0) resources.network.between.ns_per_byte = request->ns_per_byte;
     if (request->latency_ns >= 0) resources.network.between.latency_ns = request->latency_ns;
@@ -240,7 +245,7 @@ static aorta_status find_stop(struct whatif_page *page) {
 static aorta_status fill(struct whatif_page *page, const struct request *request) {
     const int recorded = page->whatif->collectives->ranks;
     const struct aorta_whatif_resources unchanged = {
-        .ranks = recorded, .network = page->whatif->recorded, .compute = 1};
+        .ranks = recorded, .network = page->whatif->recorded, .compute = 1, .copies = 1};
     struct aorta_whatif_step step;
     AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
     page->replayed_ns = step.step_ns;

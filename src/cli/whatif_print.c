@@ -91,7 +91,7 @@ static void assume(const struct whatif_page *page, say visit, void *user) {
         say_text(&text, visit, user);
     }
     if (page->resources.compute < 1 || page->resources.compute > 1)
-        visit(user, "all kernels gain the same factor; the host, launches and copies take as long as before");
+        visit(user, "all kernels gain the same factor; the host and its launches take as long as before");
     aorta_text_printf(&text,
                       "%.1f%% of the recorded critical path is lag without an explanation, and %.1f%% rests on "
                       "dependencies that were concluded from times; both stay",
@@ -135,6 +135,8 @@ static void text_causes(const struct whatif_page *page, struct aorta_text *out) 
     const char *last = "";
     if (page->resources.compute < 1 || page->resources.compute > 1)
         aorta_text_printf(out, "kernels %sx as fast\n", aorta_brief(page->resources.compute).text);
+    if (page->resources.copies < 1 || page->resources.copies > 1)
+        aorta_text_printf(out, "copies %sx as fast\n", aorta_brief(page->resources.copies).text);
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const char *cause = aorta_removal_cause((enum aorta_removal)i);
         if (!(page->resources.removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
@@ -233,6 +235,7 @@ static void json_resources(struct aorta_json *json, const struct aorta_whatif_re
     aorta_json_key_int(json, "ranks_per_node", resources->network.ranks_per_node);
     json_link(json, "between_nodes", resources->network.between);
     aorta_json_key_double(json, "compute", resources->compute);
+    aorta_json_key_double(json, "copies", resources->copies);
     aorta_json_key_array(json, "without");
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const char *cause = aorta_removal_cause((enum aorta_removal)i);

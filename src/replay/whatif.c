@@ -80,9 +80,11 @@ static void change_point(const struct aorta_whatif *whatif, const struct aorta_w
         changed->lag_ns[transfer] =
             transfer_lag(whatif, &whatif->collectives->items[row], resources, graph->lag_ns[transfer]);
     if (row != AORTA_GRAPH_NONE) return;
-    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
-        if (graph->kind[i] == AORTA_EDGE_KERNEL && graph->lag_ns[i] > 0)
-            changed->lag_ns[i] = whole((double)graph->lag_ns[i] / resources->compute);
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        bool copy = graph->kind[i] == AORTA_EDGE_COPY;
+        if ((copy || graph->kind[i] == AORTA_EDGE_KERNEL) && graph->lag_ns[i] > 0)
+            changed->lag_ns[i] = whole((double)graph->lag_ns[i] / (copy ? resources->copies : resources->compute));
+    }
 }
 
 /* What an edge would be without a cause changes as the edge does. */
@@ -99,7 +101,8 @@ static void follow(const struct aorta_graph *graph, struct aorta_graph *changed)
 static aorta_status check_length(const struct aorta_graph *changed) {
     double sum_ns = 0;
     for (uint32_t i = 0; i < changed->edge_count; i++)
-        if (changed->kind[i] == AORTA_EDGE_TRANSFER || changed->kind[i] == AORTA_EDGE_KERNEL)
+        if (changed->kind[i] == AORTA_EDGE_TRANSFER || changed->kind[i] == AORTA_EDGE_KERNEL ||
+            changed->kind[i] == AORTA_EDGE_COPY)
             sum_ns += (double)changed->lag_ns[i];
     if (sum_ns < LONGEST_NS) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "the steps take more than a hundred years with such resources; give others");

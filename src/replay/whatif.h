@@ -1,9 +1,10 @@
 /* The recorded step with other resources: the graph of all ranks (graph.h) evaluated once more with other lags.
  *
- * Kernels take their time divided by a factor. A collective's transfer, from when its last rank has arrived, follows
- * the model of collective_model.h: what the model says is longer with the new resources is added; where it is shorter,
- * what the recording took beyond the model stays, or the transfer shrinks as the model does. So the same resources give
- * the recorded step to the nanosecond. Everything else stays: the host, launches, lags that nothing explains.
+ * Kernels and copies take their time divided by a factor each. A collective's transfer, from when its last rank has
+ * arrived, follows the model of collective_model.h: what the model says is longer with the new resources is added;
+ * where it is shorter, what the recording took beyond the model stays, or the transfer shrinks as the model does. So
+ * the same resources give the recorded step to the nanosecond. Everything else stays: the host, launches, lags that
+ * nothing explains.
  *
  * More ranks are more of the recorded ones, with the same batch each (weak scaling): what a collective gathers or
  * reduces keeps its size, and who is late is late by as much. Groups of fewer ranks than were recorded keep their size.
@@ -56,6 +57,7 @@ struct aorta_whatif_resources {
     int ranks;
     struct aorta_network network;
     double compute;     /* kernels are so many times as fast; above 0 */
+    double copies;      /* so are copies */
     uint32_t removed;   /* aorta_removal_bit of each cause that is left out */
     uint32_t as_before; /* bit of each kind of collective that stays as recorded */
 };

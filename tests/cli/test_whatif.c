@@ -48,6 +48,8 @@ static const struct {
     {BOTH "--compute 1e-30x", 2, "more than a hundred years"},
     {BOTH "--compute 1e300x", 0, "kernels"},
     {BOTH "--latency 1e305s", 2, "--latency 1e305s: give"},
+    {BOTH "--copies 0.5x", 0, "copies 0.5x as fast"},
+    {BOTH "--copies 0", 2, "--copies 0: give a factor above 0"},
     {BOTH "--compute 0x", 2, "--compute 0x: give a factor above 0, as 2x or 0.5x"},
     {BOTH "--compute fast", 2, "--compute fast: give"},
     {BOTH "--ranks-per-node 0", 2, "--ranks-per-node"},

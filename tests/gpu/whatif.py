@@ -8,7 +8,8 @@ from another one:
 
     link      the run with one channel from the one with all, by its link, and the other way round
     ranks     all ranks from the run of one, by the link of the run of all
-    batch     the small batch from the large one by the ratio of their compute times, and the other way round
+    batch     the small batch from the large one by the ratios of their times of compute and of copies, and the other
+              way round
 
 A link is what whatif fits to the other run's collectives. What is predicted from the other run's compute or link shows
 the replay and the model, not what these would be on another machine. Prints a line per prediction; exit status 1 when
@@ -59,9 +60,9 @@ def whatif(arguments, name, *options):
     return json.loads(done.stdout)
 
 
-def compute_ms(arguments, name):
+def mean_ms(arguments, name, figure):
     with open(os.path.join(arguments.out, name, "summary.json"), encoding="utf-8") as file:
-        return next(iter(json.load(file)["labels"].values()))["compute_ms"]["mean"]
+        return next(iter(json.load(file)["labels"].values()))[figure]["mean"]
 
 
 def link_options(figures):
@@ -106,10 +107,12 @@ def compare_all(arguments, figures):
         compare(arguments, figures, "one_rank", "base", links.get("base"), "ranks"),
     ]
     if figures.get("base") and figures.get("small_batch"):
-        ratio = compute_ms(arguments, "base") / compute_ms(arguments, "small_batch")
-        for source, target, factor in (("base", "small_batch", ratio), ("small_batch", "base", 1 / ratio)):
-            results.append(compare(arguments, figures, source, target, ["--compute", f"{factor:.6f}x"],
-                                   f"batch, compute {factor:.3f}x"))
+        for source, target in (("base", "small_batch"), ("small_batch", "base")):
+            factors = {option: mean_ms(arguments, source, figure) / mean_ms(arguments, target, figure)
+                       for option, figure in (("--compute", "compute_ms"), ("--copies", "memcpy_ms"))}
+            options = [word for option, factor in factors.items() for word in (option, f"{factor:.6f}x")]
+            results.append(compare(arguments, figures, source, target, options,
+                                   f"batch, compute {factors['--compute']:.3f}x"))
     else:
         results.append(False)
     return results

@@ -20,6 +20,7 @@ static const struct aorta_link link = {10 * US, 0.01};
 struct made {
     int64_t kernel_ns, large_ns, small_ns;
     int64_t late_ns; /* of rank 1's host, before its second kernel */
+    int64_t copy_ns; /* before the second kernel */
     bool hidden;     /* the collectives run beside kernels */
 };
 
@@ -31,6 +32,9 @@ static void make(const struct made *made, struct sim *sim) {
         for (int i = 0; i < 3; i++) {
             if (i == 1 && rank && made->late_ns)
                 sim_add(sim, rank, (struct sim_op){.kind = SIM_PAUSE, .ns = made->late_ns, .after = SIM_NONE});
+            if (i == 1 && made->copy_ns)
+                before = sim_add(sim, rank,
+                                 (struct sim_op){.kind = SIM_COPY, .ns = made->copy_ns, .stream = 2, .after = before});
             before = sim_add(sim, rank, (struct sim_op){.kind = SIM_KERNEL, .ns = made->kernel_ns, .after = before});
             if (i == 2) break;
             int collective = sim_add(sim, rank,
@@ -100,7 +104,7 @@ static void close_run(struct run *run) {
 }
 
 static struct aorta_whatif_resources same(const struct aorta_whatif *whatif) {
-    return (struct aorta_whatif_resources){whatif->collectives->ranks, whatif->recorded, 1, 0, 0};
+    return (struct aorta_whatif_resources){whatif->collectives->ranks, whatif->recorded, 1, 1, 0, 0};
 }
 
 static struct aorta_whatif_step run_with(const struct run *run, struct aorta_whatif_resources resources) {
@@ -185,6 +189,24 @@ static void kernels_twice_as_fast(void **state) {
     open_run(&two_ranks, &run);
     struct aorta_whatif_resources resources = same(&run.whatif);
     resources.compute = 2;
+    close_to(run_with(&run, resources).step_ns, step_of(&fast));
+    close_run(&run);
+}
+
+/* Copies have a factor of their own. */
+static void copies_twice_as_fast(void **state) {
+    (void)state;
+    struct made copies = two_ranks, fast;
+    struct run run;
+    copies.copy_ns = 400 * US;
+    fast = copies;
+    fast.copy_ns /= 2;
+    open_run(&copies, &run);
+    struct aorta_whatif_resources resources = same(&run.whatif);
+    resources.copies = 2;
+    close_to(run_with(&run, resources).step_ns, step_of(&fast));
+    resources.compute = 2;
+    fast.kernel_ns /= 2;
     close_to(run_with(&run, resources).step_ns, step_of(&fast));
     close_run(&run);
 }
@@ -291,10 +313,10 @@ static void recorded_ranks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(eight_ranks_for_two), cmocka_unit_test(two_nodes),
-        cmocka_unit_test(hidden_collectives),  cmocka_unit_test(kernels_twice_as_fast),
-        cmocka_unit_test(another_bandwidth),   cmocka_unit_test(without_a_cause),
-        cmocka_unit_test(recorded_ranks),
+        cmocka_unit_test(eight_ranks_for_two),  cmocka_unit_test(two_nodes),
+        cmocka_unit_test(hidden_collectives),   cmocka_unit_test(kernels_twice_as_fast),
+        cmocka_unit_test(copies_twice_as_fast), cmocka_unit_test(another_bandwidth),
+        cmocka_unit_test(without_a_cause),      cmocka_unit_test(recorded_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
