@@ -197,7 +197,8 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
 /* ---- device and ranks ---- */
 
 aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
-    *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1}};
+    *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1},
+                                    .timeout_s = values->timeout_s};
     AORTA_TRY(aorta_ranks_detect(&session->ranks));
     if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
     return aorta_cli_open_device(values->device, session->ranks.local_rank, &session->log, &session->device);
@@ -210,7 +211,10 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
     }
     aorta_comm_close(session->world);
     aorta_device_close(session->device);
-    if (!failure) aorta_comm_shutdown();
+    aorta_status left = failure ? NULL : aorta_comm_shutdown(session->timeout_s);
+    if (!left) return;
+    aorta_log(&session->log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
+    aorta_comm_abort(NULL, aorta_code_exit(aorta_status_code(left)));
 }
 
 static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,

@@ -22,6 +22,7 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
+    double timeout_s;         /* how long ranks wait for each other */
     struct aorta_text *table; /* of run-priority, a row for each workload; else NULL */
     bool brief;               /* no report of each run: a table of all follows */
 };

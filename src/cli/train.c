@@ -104,11 +104,16 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     struct aorta_train_outcome outcome;
     say_begin(o, ranks, &log);
     aorta_status status = aorta_train(&run, &outcome);
-    bool with_report = !status || (aorta_status_code(status) == AORTA_INTERRUPTED && outcome.steps > 0);
+    if (status && aorta_status_code(status) != AORTA_INTERRUPTED) return status;
+    struct aorta_comm_leave *leave;
+    aorta_status left = aorta_comm_leave_begin(o->distributed.timeout_s, &leave);
+    bool with_report = !status || outcome.steps > 0;
     if (with_report && ranks->rank == 0 && run.record && !values->no_report)
         status = aorta_status_join(status, report(o, &log));
-    if (!status || aorta_status_code(status) == AORTA_INTERRUPTED) aorta_comm_shutdown();
-    return status;
+    left = aorta_status_join(left, aorta_comm_leave_end(leave));
+    if (!left) return status;
+    aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
+    aorta_comm_abort(NULL, aorta_code_exit(aorta_status_code(left)));
 }
 
 static aorta_status check_values(const struct train_values *values) {

@@ -48,7 +48,6 @@ extern const struct aorta_comm_backend aorta_comm_nccl;
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);
 
 /* Of the process, whether a group is open or not; nothing happens where MPI was never joined. */
-void aorta_mpi_leave(void);
 void aorta_mpi_abort(int exit_code);
 
 #endif

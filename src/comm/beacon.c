@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x41424332u /* "ABC2": changes with the layout */
+#define MAGIC 0x41424333u /* "ABC3": changes with the layout */
 #define SLOTS 8           /* operations that may be reported at the same moment */
 
 /* Several streams report at the same time, so every writer takes a slot of its own, in turn. */
@@ -31,6 +31,7 @@ struct record {
     _Atomic int64_t ended_ns; /* 0: not ended; written last */
     _Atomic int64_t failed_ns;
     _Atomic int64_t step;
+    _Atomic int64_t timeout_ns;
     _Atomic uint32_t next;
     struct slot slots[SLOTS];
 };
@@ -140,6 +141,10 @@ void aorta_beacon_failed(struct aorta_beacon *beacon) {
     if (beacon) atomic_compare_exchange_strong(&beacon->record->failed_ns, &never, aorta_clock_ns());
 }
 
+void aorta_beacon_timeout(struct aorta_beacon *beacon, double timeout_s) {
+    if (beacon) atomic_store(&beacon->record->timeout_ns, (int64_t)(timeout_s * 1e9));
+}
+
 void aorta_beacon_started(struct aorta_beacon *beacon, int pid, int group) {
     atomic_store(&beacon->record->group, group);
     atomic_store(&beacon->record->pid, pid);
@@ -172,7 +177,8 @@ void aorta_beacon_read(const struct aorta_beacon *beacon, struct aorta_beacon_st
                                          .group = atomic_load(&record->group),
                                          .ended_ns = atomic_load(&record->ended_ns),
                                          .failed_ns = atomic_load(&record->failed_ns),
-                                         .step = atomic_load(&record->step)};
+                                         .step = atomic_load(&record->step),
+                                         .timeout_ns = atomic_load(&record->timeout_ns)};
     state->ended = state->ended_ns != 0;
     state->wait_status = atomic_load(&record->wait_status);
     read_newest(record, state);

@@ -29,6 +29,8 @@ void aorta_beacon_step(struct aorta_beacon *beacon, int64_t step);
 /* This rank has failed by itself, not because another ended; reported before the others can notice, since its process
  * may take longer to end than theirs. The first call counts. `beacon` may be NULL. */
 void aorta_beacon_failed(struct aorta_beacon *beacon);
+/* How long this rank waits for its peers: the launcher gives a stopped rank as long. `beacon` may be NULL. */
+void aorta_beacon_timeout(struct aorta_beacon *beacon, double timeout_s);
 void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the record stays */
 
 /* ---- for the launcher and its per-rank wrapper ---- */
@@ -47,6 +49,7 @@ struct aorta_beacon_state {
     int64_t ended_ns;             /* aorta_clock_ns */
     int64_t failed_ns;            /* when it reported its failure; 0: it did not */
     int64_t step;                 /* -1: none */
+    int64_t timeout_ns;           /* 0: not reported */
     int64_t reported_ns;          /* when the last operation was reported; 0: never */
     char text[AORTA_BEACON_TEXT]; /* "": none */
 };

@@ -106,6 +106,10 @@ aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct ao
     if (!(options->timeout_s > 0)) {
         return AORTA_ERROR(AORTA_CONFIG, "distributed.timeout_s: %g must be greater than 0", options->timeout_s);
     }
+    struct aorta_beacon *beacon;
+    AORTA_TRY(aorta_beacon_open(options->ranks.rank, &beacon));
+    aorta_beacon_timeout(beacon, options->timeout_s);
+    aorta_beacon_close(beacon);
     *comm = malloc(sizeof **comm);
     if (!*comm) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
     **comm = made;
@@ -161,10 +165,6 @@ aorta_status aorta_comm_alloc(struct aorta_comm *const *comms, int count, size_t
     if (backend->alloc) return backend->alloc(comms, count, bytes, what, memory);
     return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: ranks of the backend %s share no device memory; NCCL's do", what,
                        backend->name);
-}
-
-void aorta_comm_shutdown(void) {
-    aorta_mpi_leave();
 }
 
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code) {

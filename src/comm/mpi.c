@@ -1,10 +1,9 @@
 /* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
+#include "comm/bounded.h"
 #include "comm/mpi_group.h"
 
-#if __has_include(<sanitizer/lsan_interface.h>)
-#include <sanitizer/lsan_interface.h>
-#endif
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +58,49 @@ bool mpi_loaded(struct mpi_api *api) {
     return usable;
 }
 
+#define ABORT_S 5.0
+
+/* ---- calls that wait for the other ranks without end ---- */
+
+struct task {
+    struct mpi_call call;
+    mpi_function *function;
+};
+
+static void run_task(void *argument) {
+    struct task *task = argument;
+    task->call.error = task->function(&task->call);
+}
+
+aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
+                         double timeout_s) {
+    struct task task = {*call, function};
+    int error = aorta_bounded(run_task, &task, sizeof task, timeout_s, NULL);
+    if (error == ETIMEDOUT) return aorta_bounded_late(name, rank, size, timeout_s);
+    if (error) return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));
+    *call = task.call;
+    return mpi_check(call->api, call->error, name);
+}
+
+static int start(struct mpi_call *call) {
+    return call->api->Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &call->level);
+}
+
+static int duplicate(struct mpi_call *call) {
+    return call->api->Comm_dup(call->comm, &call->made);
+}
+
+static int create(struct mpi_call *call) {
+    return call->api->Comm_create_group(call->comm, call->members, 0, &call->made);
+}
+
+static int release(struct mpi_call *call) {
+    return call->api->Comm_free(&call->comm);
+}
+
 /* ---- the process ---- */
 
-static bool joined(const struct mpi_api *api) {
+bool mpi_joined(const struct mpi_api *api) {
     int begun = 0, ended = 0;
     api->Initialized(&begun);
     api->Finalized(&ended);
@@ -78,24 +117,26 @@ static aorta_status check_start(const struct aorta_ranks *ranks) {
 }
 
 /* MPI keeps its state in the process; it is started once, by the first group. */
-static aorta_status initialize(const struct mpi_api *api) {
-    int level = MPI_THREAD_SINGLE, ended = 0;
+static aorta_status initialize(const struct mpi_api *api, const struct aorta_comm_options *options) {
+    struct mpi_call call = {.api = api, .level = MPI_THREAD_SINGLE};
+    int ended = 0;
     api->Finalized(&ended);
     if (ended) return AORTA_ERROR(AORTA_INTERNAL, "aorta_comm_open after aorta_comm_shutdown");
-    if (joined(api)) {
-        AORTA_TRY(mpi_check(api, api->Query_thread(&level), "MPI_Query_thread"));
-    } else {
-        AORTA_TRY(mpi_check(api, api->Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
-    }
-    if (level >= MPI_THREAD_MULTIPLE) return NULL;
+    if (mpi_joined(api))
+        AORTA_TRY(mpi_check(api, api->Query_thread(&call.level), "MPI_Query_thread"));
+    else
+        AORTA_TRY(mpi_bounded(start, &call, "MPI_Init_thread", options->ranks.rank, options->ranks.world_size,
+                              options->timeout_s));
+    if (call.level >= MPI_THREAD_MULTIPLE) return NULL;
     return AORTA_ERROR(AORTA_UNSUPPORTED,
                        "this MPI library gives thread level %d, and streams that communicate side by side need "
                        "MPI_THREAD_MULTIPLE (%d)",
-                       level, MPI_THREAD_MULTIPLE);
+                       call.level, MPI_THREAD_MULTIPLE);
 }
 
-static aorta_status join(const struct mpi_api *api, const struct aorta_ranks *ranks) {
-    AORTA_TRY(initialize(api));
+static aorta_status join(const struct mpi_api *api, const struct aorta_comm_options *options) {
+    const struct aorta_ranks *ranks = &options->ranks;
+    AORTA_TRY(initialize(api, options));
     int rank = 0, size = 0;
     AORTA_TRY(mpi_check(api, api->Comm_rank(api->world, &rank), "MPI_Comm_rank"));
     AORTA_TRY(mpi_check(api, api->Comm_size(api->world, &size), "MPI_Comm_size"));
@@ -106,30 +147,18 @@ static aorta_status join(const struct mpi_api *api, const struct aorta_ranks *ra
                        rank, size, ranks->rank, ranks->world_size);
 }
 
-/* Open MPI unloads its parts in MPI_Finalize, and then the blocks they leave behind look like ours: builds
- * that check for leaks do so now. */
-static void check_leaks(void) {
-#if defined(__SANITIZE_ADDRESS__)
-    __lsan_do_leak_check();
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    __lsan_do_leak_check();
-#endif
-#endif
-}
-
-void aorta_mpi_leave(void) {
-    struct mpi_api api;
-    if (!mpi_loaded(&api) || !joined(&api)) return;
-    check_leaks();
-    api.Finalize();
+static int give_up(struct mpi_call *call) {
+    return call->api->Abort(call->api->world, call->level);
 }
 
 void aorta_mpi_abort(int exit_code) {
     /* Under aorta launch the launcher sees the exit code and ends the other ranks; mpirun would end this one first. */
     const char *state = getenv("AORTA_STATE_DIR");
     struct mpi_api api;
-    if (!(state && *state) && mpi_loaded(&api) && joined(&api)) api.Abort(api.world, exit_code);
+    if ((state && *state) || !mpi_loaded(&api) || !mpi_joined(&api)) return;
+    struct mpi_call call = {.api = &api, .level = exit_code};
+    aorta_status_free(
+        mpi_bounded(give_up, &call, "MPI_Abort", 0, 0, ABORT_S)); /* it asks mpirun, which may be stopped */
 }
 
 const char *aorta_comm_mpi_version(char *text, size_t capacity) {
@@ -145,6 +174,12 @@ const char *aorta_comm_mpi_version(char *text, size_t capacity) {
 }
 
 /* ---- groups ---- */
+
+/* What does not end so is left to the end of the process. */
+static void free_communicator(const struct mpi_group *group) {
+    struct mpi_call call = {.api = &group->api, .comm = group->mpi};
+    aorta_status_free(mpi_bounded(release, &call, "MPI_Comm_free", group->rank, group->size, group->timeout_s));
+}
 
 /* Takes over `mpi`, also on failure. */
 static aorta_status make_group(const struct mpi_api *api, MPI_Comm mpi, double timeout_s, struct aorta_comm *comm) {
@@ -176,10 +211,11 @@ static aorta_status mpi_open(const struct aorta_comm_options *options, struct ao
     struct mpi_api api;
     AORTA_TRY(check_start(&options->ranks));
     AORTA_TRY(mpi_load(&api));
-    AORTA_TRY(join(&api, &options->ranks));
-    MPI_Comm mpi;
-    AORTA_TRY(mpi_check(&api, api.Comm_dup(api.world, &mpi), "MPI_Comm_dup"));
-    return make_group(&api, mpi, options->timeout_s, comm);
+    AORTA_TRY(join(&api, options));
+    struct mpi_call call = {.api = &api, .comm = api.world};
+    AORTA_TRY(mpi_bounded(duplicate, &call, "MPI_Comm_dup", options->ranks.rank, options->ranks.world_size,
+                          options->timeout_s));
+    return make_group(&api, call.made, options->timeout_s, comm);
 }
 
 static void mpi_close(struct aorta_comm *comm) {
@@ -190,7 +226,7 @@ static void mpi_close(struct aorta_comm *comm) {
     /* After a failure MPI may still write into the scratch, and freeing the communicator could wait for a dead rank;
      * the process is about to end. */
     if (!group->failed) {
-        if (joined(&group->api)) group->api.Comm_free(&group->mpi);
+        if (mpi_joined(&group->api)) free_communicator(group);
         free(group->scratch);
     }
     free(group);
@@ -213,13 +249,16 @@ static aorta_status agree(struct mpi_group *parent, const int *ranks, int count,
 
 static aorta_status create_communicator(struct mpi_group *parent, const int *ranks, int count, MPI_Comm *mpi) {
     const struct mpi_api *api = &parent->api;
-    MPI_Group all, members;
+    struct mpi_call call = {.api = api, .comm = parent->mpi};
+    MPI_Group all;
     AORTA_TRY(mpi_check(api, api->Comm_group(parent->mpi, &all), "MPI_Comm_group"));
-    aorta_status status = mpi_check(api, api->Group_incl(all, count, ranks, &members), "MPI_Group_incl");
+    aorta_status status = mpi_check(api, api->Group_incl(all, count, ranks, &call.members), "MPI_Group_incl");
     api->Group_free(&all);
     if (status) return status;
-    status = mpi_check(api, api->Comm_create_group(parent->mpi, members, 0, mpi), "MPI_Comm_create_group");
-    api->Group_free(&members);
+    status = mpi_bounded(create, &call, "MPI_Comm_create_group", parent->rank, parent->size, parent->timeout_s);
+    parent->failed = status != NULL;
+    if (aorta_status_code(status) != AORTA_TIMEOUT) api->Group_free(&call.members); /* else it is still in use */
+    *mpi = call.made;
     return status;
 }
 
@@ -233,7 +272,7 @@ static aorta_status mpi_split(struct aorta_comm *parent_comm, const int *ranks, 
         parent->failed = true; // NOLINT(clang-analyzer-unix.Malloc): MPI may still write into `all`
     else
         free(all);
-    MPI_Comm mpi;
+    MPI_Comm mpi = parent->api.world;
     if (!status && count > 0) status = create_communicator(parent, ranks, count, &mpi);
     if (status) return aorta_annotate(status, "group of %d of %d ranks: rank %d", count, parent->size, parent->rank);
     return count > 0 ? make_group(&parent->api, mpi, parent->timeout_s, comm) : NULL;

@@ -51,6 +51,24 @@ struct mpi_group {
 /* Runs one collective to its end on the calling thread. */
 aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call);
 
+/* ---- mpi.c ---- */
+
+/* Whether this process has started MPI and not ended it. */
+bool mpi_joined(const struct mpi_api *api);
+
+/* A call of MPI that waits for other ranks without end, and what it gives. */
+struct mpi_call {
+    const struct mpi_api *api;
+    MPI_Comm comm, made;
+    MPI_Group members;
+    int level, error; /* level: of threads; of MPI_Abort the exit code */
+};
+typedef int mpi_function(struct mpi_call *call);
+/* Runs the function on another thread. AORTA_TIMEOUT when it does not return in time: it is then left alone, and
+ * everything that could wait for it, too. `rank` of `size` is for the message. */
+aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
+                         double timeout_s);
+
 /* ---- mpi_wait.c ---- */
 
 /* Waits until all requests are complete; lets other threads have the processor meanwhile. AORTA_TIMEOUT after

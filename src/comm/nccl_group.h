@@ -70,8 +70,6 @@ aorta_status nccl_wait(struct nccl_group *group, int result, const char *functio
 /* For calls on another thread (nccl_bounded): waits, without end, while `comm` is in progress. */
 int nccl_wait_ready(const struct nccl_api *api, void *comm, int result);
 
-/* ---- nccl_bounded.c ---- */
-
 /* A call that waits for other ranks; `made` and `result` are what it gives. */
 struct nccl_call {
     const struct nccl_api *api;

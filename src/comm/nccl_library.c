@@ -3,9 +3,12 @@
 #include "comm/nccl_group.h"
 
 #include "base/clock.h"
+#include "comm/bounded.h"
 #include "device/gpu.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define POLL_NS 20000
@@ -82,12 +85,8 @@ aorta_status nccl_wait(struct nccl_group *group, int result, const char *functio
         AORTA_TRY(ask(group, &result));
         if (result != NCCL_IN_PROGRESS) break;
         double waited_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
-        if (waited_s > group->domain->timeout_s) {
-            return AORTA_ERROR(AORTA_TIMEOUT,
-                               "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? "
-                               "(distributed.timeout_s)",
-                               function, group->rank, group->size, waited_s);
-        }
+        if (waited_s > group->domain->timeout_s)
+            return aorta_bounded_late(function, group->rank, group->size, waited_s);
         nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     return nccl_check(group->domain->api, group->comm, result, function);
@@ -100,4 +99,30 @@ int nccl_wait_ready(const struct nccl_api *api, void *comm, int result) {
         if (asked != NCCL_SUCCESS) return asked;
     }
     return result;
+}
+
+struct task {
+    struct nccl_call call;
+    nccl_function *function;
+    aorta_status status; /* of the thread itself */
+};
+
+static void run_task(void *argument) {
+    struct task *task = argument;
+    task->status = aorta_gpu_make_current(task->call.device);
+    if (!task->status) task->call.result = task->function(&task->call);
+}
+
+aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
+                          const char *name) {
+    const struct nccl_domain *domain = group->domain;
+    call->api = domain->api;
+    call->device = domain->device;
+    struct task task = {.call = *call, .function = function};
+    int error = aorta_bounded(run_task, &task, sizeof task, domain->timeout_s, &domain->failed);
+    if (error == ECANCELED) return aorta_annotate(nccl_failure(domain), "%s", name);
+    if (error == ETIMEDOUT) return aorta_bounded_late(name, group->rank, group->size, domain->timeout_s);
+    if (error) return AORTA_ERROR(AORTA_IO, "%s: no thread: %s", name, strerror(error));
+    *call = task.call;
+    return task.status ? task.status : nccl_check(call->api, call->made ? call->made : call->comm, call->result, name);
 }

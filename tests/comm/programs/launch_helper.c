@@ -141,8 +141,7 @@ static int action_reduce(int rank, int chosen) {
     aorta_stream_destroy(stream);
     aorta_comm_close(comm);
     aorta_device_close(options.device);
-    aorta_comm_shutdown();
-    return 0;
+    return report(aorta_comm_shutdown(60));
 }
 
 /* A rank that gives up while another is inside a collective. */
@@ -159,17 +158,71 @@ static int action_abort(int rank, int chosen) {
     aorta_comm_abort(comm, 7);
 }
 
+/* ---- a rank that is stopped ---- */
+
+enum phase { START, GROUPS, COLLECTIVE, END, ALONE };
+
+/* Which rank stops, and where. */
+struct stop {
+    int rank;
+    bool own; /* it is this one */
+    enum phase phase;
+};
+
+static void stop_at(const struct stop *stop, enum phase phase) {
+    if (stop->own && stop->phase == phase) raise(SIGSTOP);
+}
+
+static aorta_status run_phases(const struct stop *stop, struct aorta_comm_options *options, struct aorta_comm **comm) {
+    struct aorta_stream *stream;
+    struct aorta_comm *group;
+    float buffer[1000] = {0};
+    stop_at(stop, START);
+    AORTA_TRY(aorta_comm_open(options, comm));
+    stop_at(stop, GROUPS);
+    AORTA_TRY(aorta_comm_split(*comm, (const int[]){0, 1}, 2, &group));
+    stop_at(stop, COLLECTIVE);
+    AORTA_TRY(aorta_stream_create(options->device, "reduce", AORTA_PRIORITY_NORMAL, &stream));
+    AORTA_TRY(aorta_all_reduce(group, stream, buffer, buffer, 1000, AORTA_F32, AORTA_SUM));
+    AORTA_TRY(aorta_stream_synchronize(stream));
+    aorta_stream_destroy(stream);
+    aorta_comm_close(group);
+    aorta_comm_close(*comm);
+    aorta_device_close(options->device);
+    *comm = NULL;
+    stop_at(stop, END);
+    struct aorta_comm_leave *leave;
+    AORTA_TRY(aorta_comm_leave_begin(options->timeout_s, &leave));
+    usleep(stop->own ? 300000 : 100000); /* the other one knows that it is alive */
+    stop_at(stop, ALONE);
+    if (!stop->own || stop->phase != ALONE) usleep(200000);
+    return aorta_comm_leave_end(leave);
+}
+
+/* chosen: 10 times the rank that stops, plus the phase. */
+static int action_stop(int rank, int chosen) {
+    const struct stop stop = {chosen / 10, rank == chosen / 10, (enum phase)(chosen % 10)};
+    struct aorta_comm_options options = {.backend = "auto", .timeout_s = 1};
+    struct aorta_comm *comm = NULL;
+    aorta_status status = aorta_device_open(AORTA_DEVICE_CPU, 0, &options.device);
+    if (!status) status = aorta_ranks_detect(&options.ranks);
+    if (!status) status = run_phases(&stop, &options, &comm);
+    if (status) aorta_comm_abort(comm, report(status));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int rank, int chosen);
 } actions[] = {
     {"env", action_env},       {"fail", action_fail},   {"fail_slowly", action_fail_slowly},
     {"kill", action_kill},     {"hang", action_hang},   {"interrupt", action_interrupt},
-    {"reduce", action_reduce}, {"abort", action_abort},
+    {"reduce", action_reduce}, {"abort", action_abort}, {"stop", action_stop},
 };
 
 static int be_rank(int argc, char **argv) {
     const char *rank = getenv("RANK");
+    if (!rank) rank = getenv("OMPI_COMM_WORLD_RANK"); /* mpirun alone */
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(argv[0], actions[i].name) != 0) continue;
         return actions[i].run(rank ? atoi(rank) : -1, argc > 1 ? atoi(argv[1]) : -1);

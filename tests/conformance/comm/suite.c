@@ -245,7 +245,7 @@ int suite_teardown(void **state) {
     struct aorta_memory_info memory = aorta_device_memory(suite->device);
     aorta_device_close(suite->device);
     free(suite);
-    aorta_comm_shutdown();
+    check_ok(aorta_comm_shutdown(60));
     if (!memory.allocated && !memory.pinned) return 0;
     print_error("%llu bytes and %llu pinned bytes were not freed\n", (unsigned long long)memory.allocated,
                 (unsigned long long)memory.pinned);

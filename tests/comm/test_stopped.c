@@ -1,0 +1,101 @@
+/* A rank that is stopped (SIGSTOP), in any phase: the job ends within the ranks' timeout, and what is said names it. */
+#include "check.h"
+
+#include "base/clock.h"
+#include "comm/mpirun.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT_S 15.0 /* ranks wait 1 s; the rest is for busy machines */
+
+struct job {
+    const char *name;
+    const char *arguments[10]; /* of mpirun, or of the launcher */
+    const char *words[4];      /* that its output has */
+    pid_t pid;
+    int output;
+    int64_t start_ns;
+};
+
+static void start(struct job *job, const char *program) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    job->start_ns = aorta_clock_ns();
+    job->pid = fork();
+    if (job->pid == 0) {
+        char *argv[12] = {strdup(program)};
+        for (int i = 0; job->arguments[i]; i++) argv[i + 1] = strdup(job->arguments[i]);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        setpgid(0, 0);
+        execv(program, argv);
+        _exit(94);
+    }
+    close(ends[1]);
+    job->output = ends[0];
+}
+
+/* An exit status of waitpid; ends what does not end by itself. */
+static int await(struct job *job) {
+    int status;
+    while (waitpid(job->pid, &status, WNOHANG) == 0) {
+        if ((double)(aorta_clock_ns() - job->start_ns) * 1e-9 > LIMIT_S) {
+            kill(-job->pid, SIGKILL);
+            waitpid(job->pid, &status, 0);
+            fail_msg("%s: it did not end", job->name);
+        }
+        usleep(20000);
+    }
+    return status;
+}
+
+static void check_end(struct job *job) {
+    char text[8192] = "";
+    int status = await(job);
+    fcntl(job->output, F_SETFL, O_NONBLOCK); /* a process that is left would keep it open */
+    ssize_t length = read(job->output, text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    close(job->output);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == 0) fail_msg("%s: status %d:\n%s", job->name, status, text);
+    for (int i = 0; job->words[i]; i++) {
+        if (!strstr(text, job->words[i])) fail_msg("%s: no \"%s\" in:\n%s", job->name, job->words[i], text);
+    }
+}
+
+/* They wait, mostly, so all run at the same time. */
+static void check_all(const char *program, struct job *jobs, size_t count) {
+    for (size_t i = 0; i < count; i++) start(&jobs[i], program);
+    for (size_t i = 0; i < count; i++) check_end(&jobs[i]);
+}
+
+/* Nobody but the ranks themselves can end the job. */
+static void test_under_mpirun(void **state) {
+    (void)state;
+    char mpirun[PATH_MAX];
+    if (!aorta_mpirun_find(mpirun)) skip();
+#define JOB(title, phase, ...)                                                                                         \
+    {                                                                                                                  \
+        .name = title, .arguments = {"-n", "2", LAUNCH_HELPER, "rank", "stop", phase}, .words = { __VA_ARGS__ }        \
+    }
+    struct job jobs[] = {
+        JOB("start", "10", "MPI_Init_thread: rank 0 of 2 waited 1.0 s for its peers"),
+        JOB("groups", "11", "rank 0", "waited 1.0 s for its peers"),
+        JOB("collective", "12", "all_reduce #1 of 2 ranks, 4000 bytes: rank 0 waited 1.0 s for its peers"),
+        JOB("end", "13", "at the end of the run: ", "rank 0 waited 1.0 s for its peers"),
+        JOB("rank 0 alone", "4", "at the end of the run: ", "rank 1 waited 1.0 s for its peers"),
+    };
+#undef JOB
+    check_all(mpirun, jobs, sizeof jobs / sizeof *jobs);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_under_mpirun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
