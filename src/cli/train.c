@@ -1,5 +1,6 @@
 /* aorta train: the FSDP2/DDP benchmark of overlap. */
 #include "train/train.h"
+#include "base/directory_lock.h"
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
@@ -76,10 +77,9 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
               precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
-static aorta_status report(const struct aorta_train_options *o, const struct aorta_log *log) {
+static aorta_status report(const char *directory, const struct aorta_log *log) {
     struct aorta_text text = {0};
-    aorta_status status =
-        aorta_report_after_run(o->training.output_dir, NULL, aorta_terminal_width(stdout), log, &text);
+    aorta_status status = aorta_report_after_run(directory, NULL, aorta_terminal_width(stdout), log, &text);
     if (!status) status = aorta_text_check(&text);
     if (!status) status = aorta_cli_print(text.data);
     aorta_text_free(&text);
@@ -87,13 +87,14 @@ static aorta_status report(const struct aorta_train_options *o, const struct aor
 }
 
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
-                          const struct aorta_ranks *ranks) {
+                          const struct aorta_ranks *ranks, struct aorta_directory_lock **lock) {
     struct aorta_log log = {.level = values->quiet && o->logging.level < AORTA_LOG_WARNING ? AORTA_LOG_WARNING
                                                                                            : o->logging.level,
                             .rank = ranks->world_size > 1 ? ranks->rank : -1};
     struct aorta_train_run run = {.options = o,
                                   .ranks = *ranks,
                                   .log = &log,
+                                  .lock = lock,
                                   .kernel_timing = values->kernel_timing      ? AORTA_KERNEL_TIMING_ON
                                                    : values->no_kernel_timing ? AORTA_KERNEL_TIMING_OFF
                                                                               : AORTA_KERNEL_TIMING_AUTO,
@@ -104,12 +105,19 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     struct aorta_train_outcome outcome;
     say_begin(o, ranks, &log);
     aorta_status status = aorta_train(&run, &outcome);
-    if (status && aorta_status_code(status) != AORTA_INTERRUPTED) return status;
+    if (status && aorta_status_code(status) != AORTA_INTERRUPTED) {
+        free(outcome.moved);
+        return status;
+    }
     struct aorta_comm_leave *leave;
     aorta_status left = aorta_comm_leave_begin(o->distributed.timeout_s, &leave);
     bool with_report = !status || outcome.steps > 0;
     if (with_report && ranks->rank == 0 && run.record && !values->no_report)
-        status = aorta_status_join(status, report(o, &log));
+        status = aorta_status_join(status, report(outcome.moved ? outcome.moved : o->training.output_dir, &log));
+    if (!status && ranks->rank == 0 && outcome.moved)
+        status = AORTA_ERROR(AORTA_IO, "training.output_dir: %s was removed during the run; its files are in %s",
+                             o->training.output_dir, outcome.moved);
+    free(outcome.moved);
     left = aorta_status_join(left, aorta_comm_leave_end(leave));
     if (!left) return status;
     aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
@@ -135,12 +143,15 @@ static aorta_status check_together(const struct train_values *values, const stru
 
 static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
     struct aorta_train_options o;
+    struct aorta_directory_lock *lock = NULL;
     AORTA_TRY(check_values(values));
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
     aorta_status status = check_together(values, &o.profiling);
     if (!status) status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);
-    if (!status) status = train(values, &o, ranks);
+    if (!status && ranks->rank == 0) status = aorta_directory_lock(o.training.output_dir, "training.output_dir", &lock);
+    if (!status) status = train(values, &o, ranks, &lock);
+    aorta_directory_unlock(lock);
     aorta_train_options_free(&o);
     return status;
 }

@@ -41,9 +41,14 @@ AORTA_MUST_USE aorta_status aorta_metrics_format(const struct aorta_step_metrics
 struct aorta_metrics_writer;
 /* Makes <directory>/rank_RR_metrics.jsonl anew. */
 AORTA_MUST_USE aorta_status aorta_metrics_open(const char *directory, int rank, struct aorta_metrics_writer **writer);
-/* One line, handed to the system before this returns, so that a kill leaves whole lines. */
+/* One line, handed to the system before this returns, so that a kill leaves whole lines. A file that was removed in the
+ * meantime is made again with all its lines: in its directory, or where that cannot be, in a directory of the temporary
+ * one. */
 AORTA_MUST_USE aorta_status aorta_metrics_write(struct aorta_metrics_writer *writer,
                                                 const struct aorta_step_metrics *metrics);
+/* The directory that the lines are in since their file was removed; NULL: it was not. Any thread may ask. Valid until
+ * the writer is closed. */
+const char *aorta_metrics_moved(struct aorta_metrics_writer *writer);
 /* AORTA_IO when the file could not be closed properly. NULL is fine. */
 AORTA_MUST_USE aorta_status aorta_metrics_close(struct aorta_metrics_writer *writer);
 

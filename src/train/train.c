@@ -2,6 +2,7 @@
 #include "train/train.h"
 
 #include "base/clock.h"
+#include "base/directory_lock.h"
 #include "base/files.h"
 #include "base/progress.h"
 #include "comm/beacon.h"
@@ -111,19 +112,36 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static aorta_status write_config(const struct trainer *t) {
+static aorta_status write_config(const struct trainer *t, const char *directory) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 2);
     aorta_config_write_json(&options_of(t)->config, &json);
     aorta_text_puts(&text, "\n");
-    char *path = aorta_path_join(options_of(t)->training.output_dir, "config.json");
+    char *path = aorta_path_join(directory, "config.json");
     aorta_status status = aorta_text_check(&text);
     if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
     if (!status) status = aorta_file_replace(path, text.data, text.length);
     free(path);
     aorta_text_free(&text);
     return status;
+}
+
+/* Lines that were removed and made again: said once, when it is seen. The new directory is this job's as well. */
+static aorta_status notice_removal(struct trainer *t) {
+    const char *moved = t->outcome->moved ? NULL : aorta_metrics_moved(t->metrics);
+    if (!moved) return NULL;
+    aorta_log(
+        t->run->log, AORTA_LOG_WARNING,
+        "training.output_dir: the metrics of this rank were removed from %s; they are written again, whole, in %s",
+        options_of(t)->training.output_dir, moved);
+    t->outcome->moved = strdup(moved);
+    if (!t->outcome->moved) return AORTA_ERROR(AORTA_MEMORY, "a directory's name did not fit in memory");
+    if (t->context.ranks.rank != 0) return NULL;
+    aorta_directory_unlock(*t->run->lock);
+    *t->run->lock = NULL;
+    AORTA_TRY(aorta_directory_lock(moved, "training.output_dir", t->run->lock));
+    return write_config(t, moved);
 }
 
 /* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: they are renamed. */
@@ -147,7 +165,7 @@ static aorta_status open_output(struct trainer *t) {
     AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "training.output_dir"));
     if (t->context.ranks.rank == 0) {
         rename_other_ranks(t);
-        AORTA_TRY(write_config(t));
+        AORTA_TRY(write_config(t, directory));
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
     AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
@@ -273,6 +291,7 @@ static aorta_status set_up(struct trainer *t) {
 /* When all ranks have closed their files, rank 0 may read them. */
 static aorta_status close_output(struct trainer *t) {
     aorta_status status = t->lines ? aorta_metrics_lines_finish(t->lines) : NULL;
+    if (!status && t->lines) status = notice_removal(t);
     aorta_metrics_lines_close(t->lines);
     status = aorta_status_join(status, aorta_tracing_close(&t->context, t->traces));
     status = aorta_status_join(status, aorta_metrics_close(t->metrics));
@@ -526,6 +545,7 @@ static aorta_status collect(struct trainer *t) {
     AORTA_TRY(step_time(t, flight, &step_ms));
     aorta_input_release(t->input);
     AORTA_TRY(write_line(t, step, step_ms));
+    AORTA_TRY(notice_removal(t));
     print_step(t, step, step_ms);
     if (flight->result->stop > 0) t->stopping = true;
     t->outcome->last_loss = (double)flight->result->state.loss;
@@ -640,7 +660,8 @@ static aorta_status interrupted(const struct trainer *t) {
     if (!early) return NULL;
     return AORTA_ERROR(AORTA_INTERRUPTED, "interrupted%s%s after %lld of %s; the files in %s are complete",
                        t->signal ? " by " : "", t->signal ? strsignal(t->signal) : "", (long long)t->collected,
-                       aorta_counted(t->total_steps, "step").text, options_of(t)->training.output_dir);
+                       aorta_counted(t->total_steps, "step").text,
+                       t->outcome->moved ? t->outcome->moved : options_of(t)->training.output_dir);
 }
 
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {

@@ -13,10 +13,12 @@ enum aorta_kernel_timing {
     AORTA_KERNEL_TIMING_OFF,
 };
 
+struct aorta_directory_lock;
 struct aorta_train_run {
     const struct aorta_train_options *options;
     struct aorta_ranks ranks;
     const struct aorta_log *log;
+    struct aorta_directory_lock **lock; /* of training.output_dir; rank 0's. It moves with the output */
     enum aorta_kernel_timing kernel_timing;
     bool record;         /* false: no ranges (for measuring what recording costs) */
     bool progress;       /* a bar on stderr, on rank 0 */
@@ -31,6 +33,7 @@ struct aorta_train_outcome {
     double last_loss;
     double wall_s; /* of the loop */
     int signal;    /* that ended it early; 0: none */
+    char *moved;   /* this rank's lines were removed and made again in this directory; the caller frees it; else NULL */
 };
 
 /* Runs to the end. Writes rank_RR_metrics.jsonl and, on rank 0, config.json into training.output_dir. Interrupted by

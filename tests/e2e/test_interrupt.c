@@ -1,5 +1,6 @@
 /* Runs that are ended early: by signals, by the death of a rank, by a rank that hangs. */
 #include "check.h"
+#include "folder.h"
 #include "run.h"
 
 #include <signal.h>
@@ -181,6 +182,30 @@ static void test_full_disk(void **state) {
     e2e_free(&run);
 }
 
+/* The directory is removed in the middle: all lines are written again, the report is made, and the run is no success.
+ */
+static void test_removed_directory(void **state) {
+    (void)state;
+    struct e2e_run run, other;
+    e2e_start(&run, 2, "training.max_steps=400 training.epochs=100");
+    for (int rank = 0; rank < 2; rank++) e2e_wait_for_lines(&run, rank, 3);
+    char words[512], out[300];
+    snprintf(words, sizeof words, "training.output_dir=%s/out", run.directory);
+    e2e_train(&other, 1, words);
+    e2e_expect_output(&other, 2, "another job writes into");
+    snprintf(out, sizeof out, "%s/out", run.directory);
+    folder_remove(out); /* fails where a rank is faster to make its file again */
+    e2e_finish(&run);
+    e2e_expect_output(&run, 1, "[rank 0] warning: training.output_dir: the metrics of this rank were removed from");
+    e2e_expect_output(&run, 1, "was removed during the run; its files are in");
+    e2e_read_lines(&run, false);
+    for (int rank = 0; rank < 2; rank++) assert_int_equal(e2e_steps(&run, rank), 400);
+    assert_true(e2e_exists(&run, "out/config.json"));
+    assert_false(e2e_exists(&run, "out/.aorta.lock"));
+    e2e_free(&other);
+    e2e_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals),
@@ -190,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_files_of_earlier_ranks_are_renamed),
         cmocka_unit_test(test_interrupted_run_is_reported),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_removed_directory),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

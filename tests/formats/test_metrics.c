@@ -1,3 +1,4 @@
+#include "base/files.h"
 #include "check.h"
 #include "formats/metrics.h"
 
@@ -5,6 +6,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -104,12 +106,68 @@ static void only_regular_files(void **state) {
     assert_int_equal(rmdir(directory), 0);
 }
 
+static size_t lines_of(const char *path) {
+    char *bytes;
+    size_t length, lines = 0;
+    check_ok(aorta_file_read(path, &bytes, &length));
+    for (size_t i = 0; i < length; i++) lines += bytes[i] == '\n';
+    free(bytes);
+    return lines;
+}
+
+/* A removed file comes back with all its lines: in its directory, once more, and where that is in the way, elsewhere.
+ */
+static void removed(void **state) {
+    (void)state;
+    char root[] = "/tmp/aorta_metrics_XXXXXX", directory[64], path[96];
+    assert_non_null(mkdtemp(root));
+    snprintf(directory, sizeof directory, "%s/out", root);
+    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", directory);
+    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
+    assert_int_equal(mkdir(directory, 0700), 0);
+    check_ok(aorta_metrics_open(directory, 2, &writer));
+    check_ok(aorta_metrics_write(writer, &metrics));
+    assert_null(aorta_metrics_moved(writer));
+    for (size_t lines = 2; lines < 4; lines++) {
+        assert_int_equal(unlink(path) | rmdir(directory), 0);
+        check_ok(aorta_metrics_write(writer, &metrics));
+        assert_string_equal(aorta_metrics_moved(writer), directory);
+        assert_int_equal(lines_of(path), lines);
+    }
+    check_ok(aorta_metrics_close(writer));
+
+    check_ok(aorta_metrics_open(directory, 2, &writer));
+    check_ok(aorta_metrics_write(writer, &metrics));
+    assert_int_equal(unlink(path) | rmdir(directory), 0);
+    assert_int_equal(symlink("nowhere/at/all", directory), 0);
+    setenv("TMPDIR", root, 1);
+    check_ok(aorta_metrics_write(writer, &metrics));
+    check_ok(aorta_metrics_write(writer, &metrics));
+    const char *moved = aorta_metrics_moved(writer);
+    assert_memory_equal(moved, root, strlen(root));
+    assert_non_null(strstr(moved, "/aorta-rescued-"));
+    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", moved);
+    assert_int_equal(lines_of(path), 3);
+    assert_int_equal(unlink(path) | rmdir(moved) | unlink(directory), 0);
+    setenv("TMPDIR", "/nowhere", 1);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    check_ok(aorta_metrics_close(writer));
+
+    check_ok(aorta_metrics_open(directory, 2, &writer));
+    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", directory);
+    assert_int_equal(unlink(path) | rmdir(directory), 0);
+    assert_int_equal(symlink("nowhere/at/all", directory), 0);
+    check_fails(aorta_metrics_write(writer, &metrics), AORTA_IO, "was removed, and could not be made again");
+    unsetenv("TMPDIR");
+    check_ok(aorta_metrics_close(writer));
+    assert_int_equal(unlink(directory) | rmdir(root), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_exact),
-        cmocka_unit_test(unwritable),
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(only_regular_files),
+        cmocka_unit_test(times_are_exact),    cmocka_unit_test(unwritable), cmocka_unit_test(full_disk),
+        cmocka_unit_test(only_regular_files), cmocka_unit_test(removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,114 @@
+#include "base/directory_lock.h"
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_HOLDER = 512 };
+
+struct aorta_directory_lock {
+    int file;
+    char *path;
+    char *made; /* the directory, where it was made for the lock; else NULL */
+};
+
+/* ---- the holder's name ---- */
+
+static void read_command(char *command, size_t size) {
+    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, command, size - 1);
+    if (file >= 0) close(file);
+    if (length < 0) length = 0;
+    while (length && !command[length - 1]) length--;
+    for (ssize_t i = 0; i < length; i++)
+        if (!command[i]) command[i] = ' ';
+    command[length] = '\0';
+}
+
+static void write_holder(int file) {
+    char host[128] = "", since[64] = "", command[256], holder[MOST_HOLDER];
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc)) strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S UTC", &utc);
+    gethostname(host, sizeof host - 1);
+    read_command(command, sizeof command);
+    int length =
+        snprintf(holder, sizeof holder, "process %ld on %s since %s: %s", (long)getpid(), host, since, command);
+    /* A file without a name still locks. */
+    if (ftruncate(file, 0) == 0 && length > 0 && aorta_write_all(file, holder, strlen(holder))) return;
+}
+
+static aorta_status taken_by(const char *directory, const char *key, int file) {
+    char holder[MOST_HOLDER];
+    ssize_t length = pread(file, holder, sizeof holder - 1, 0);
+    holder[length > 0 ? length : 0] = '\0';
+    return AORTA_ERROR(AORTA_CONFIG,
+                       "%s: another job writes into %s: %s; wait for its end, or choose another directory", key,
+                       directory, *holder ? holder : "it has not said which");
+}
+
+/* ---- the lock ---- */
+
+/* Whether the path still names the open file: its holder may have removed it in between. */
+static bool is_current(const char *path, int file) {
+    struct stat named, opened;
+    return lstat(path, &named) == 0 && fstat(file, &opened) == 0 && named.st_ino == opened.st_ino &&
+           named.st_dev == opened.st_dev;
+}
+
+/* *file is -1 where the file system has no locks. */
+static aorta_status take(const char *directory, const char *key, const char *path, int *file) {
+    for (;;) {
+        *file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (*file < 0) return AORTA_ERROR(AORTA_IO, "%s: cannot open %s: %s", key, path, strerror(errno));
+        bool locked = flock(*file, LOCK_EX | LOCK_NB) == 0;
+        const int reason = errno;
+        if (locked && is_current(path, *file)) return NULL;
+        aorta_status status = locked || reason != EWOULDBLOCK ? NULL : taken_by(directory, key, *file);
+        close(*file);
+        *file = -1;
+        if (!locked) return status;
+    }
+}
+
+static void release(struct aorta_directory_lock *lock) {
+    free(lock->path);
+    free(lock->made);
+    free(lock);
+}
+
+aorta_status aorta_directory_lock(const char *directory, const char *key, struct aorta_directory_lock **out) {
+    struct stat info;
+    bool existed = stat(directory, &info) == 0;
+    *out = NULL;
+    AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "%s", key));
+    struct aorta_directory_lock *lock = calloc(1, sizeof *lock);
+    if (!lock) return AORTA_ERROR(AORTA_MEMORY, "no memory to lock %s", directory);
+    lock->path = aorta_path_join(directory, ".aorta.lock");
+    lock->made = existed ? NULL : strdup(directory);
+    aorta_status status = lock->path ? take(directory, key, lock->path, &lock->file)
+                                     : AORTA_ERROR(AORTA_MEMORY, "no memory to lock %s", directory);
+    if (status || lock->file < 0) {
+        release(lock);
+        return status;
+    }
+    write_holder(lock->file);
+    *out = lock;
+    return NULL;
+}
+
+void aorta_directory_unlock(struct aorta_directory_lock *lock) {
+    if (!lock) return;
+    if (is_current(lock->path, lock->file)) unlink(lock->path);
+    if (lock->made) rmdir(lock->made); /* not where anything was written into it */
+    close(lock->file);
+    release(lock);
+}
