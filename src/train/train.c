@@ -572,8 +572,9 @@ static void ask_for_signal(struct trainer *t) {
     int signal = sigtimedwait(&set, NULL, &at_once);
     if (signal <= 0) return;
     t->signal = t->outcome->signal = signal;
-    aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: ending after the steps in flight; once more ends at once",
-              strsignal(signal));
+    bool over = t->ending && t->collected == t->total_steps;
+    aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: %s; once more ends at once", strsignal(signal),
+              over ? "all steps are done, the run ends as without it" : "ending after the steps in flight");
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -704,6 +705,7 @@ aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_o
     abort_if_several(t, status);
     if (!status) status = interrupted(t);
     status = aorta_status_join(status, tear_down(t));
+    ask_for_signal(t); /* one that came after the last step would end the process without a report or a word */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(t);
     return status;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Long enough to be interrupted; steps of some milliseconds. */
@@ -182,6 +183,28 @@ static void test_full_disk(void **state) {
     e2e_free(&run);
 }
 
+/* A signal in the last step, when nobody asks for one any more: the run ends as it would, with its report. */
+static void test_signal_in_the_last_step(void **state) {
+    (void)state;
+    struct e2e_run run;
+    char words[768];
+    snprintf(words, sizeof words,
+             "train --config %s/base.yaml --override training.max_steps=3 training.inject=host_pause:ms=1000 "
+             "training.output_dir=%s/last",
+             e2e_workspace(), e2e_workspace());
+    char lines[512];
+    snprintf(lines, sizeof lines, "%s/last/rank_00_metrics.jsonl", e2e_workspace());
+    e2e_start_command(&run, words);
+    struct stat info = {0};
+    while (stat(lines, &info) || !info.st_size) usleep(2000); /* written before the last step begins with its pause */
+    usleep(200000);
+    kill(run.pid, SIGTERM);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 0, "Terminated: all steps are done, the run ends as without it");
+    e2e_expect_output(&run, 0, "Verdict: ");
+    e2e_free(&run);
+}
+
 /* The directory is removed in the middle: all lines are written again, the report is made, and the run is no success.
  */
 static void test_removed_directory(void **state) {
@@ -216,6 +239,7 @@ int main(void) {
         cmocka_unit_test(test_interrupted_run_is_reported),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_removed_directory),
+        cmocka_unit_test(test_signal_in_the_last_step),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
