@@ -72,11 +72,11 @@ static void leaves_nothing(void **state) {
     aorta_directory_unlock(lock);
     assert_int_equal(stat(directory, &info), -1);
     check_ok(aorta_directory_lock(directory, "output", &lock));
-    char kept[96];
-    snprintf(kept, sizeof kept, "%s/file", directory);
-    fclose(fopen(kept, "w"));
+    char written[96];
+    snprintf(written, sizeof written, "%s/file", directory);
+    fclose(fopen(written, "w"));
     aorta_directory_unlock(lock);
-    assert_int_equal(unlink(kept), 0);
+    assert_int_equal(unlink(written), 0);
     assert_int_equal(rmdir(directory), 0);
     aorta_directory_unlock(NULL);
 }
