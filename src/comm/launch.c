@@ -1,8 +1,9 @@
-/* `aorta launch`: starts the ranks, watches them, ends the job when one fails, and the wrapper around each rank. */
+/* `aorta launch`: starts the ranks, watches them, and ends the job when one fails. */
 #include "comm/launch.h"
 
 #include "base/clock.h"
 #include "comm/beacon.h"
+#include "comm/launch_directory.h"
 #include "comm/mpirun.h"
 
 #include <arpa/inet.h>
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,14 +28,32 @@
 #define STOPPED_NS (3 * (int64_t)STATE_NS)
 /* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
 #define INTERRUPT_GRACE_S 30.0
+/* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
+#define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
+#define STOPPED_GRACE_S 1.0 /* the others wait for it, and do nothing else */
+/* What Open MPI 4.1's mpirun opens: 38 files with 2 ranks, 62 with 8. */
+#define MPIRUN_FILES 40
+#define MPIRUN_FILES_PER_RANK 6
+#define TOKEN_BYTES 16
+
+/* A process of the job that is stopped. */
+struct stop {
+    int rank; /* -1: mpirun */
+    bool wrapper;
+    pid_t pid;        /* 0: none was ever seen */
+    int64_t since_ns; /* when it was first seen so; 0: it goes on */
+    int64_t seen_ns;  /* when it was last seen so */
+    bool reported;
+};
 
 struct job {
     const struct aorta_launch_options *options;
-    char directory[PATH_MAX];
+    struct launch_directory directory;
     char mpirun[PATH_MAX]; /* "": the ranks are our own children */
     int port;
-    struct aorta_beacon **beacons; /* [ranks] */
-    pid_t *children;               /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
+    char token[2 * TOKEN_BYTES + 1]; /* of the rendezvous */
+    struct aorta_beacon **beacons;   /* [ranks] */
+    pid_t *children;                 /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
     int child_count;
     int child_failure; /* exit code of the first child that ended with one */
     sigset_t watched, former_mask;
@@ -41,10 +62,11 @@ struct job {
     int signal;         /* last sent to the ranks; 0: none */
     bool *notified;     /* [ranks]: whether they had started and got it */
     bool timed_out;     /* the job took longer than allowed */
+    bool stopped_out;   /* `stop` took longer than the ranks wait */
+    int lost;           /* the rank whose wrapper ended without a word; -1: none */
     int64_t kill_at_ns; /* when the remaining ranks get SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
-    int stopped;        /* the rank last seen stopped, by SIGSTOP or a debugger; -1: none */
-    int64_t stopped_ns; /* when it was last seen so */
+    struct stop stop;   /* the last one */
 };
 
 /* ---- setting up ---- */
@@ -84,30 +106,51 @@ static aorta_status check_options(const struct aorta_launch_options *options) {
 }
 
 static aorta_status open_beacons(struct job *job) {
-    AORTA_TRY(aorta_beacon_create(job->directory, job->options->ranks));
+    AORTA_TRY(aorta_beacon_create(job->directory.path, job->options->ranks));
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        AORTA_TRY(aorta_beacon_open_at(job->directory, rank, &job->beacons[rank]));
+        AORTA_TRY(aorta_beacon_open_at(job->directory.path, rank, &job->beacons[rank]));
     }
+    return NULL;
+}
+
+/* mpirun hangs or crashes where it can open too few files. */
+static aorta_status reserve_files(const struct job *job) {
+    const rlim_t needed = MPIRUN_FILES + MPIRUN_FILES_PER_RANK * (rlim_t)job->options->ranks;
+    struct rlimit limit;
+    if (!job->mpirun[0] || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed) return NULL;
+    if (limit.rlim_max >= needed) {
+        limit.rlim_cur = needed;
+        if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return NULL;
+    }
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "mpirun needs %llu open files for %d ranks, and this process may have %llu: raise the limit "
+                       "(ulimit -n %llu)",
+                       (unsigned long long)needed, job->options->ranks, (unsigned long long)limit.rlim_max,
+                       (unsigned long long)needed);
+}
+
+/* Lets no other job's rank into the rendezvous of this one. */
+static aorta_status make_token(char token[2 * TOKEN_BYTES + 1]) {
+    unsigned char random[TOKEN_BYTES];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return AORTA_ERROR(AORTA_IO, "no random number: %s", strerror(errno));
+    for (int i = 0; i < TOKEN_BYTES; i++) snprintf(token + (size_t)2 * i, 3, "%02x", random[i]);
     return NULL;
 }
 
 static aorta_status job_open(struct job *job) {
     AORTA_TRY(check_options(job->options));
     AORTA_TRY(choose_mpirun(job));
+    AORTA_TRY(reserve_files(job));
     AORTA_TRY(free_port(&job->port));
+    AORTA_TRY(make_token(job->token));
     job->child_count = job->mpirun[0] ? 1 : job->options->ranks;
     job->children = calloc((size_t)job->child_count, sizeof *job->children);
     job->beacons = calloc((size_t)job->options->ranks, sizeof *job->beacons);
     job->notified = calloc((size_t)job->options->ranks, sizeof *job->notified);
     if (!job->children || !job->beacons || !job->notified)
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
-    const char *parent = getenv("TMPDIR");
-    snprintf(job->directory, sizeof job->directory, "%s/aorta-launch-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (!mkdtemp(job->directory)) {
-        aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", job->directory, strerror(errno));
-        job->directory[0] = '\0';
-        return status;
-    }
+    AORTA_TRY(launch_directory_make(&job->directory));
     return open_beacons(job);
 }
 
@@ -116,11 +159,7 @@ static void job_close(struct job *job) {
     free(job->beacons);
     free(job->notified);
     free(job->children);
-    if (!job->directory[0]) return;
-    char path[PATH_MAX + 8];
-    snprintf(path, sizeof path, "%s/beacon", job->directory);
-    unlink(path);
-    rmdir(job->directory);
+    launch_directory_remove(&job->directory);
 }
 
 /* ---- starting ---- */
@@ -133,13 +172,14 @@ static void set_number(const char *name, int value) {
 
 static void set_environment(const struct job *job, int rank) {
     aorta_foreign_ranks_clear();
-    setenv("AORTA_STATE_DIR", job->directory, 1);
+    setenv("AORTA_STATE_DIR", job->directory.path, 1);
+    setenv("AORTA_RUN_TOKEN", job->token, 1);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     set_number("MASTER_PORT", job->port);
     set_number("WORLD_SIZE", job->options->ranks);
     set_number("LOCAL_WORLD_SIZE", job->options->ranks);
     if (job->mpirun[0])
-        aorta_mpirun_environment();
+        aorta_mpirun_environment(job->options->ranks, job->directory.path);
     else
         set_number("AORTA_LAUNCH_RANK", rank);
 }
@@ -298,23 +338,90 @@ static bool is_stopped(pid_t pid) {
     return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-/* A rank that the others may wait for. */
-static void find_stopped(struct job *job) {
+/* A rank that the others may wait for, its wrapper, or mpirun. */
+static bool find_stopped(const struct job *job, struct stop *found) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
-        if (!state.pid || state.ended || !is_stopped(state.pid)) continue;
-        job->stopped = rank;
-        job->stopped_ns = aorta_clock_ns();
+        if (!state.pid || state.ended) continue;
+        const bool command = is_stopped(state.pid);
+        *found = (struct stop){.rank = rank, .wrapper = !command, .pid = command ? state.pid : state.group};
+        if (command || is_stopped(state.group)) return true; /* a wrapper leads its group */
+    }
+    *found = (struct stop){.rank = -1, .pid = job->children[0]};
+    return job->mpirun[0] && job->children[0] && is_stopped(job->children[0]);
+}
+
+/* "rank 1 (process 4711)" */
+static const char *name_stopped(const struct stop *stop, char text[64]) {
+    if (stop->rank < 0)
+        snprintf(text, 64, "mpirun (process %d)", (int)stop->pid);
+    else
+        snprintf(text, 64, "%srank %d (process %d)", stop->wrapper ? "the wrapper of " : "", stop->rank,
+                 (int)stop->pid);
+    return text;
+}
+
+/* The longest that a rank waits for its peers; 0: none has reported it. */
+static int64_t longest_wait_ns(const struct job *job) {
+    int64_t longest = 0;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (state.timeout_ns > longest) longest = state.timeout_ns;
+    }
+    return longest;
+}
+
+static void report_stopped(struct stop *stop, int64_t limit_ns) {
+    char name[64];
+    if (stop->reported) return;
+    stop->reported = true;
+    fprintf(stderr, "aorta launch: %s is stopped (SIGSTOP, or a debugger)", name_stopped(stop, name));
+    if (limit_ns > 0) fprintf(stderr, "; the job ends if it does not go on within %.0f s", (double)limit_ns * 1e-9);
+    fputs(".\n", stderr);
+}
+
+/* Ranks that wait for a stopped one end by themselves; where nobody waits for it, in no collective or not any more, the
+ * job would never end. */
+static void check_stopped(struct job *job) {
+    struct stop found;
+    const int64_t now_ns = aorta_clock_ns(), limit_ns = longest_wait_ns(job);
+    if (!find_stopped(job, &found)) {
+        job->stop.since_ns = 0;
         return;
     }
+    if (found.pid != job->stop.pid || !job->stop.since_ns) {
+        job->stop = found;
+        job->stop.since_ns = now_ns;
+    }
+    job->stop.seen_ns = now_ns;
+    if (now_ns - job->stop.since_ns > STATE_NS / 2) report_stopped(&job->stop, limit_ns);
+    if (!limit_ns || now_ns - job->stop.since_ns < limit_ns + STOPPED_SLACK_NS) return;
+    job->stopped_out = true;
+    end_job(job, SIGTERM, STOPPED_GRACE_S);
+}
+
+/* A wrapper reports how its rank ended, unless it was killed. */
+static int find_lost(const struct job *job) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        const bool gone = job->mpirun[0] ? state.pid && kill(state.group, 0) && errno == ESRCH : !job->children[rank];
+        if (!gone) continue;
+        aorta_beacon_read(job->beacons[rank], &state); /* it may have ended in between */
+        if (!state.ended) return rank;
+    }
+    return -1;
 }
 
 /* Begins to end the job once a rank has failed or the time is over. */
 static void check(struct job *job, int64_t start_ns) {
     struct aorta_beacon_state state;
     double passed_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
-    if (job->child_failure || first_failure(job, &state) >= 0) {
+    const bool failed = first_failure(job, &state) >= 0;
+    if (!failed) job->lost = find_lost(job);
+    if (failed || job->lost >= 0 || job->child_failure) {
         if (job->signals)
             end_job(job, 0, INTERRUPT_GRACE_S);
         else
@@ -335,7 +442,7 @@ static void watch(struct job *job) {
         reap(job);
         if (job->signal) (void)signal_missed_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
-            find_stopped(job);
+            check_stopped(job);
             state_ns = aorta_clock_ns();
         }
         if (!job->kill_at_ns)
@@ -381,9 +488,35 @@ static void report_failure(const struct job *job, int rank, const struct aorta_b
     if (!mistake || state->reported_ns) report_operation(state);
     bool ended_others = job->options->ranks > 1 && !job->signals;
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
-    if (job->stopped < 0 || job->stopped == rank || state->ended_ns > job->stopped_ns + STOPPED_NS) return;
-    fprintf(stderr, "aorta launch: rank %d was stopped (SIGSTOP, or a debugger), and the others waited for it.\n",
-            job->stopped);
+    if (!job->stop.pid || job->stop.rank == rank || state->ended_ns > job->stop.seen_ns + STOPPED_NS) return;
+    char name[64];
+    fprintf(stderr, "aorta launch: %s was stopped (SIGSTOP, or a debugger), and the others waited for it.\n",
+            name_stopped(&job->stop, name));
+}
+
+static void report_stopped_out(const struct job *job) {
+    const struct stop *stop = &job->stop;
+    char name[64];
+    fprintf(stderr, "aorta launch: %s was stopped (SIGSTOP, or a debugger) for %.1f s, and the job was ended",
+            name_stopped(stop, name), (double)(stop->seen_ns - stop->since_ns) * 1e-9);
+    if (stop->rank >= 0) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[stop->rank], &state);
+        report_operation(&state);
+    }
+    fputs(".\n", stderr);
+}
+
+static void report_lost(const struct job *job) {
+    struct aorta_beacon_state state;
+    aorta_beacon_read(job->beacons[job->lost], &state);
+    fprintf(stderr, "aorta launch: rank %d was lost: its wrapper", job->lost);
+    if (state.group) fprintf(stderr, " (process %d)", state.group);
+    fputs(" ended", stderr);
+    if (!job->mpirun[0]) fprintf(stderr, " with exit status %d", job->child_failure);
+    fputs(", and the rank with it", stderr);
+    report_operation(&state);
+    fprintf(stderr, "%s\n", job->options->ranks > 1 ? ". The other ranks were ended." : ".");
 }
 
 static void report_timeout(const struct job *job) {
@@ -398,14 +531,34 @@ static void report_timeout(const struct job *job) {
     }
 }
 
-/* A rank whose end is not recorded: its wrapper was killed with it, or never ran. */
-static int find_lost_rank(const struct job *job) {
+/* Signals that the user sends through us, and the one that follows. */
+static bool is_ending_signal(int wait_status) {
+    if (!WIFSIGNALED(wait_status)) return false;
+    const int signal = WTERMSIG(wait_status);
+    return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGKILL;
+}
+
+static bool all_ended(const struct job *job) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
         aorta_beacon_read(job->beacons[rank], &state);
-        if (!state.ended) return rank;
+        if (!state.ended) return false;
     }
-    return -1;
+    return true;
+}
+
+static int at_least_1(int exit_code) {
+    return exit_code ? exit_code : 1;
+}
+
+/* No rank failed by itself, and yet not every one ended with 0. */
+static int report_end(const struct job *job) {
+    if (job->signals)
+        fputs("aorta launch: interrupted before all ranks had started.\n", stderr);
+    else
+        fprintf(stderr, "aorta launch: %s ended with exit status %d before all ranks had started\n",
+                job->mpirun[0] ? job->mpirun : "a wrapper", job->child_failure);
+    return at_least_1(job->child_failure);
 }
 
 static int report(const struct job *job) {
@@ -414,20 +567,29 @@ static int report(const struct job *job) {
         report_timeout(job);
         return 1;
     }
+    if (job->stopped_out) {
+        report_stopped_out(job);
+        return 1;
+    }
+    if (job->lost >= 0 && !job->signals) {
+        report_lost(job);
+        return at_least_1(job->child_failure);
+    }
     int rank = first_failure(job, &state);
+    if (rank >= 0 && job->signals && is_ending_signal(state.wait_status)) {
+        fprintf(stderr, "aorta launch: interrupted; the ranks were ended by signal %d (%s).\n",
+                WTERMSIG(state.wait_status), strsignal(WTERMSIG(state.wait_status)));
+        return exit_code_of(state.wait_status);
+    }
     if (rank >= 0) {
         report_failure(job, rank, &state);
         return exit_code_of(state.wait_status);
     }
-    int lost = find_lost_rank(job);
-    if (lost < 0) return 0;
-    fprintf(stderr, "aorta launch: rank %d was lost: %s ended with exit status %d\n", lost,
-            job->mpirun[0] ? job->mpirun : "its wrapper", job->child_failure);
-    return job->child_failure ? job->child_failure : 1;
+    return all_ended(job) ? 0 : report_end(job);
 }
 
 aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *exit_code) {
-    struct job job = {.options = options, .stopped = -1};
+    struct job job = {.options = options, .lost = -1};
     sigemptyset(&job.watched);
     sigaddset(&job.watched, SIGINT);
     sigaddset(&job.watched, SIGTERM);
@@ -443,81 +605,5 @@ aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *e
     }
     if (!status) *exit_code = report(&job);
     job_close(&job);
-    return status;
-}
-
-/* ---- the wrapper around a rank ---- */
-
-/* mpirun numbers the ranks it starts; a rank started directly is numbered by the launcher. */
-static aorta_status find_rank(int *rank, bool *under_mpirun) {
-    const char *text = getenv("OMPI_COMM_WORLD_RANK");
-    *under_mpirun = text != NULL;
-    if (!text) text = getenv("AORTA_LAUNCH_RANK");
-    if (!text) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: it sets the rank");
-    *rank = atoi(text);
-    setenv("RANK", text, 1);
-    setenv("LOCAL_RANK", text, 1);
-    return NULL;
-}
-
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-enum { ENDING = sizeof ending / sizeof *ending };
-
-static void on_ending_signals(void (*action)(int)) {
-    for (int i = 0; i < ENDING; i++) signal(ending[i], action);
-}
-
-static void block_ending_signals(sigset_t *before) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int i = 0; i < ENDING; i++) sigaddset(&set, ending[i]);
-    sigprocmask(SIG_BLOCK, &set, before);
-}
-
-static _Noreturn void become(char *const *command, const sigset_t *mask) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the wrapper be killed */
-    on_ending_signals(SIG_DFL);
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(command[0], command);
-    int error = errno;
-    fprintf(stderr, "aorta launch: %s: %s\n", command[0], strerror(error));
-    _exit(error == ENOENT ? 127 : 126); /* as shells do */
-}
-
-/* The wrapper outlives the command, to report how it ended, and ignores signals that end it. They are blocked, not
- * lost, until the command has reset them for itself. */
-static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
-    sigset_t mask;
-    block_ending_signals(&mask);
-    pid_t pid = fork();
-    int error = errno;
-    if (pid == 0) become(command, &mask);
-    on_ending_signals(SIG_IGN);
-    sigprocmask(SIG_SETMASK, &mask, NULL);
-    if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(error));
-    aorta_beacon_started(beacon, pid, getpgrp());
-    while (waitpid(pid, wait_status, 0) < 0) {
-        if (errno != EINTR) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
-    }
-    aorta_beacon_ended(beacon, *wait_status);
-    return NULL;
-}
-
-aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
-    int rank = 0, wait_status = 0;
-    bool under_mpirun;
-    AORTA_TRY(find_rank(&rank, &under_mpirun));
-    struct aorta_beacon *beacon;
-    AORTA_TRY(aorta_beacon_open(rank, &beacon));
-    if (!beacon) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: no AORTA_STATE_DIR");
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* One process group per rank, so that the launcher decides which signals the ranks get, and reaches children of
-     * the command too. */
-    if (getpgrp() != getpid()) setpgid(0, 0);
-    aorta_status status = run_and_wait(command, beacon, &wait_status);
-    aorta_beacon_close(beacon);
-    *exit_code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-    /* Our launcher reads the beacon and ends the job; mpirun would only add its own words about it. */
-    if (under_mpirun) *exit_code = 0;
     return status;
 }

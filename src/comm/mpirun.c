@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define SHARED_MEMORY "/dev/shm" /* where Open MPI has it */
+#define SEGMENT_BYTES 4456448.0  /* 4 MiB and what belongs to it */
 
 struct setting {
     const char *name, *value;
@@ -68,7 +72,17 @@ static bool memory_readable(void) {
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-void aorta_mpirun_environment(void) {
+/* Each rank's segment of shared memory has 4 MiB. Where /dev/shm is smaller (docker's default is 64 MiB) it lies in
+ * files of the job's directory, in the same page cache. */
+static void choose_shared_memory(int ranks, const char *directory) {
+    struct statvfs info;
+    const double needed = (double)ranks * SEGMENT_BYTES;
+    if (statvfs(SHARED_MEMORY, &info) == 0 && (double)info.f_bavail * (double)info.f_frsize >= needed) return;
+    setenv("OMPI_MCA_btl_vader_backing_directory", directory, 0);
+}
+
+void aorta_mpirun_environment(int ranks, const char *directory) {
+    choose_shared_memory(ranks, directory);
     if (!memory_readable()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     if (geteuid() == 0) apply(root_settings, sizeof root_settings / sizeof *root_settings);
     apply(mpirun_settings, sizeof mpirun_settings / sizeof *mpirun_settings);

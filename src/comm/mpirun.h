@@ -11,8 +11,8 @@ bool aorta_program_find(const char *name, char path[PATH_MAX]);
 bool aorta_mpirun_find(char path[PATH_MAX]);
 
 /* Sets what mpirun and its ranks need in this process's environment, keeping what the user has set; called in the
- * child that becomes mpirun. */
-void aorta_mpirun_environment(void);
+ * child that becomes mpirun. `directory` is the job's own. */
+void aorta_mpirun_environment(int ranks, const char *directory);
 /* Removes what another launcher around us has left in the environment and what would mislead the ranks. */
 void aorta_foreign_ranks_clear(void);
 

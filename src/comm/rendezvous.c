@@ -61,6 +61,10 @@ aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t ins
     uint64_t run = 0xcbf29ce484222325u ^ instance;
     for (size_t i = 0; i < sizeof run_variables / sizeof *run_variables; i++)
         run = hash_text(run, get(run_variables[i]));
+    const char *token = get("AORTA_RUN_TOKEN");
+    if (strlen(token) >= sizeof options->token)
+        return AORTA_ERROR(AORTA_USAGE, "environment: AORTA_RUN_TOKEN has %zu characters; at most %zu are allowed",
+                           strlen(token), sizeof options->token - 1);
     bool agent = !strcmp(get("TORCHELASTIC_USE_AGENT_STORE"), "True");
     *options = (struct aorta_rendezvous_options){.address = ranks->master_address,
                                                  .port = ranks->master_port + agent,
@@ -68,6 +72,7 @@ aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t ins
                                                  .world_size = ranks->world_size,
                                                  .run = run,
                                                  .timeout_s = timeout_s};
+    memcpy(options->token, token, strlen(token));
     return NULL;
 }
 
@@ -187,10 +192,11 @@ enum outcome { OUTCOME_WELCOME, OUTCOME_TRY_ON, OUTCOME_FAILED };
 /* Greets the other end. */
 static enum outcome greet(int fd, const struct aorta_rendezvous_options *options, char reason[128],
                           aorta_status *status) {
-    const struct wire_greeting greeting = {options->rank, options->world_size, options->run};
+    struct wire_greeting greeting = {options->rank, options->world_size, options->run, ""};
     const struct wire_message hello = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO, .bytes = sizeof greeting};
     struct wire_message answer;
     char value[AORTA_RENDEZVOUS_VALUE];
+    memcpy(greeting.token, options->token, sizeof greeting.token);
     snprintf(reason, 128, "another program listens there");
     if (!wire_send(fd, &hello, &greeting)) return OUTCOME_TRY_ON;
     if (!receive_answer(fd, &answer, value, deadline(WELCOME_S))) return OUTCOME_TRY_ON;

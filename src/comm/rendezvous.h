@@ -6,7 +6,9 @@
  * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one after it.
  *
  * Who belongs together: every message begins with a magic number and a version; a greeting carries the number of
- * ranks, the sender's rank, and the run: a hash of what launchers set differently for each run.
+ * ranks, the sender's rank, the run: a hash of what launchers set differently for each run, and its token: what
+ * AORTA_RUN_TOKEN says, which `aorta launch` draws at random, so that nobody else can connect. Under torchrun and srun
+ * there is none unless the user sets one.
  *
  * A rank whose connection ends before it has signed off has died; every rank can ask for it.
  *
@@ -22,6 +24,7 @@
 #define AORTA_RENDEZVOUS_PORTS 8
 #define AORTA_RENDEZVOUS_KEY 64 /* bytes of a key, with the NUL */
 #define AORTA_RENDEZVOUS_VALUE 4096
+#define AORTA_RENDEZVOUS_TOKEN 64 /* bytes, with the NUL */
 
 struct aorta_rendezvous;
 
@@ -29,8 +32,9 @@ struct aorta_rendezvous_options {
     const char *address; /* host name, IPv4 or IPv6 address of rank 0; borrowed during open */
     int port;            /* the first that is tried */
     int rank, world_size;
-    uint64_t run;     /* equal on all ranks of a run, and not that of another run */
-    double timeout_s; /* until when all ranks must have connected */
+    uint64_t run;                       /* equal on all ranks of a run, and not that of another run */
+    double timeout_s;                   /* until when all ranks must have connected */
+    char token[AORTA_RENDEZVOUS_TOKEN]; /* equal on all ranks, the rest zeros; "": none */
 };
 
 /* Place and run as the environment has them; `instance` numbers the meetings of one run. AORTA_USAGE when

@@ -130,6 +130,14 @@ static void examine(const struct store *store, const struct wire_greeting *greet
     }
 }
 
+/* Takes as long for every wrong token, so that none is found byte by byte. */
+static bool belongs(const struct store *store, const struct wire_greeting *greeting) {
+    unsigned char differences = greeting->run != store->options.run;
+    for (size_t i = 0; i < sizeof greeting->token; i++)
+        differences |= (unsigned char)(greeting->token[i] ^ store->options.token[i]);
+    return !differences;
+}
+
 static void greet(struct store *store, struct peer *newcomer) {
     const struct wire_message *message = &newcomer->inbox.message;
     struct wire_greeting greeting;
@@ -138,7 +146,7 @@ static void greet(struct store *store, struct peer *newcomer) {
         return;
     }
     memcpy(&greeting, newcomer->inbox.value, sizeof greeting);
-    if (greeting.run != store->options.run) {
+    if (!belongs(store, &greeting)) {
         answer(newcomer, WIRE_OTHER_RUN, 0, NULL, 0);
         disconnect(newcomer);
         return;

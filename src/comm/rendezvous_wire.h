@@ -4,7 +4,7 @@
 
 #include "comm/rendezvous.h"
 
-#define WIRE_MAGIC 0x41525631u /* "ARV1": changes with the messages; read backwards on a host of other byte order */
+#define WIRE_MAGIC 0x41525632u /* "ARV2": changes with the messages; read backwards on a host of other byte order */
 
 enum wire_kind {
     WIRE_HELLO,    /* rank → store: a greeting */
@@ -30,6 +30,7 @@ struct wire_message {
 struct wire_greeting {
     int32_t rank, world_size;
     uint64_t run;
+    char token[AORTA_RENDEZVOUS_TOKEN];
 };
 
 /* Sends all of it, waiting for at most a few seconds; false when the other side has gone. */

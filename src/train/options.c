@@ -194,7 +194,7 @@ static const struct aorta_option table_rows[] = {
      AT(distributed.overlap_clone_for_reduce_scatter), "false",
      .help = "ddp: the additional reduce-scatter works on a clone of the bucket"},
     {"distributed.timeout_s", AORTA_OPTION_DOUBLE, AT(distributed.timeout_s), "180", .limits = &seconds,
-     .help = "seconds that a collective waits for the other ranks"},
+     .help = "seconds that a rank waits for the others"},
 
     {"compile.enabled", AORTA_OPTION_BOOL, AT(compile.enabled), "false",
      .help = "captures the step, collectives included, and replays it"},

@@ -7,7 +7,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct run {
@@ -268,7 +272,6 @@ static void test_without_mpirun(void **state) {
     free(path);
 }
 
-/* Nothing is left behind in the temporary directory. */
 /* It goes on before the launcher knows of the failure, as mpirun lets it. */
 static void test_stopped_rank(void **state) {
     (void)state;
@@ -283,14 +286,15 @@ static void test_stopped_rank(void **state) {
                  file, file, waits[i]);
         launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", script));
         expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
-        const char *named =
-            strstr(run.text, "rank 1 was stopped (SIGSTOP, or a debugger), and the others waited for it");
+        const char *named = strstr(run.text, " was stopped (SIGSTOP, or a debugger), and the others waited for it");
         if ((named != NULL) != (i == 0))
             fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
+        assert_true(!named || strstr(run.text, "aorta launch: rank 1 (process "));
     }
     unlink(file);
 }
 
+/* Nothing is left behind in the temporary directory. */
 static void test_cleans_up(void **state) {
     (void)state;
     char directory[] = "/tmp/aorta-launch-test-XXXXXX";
@@ -303,17 +307,173 @@ static void test_cleans_up(void **state) {
     assert_int_equal(rmdir(directory), 0); /* fails unless empty */
 }
 
+/* ---- what is said when something else ends than a rank ---- */
+
+static void check_lost(const char *through) {
+    struct run run;
+    start(&run, WORDS("run", "2", through, "0", "/bin/sh", "-c",
+                      "test $RANK = 1 && sleep 0.3 && kill -KILL $PPID; exec sleep 20"));
+    finish(&run);
+    expect(&run, run.exit_code,
+           WORDS("aorta launch: rank 1 was lost: its wrapper (process ", "The other ranks were ended."));
+    assert_true(run.exit_code != 0 && run.seconds < 10);
+    assert_null(strstr(run.text, "rank 0"));
+    expect_quiet_mpirun(&run);
+}
+
+static void test_killed_wrapper(void **state) {
+    (void)state;
+    check_lost("never");
+    check_lost("always");
+}
+
+/* No rank is named: none has failed, and what ran first is chance. */
+static void check_early_interrupt(const char *through, int signal, int delay_us) {
+    struct run run;
+    start(&run, WORDS("run", "2", through, "0", "/bin/sh", "-c", "exec sleep 20"));
+    usleep((useconds_t)delay_us);
+    kill(run.pid, signal);
+    finish(&run);
+    expect(&run, run.exit_code, WORDS("aorta launch: interrupted"));
+    assert_true(run.exit_code != 0 && run.seconds < 10);
+    if (strstr(run.text, "rank 0") || strstr(run.text, "rank 1")) fail_msg("after %d us:\n%s", delay_us, run.text);
+    expect_quiet_mpirun(&run);
+}
+
+static void test_early_interrupt(void **state) {
+    (void)state;
+    for (int delay_us = 20000; delay_us < 300000; delay_us += 60000) check_early_interrupt("always", SIGINT, delay_us);
+    check_early_interrupt("never", SIGTERM, 20000);
+}
+
+/* The ranks finish their iteration at the first one, and end at the second. */
+static void test_two_terminations(void **state) {
+    (void)state;
+    struct run run;
+    start(&run, WORDS("run", "2", "always", "0", "/bin/sh", "-c",
+                      "trap 'trap - TERM' TERM; echo is ready; while :; do sleep 0.1; done"));
+    read_until(&run, "is ready");
+    usleep(300000);
+    for (int i = 0; i < 2; i++) {
+        kill(run.pid, SIGTERM);
+        usleep(300000);
+    }
+    finish(&run);
+    expect(&run, 143, WORDS("aorta launch: interrupted; the ranks were ended by signal 15 (Terminated).\n"));
+    assert_null(strstr(run.text, "rank 0"));
+}
+
+/* ---- what mpirun needs ---- */
+
+static void test_open_files(void **state) {
+    (void)state;
+    struct run run;
+    struct rlimit before, few = {24, 24};
+    getrlimit(RLIMIT_NOFILE, &before);
+    pid_t pid = fork();
+    if (pid == 0) { /* the hard limit never comes back */
+        setrlimit(RLIMIT_NOFILE, &few);
+        launch(&run, WORDS("run", "2", "always", "0", "/bin/true"));
+        expect(&run, 1, WORDS("mpirun needs 52 open files for 2 ranks, and this process may have 24", "ulimit -n 52"));
+        _exit(run.seconds < 5 ? 0 : 1);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    few.rlim_max = before.rlim_max; /* raised by itself */
+    setrlimit(RLIMIT_NOFILE, &few);
+    launch(&run, WORDS("run", "2", "always", "0", "/bin/true"));
+    setrlimit(RLIMIT_NOFILE, &before);
+    expect(&run, 0, WORDS(""));
+}
+
+/* The segments of two ranks have 4 MiB each. */
+static void test_small_shared_memory(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "1", "never", "0", "/usr/bin/unshare", "-m", "/bin/sh", "-c",
+                       "mount -t tmpfs -o size=1m tmpfs /dev/shm"));
+    if (run.exit_code) skip(); /* no rights */
+    start(&run, WORDS("run", "1", "never", "0", "/usr/bin/unshare", "-m", "/bin/sh", "-c",
+                      "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE; mount -t tmpfs -o size=1m tmpfs /dev/shm && "
+                      "exec " LAUNCH_HELPER " run 2 always 0 " LAUNCH_HELPER " rank reduce -1"));
+    finish(&run);
+    expect(&run, 0, WORDS(""));
+    assert_string_equal(run.text, "");
+}
+
+/* ---- what killed launchers leave ---- */
+
+static char *path_in(const char *directory, const char *name) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void make_left(const char *parent, const char *name, int age_s) {
+    char directory[200];
+    snprintf(directory, sizeof directory, "%s/%s", parent, name);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    close(open(path_in(directory, "beacon"), O_CREAT | O_WRONLY, 0600));
+    const struct timespec then = {.tv_sec = time(NULL) - age_s}, times[] = {then, then};
+    assert_int_equal(utimensat(AT_FDCWD, directory, times, 0), 0);
+}
+
+static void test_sweep(void **state) {
+    (void)state;
+    char parent[] = "/tmp/aorta-launch-test-XXXXXX", elsewhere[] = "/tmp/aorta-launch-test-XXXXXX";
+    assert_non_null(mkdtemp(parent));
+    assert_non_null(mkdtemp(elsewhere));
+    close(open(path_in(elsewhere, "mine"), O_CREAT | O_WRONLY, 0600));
+    make_left(parent, "aorta-launch-killed", 100);
+    make_left(parent, "aorta-launch-young", 0);
+    make_left(parent, "aorta-launch-lives", 100);
+    assert_int_equal(symlink(elsewhere, path_in(parent, "aorta-launch-link")), 0);
+    int lock = open(path_in(parent, "aorta-launch-lives"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    setenv("TMPDIR", parent, 1);
+    struct run run;
+    launch(&run, WORDS("run", "1", "never", "0", "/bin/true"));
+    unsetenv("TMPDIR");
+    close(lock);
+    expect(&run, 0, WORDS(""));
+    assert_int_equal(access(path_in(parent, "aorta-launch-killed"), F_OK), -1);
+    assert_int_equal(access(path_in(elsewhere, "mine"), F_OK), 0);
+    assert_int_equal(unlink(path_in(elsewhere, "mine")), 0);
+    assert_int_equal(rmdir(elsewhere), 0);
+    assert_int_equal(unlink(path_in(parent, "aorta-launch-link")), 0);
+    assert_int_equal(unlink(path_in(parent, "aorta-launch-young/beacon")), 0);
+    assert_int_equal(rmdir(path_in(parent, "aorta-launch-young")), 0);
+    assert_int_equal(unlink(path_in(parent, "aorta-launch-lives/beacon")), 0);
+    assert_int_equal(rmdir(path_in(parent, "aorta-launch-lives")), 0);
+    assert_int_equal(rmdir(parent), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contract),       cmocka_unit_test(test_fail),
-        cmocka_unit_test(test_fail_slowly),    cmocka_unit_test(test_ends_before_the_beginning),
-        cmocka_unit_test(test_kill),           cmocka_unit_test(test_failure_at_the_start),
-        cmocka_unit_test(test_late_wrapper),   cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_interrupt),      cmocka_unit_test(test_second_interrupt),
-        cmocka_unit_test(test_collectives),    cmocka_unit_test(test_kill_in_collective),
-        cmocka_unit_test(test_abort),          cmocka_unit_test(test_mistakes),
-        cmocka_unit_test(test_without_mpirun), cmocka_unit_test(test_stopped_rank),
+        cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_fail_slowly),
+        cmocka_unit_test(test_ends_before_the_beginning),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_failure_at_the_start),
+        cmocka_unit_test(test_late_wrapper),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_second_interrupt),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_kill_in_collective),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_without_mpirun),
+        cmocka_unit_test(test_stopped_rank),
         cmocka_unit_test(test_cleans_up),
+        cmocka_unit_test(test_killed_wrapper),
+        cmocka_unit_test(test_early_interrupt),
+        cmocka_unit_test(test_two_terminations),
+        cmocka_unit_test(test_open_files),
+        cmocka_unit_test(test_small_shared_memory),
+        cmocka_unit_test(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,8 @@ static struct job job_of(int ranks, rank_function *function, double timeout_s) {
     struct job job = {.processes = ranks};
     int port = free_port();
     for (int rank = 0; rank < ranks; rank++) {
-        job.options[rank] = (struct aorta_rendezvous_options){"127.0.0.1", port, rank, ranks, 17, timeout_s};
+        job.options[rank] = (struct aorta_rendezvous_options){
+            .address = "127.0.0.1", .port = port, .rank = rank, .world_size = ranks, .run = 17, .timeout_s = timeout_s};
         job.functions[rank] = function;
     }
     job.outcomes =
@@ -318,6 +319,25 @@ static void test_two_runs(void **state) {
     end(&lonely);
 }
 
+/* A process that has guessed everything but the token finds nobody, and disturbs nobody. */
+static void test_token(void **state) {
+    (void)state;
+    struct job job = job_of(3, exchange, 20);
+    for (int i = 0; i < 2; i++) {
+        job.options[i].world_size = 2;
+        strcpy(job.options[i].token, "6e1f");
+    }
+    job.options[2] = job.options[1];
+    job.options[2].timeout_s = 0.5;
+    job.options[2].token[3] = 'e';
+    job.functions[2] = only_open;
+    run(&job);
+    expect(&job, 0, AORTA_OK, "");
+    expect(&job, 1, AORTA_OK, "");
+    expect(&job, 2, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
+    end(&job);
+}
+
 static void test_dead_rank(void **state) {
     (void)state;
     for (int dead = 0; dead < 3; dead++) {
@@ -419,6 +439,16 @@ static void test_place(void **state) {
     setenv("TORCHELASTIC_RESTART_COUNT", "1", 1);
     check_ok(aorta_rendezvous_find(&ranks, 1, 3, &restarted));
     assert_true(again.run != agent.run && restarted.run != agent.run);
+    assert_string_equal(agent.token, "");
+    setenv("AORTA_RUN_TOKEN", "secret", 1);
+    check_ok(aorta_rendezvous_find(&ranks, 1, 3, &again));
+    assert_string_equal(again.token, "secret");
+    char longest[80] = "";
+    memset(longest, 'x', 64);
+    setenv("AORTA_RUN_TOKEN", longest, 1);
+    check_fails(aorta_rendezvous_find(&ranks, 1, 3, &plain), AORTA_USAGE,
+                "AORTA_RUN_TOKEN has 64 characters; at most 63");
+    unsetenv("AORTA_RUN_TOKEN");
     ranks.master_port = 0;
     check_fails(aorta_rendezvous_find(&ranks, 1, 3, &plain), AORTA_USAGE, "MASTER_PORT is not set");
     ranks.master_address[0] = '\0';
@@ -444,7 +474,7 @@ int main(void) {
         cmocka_unit_test(test_dead_rank),      cmocka_unit_test(test_a_key_nobody_sets),
         cmocka_unit_test(test_leaving),        cmocka_unit_test(test_noise),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_place),
-        cmocka_unit_test(test_unknown_host),
+        cmocka_unit_test(test_unknown_host),   cmocka_unit_test(test_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

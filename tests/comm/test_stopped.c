@@ -18,7 +18,7 @@ struct job {
     const char *arguments[10]; /* of mpirun, or of the launcher */
     const char *words[4];      /* that its output has */
     pid_t pid;
-    int output;
+    int output, status; /* of waitpid; -1: it did not end by itself */
     int64_t start_ns;
 };
 
@@ -40,28 +40,30 @@ static void start(struct job *job, const char *program) {
     job->output = ends[0];
 }
 
-/* An exit status of waitpid; ends what does not end by itself. */
-static int await(struct job *job) {
-    int status;
-    while (waitpid(job->pid, &status, WNOHANG) == 0) {
+/* What does not end by itself is ended. */
+static void await(struct job *job) {
+    while (waitpid(job->pid, &job->status, WNOHANG) == 0) {
         if ((double)(aorta_clock_ns() - job->start_ns) * 1e-9 > LIMIT_S) {
+            kill(-job->pid, SIGTERM); /* a launcher ends its ranks */
+            sleep(3);
             kill(-job->pid, SIGKILL);
-            waitpid(job->pid, &status, 0);
-            fail_msg("%s: it did not end", job->name);
+            waitpid(job->pid, &job->status, 0);
+            job->status = -1;
+            return;
         }
         usleep(20000);
     }
-    return status;
 }
 
 static void check_end(struct job *job) {
     char text[8192] = "";
-    int status = await(job);
     fcntl(job->output, F_SETFL, O_NONBLOCK); /* a process that is left would keep it open */
     ssize_t length = read(job->output, text, sizeof text - 1);
     text[length > 0 ? length : 0] = '\0';
     close(job->output);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) == 0) fail_msg("%s: status %d:\n%s", job->name, status, text);
+    if (job->status == -1) fail_msg("%s: it did not end:\n%s", job->name, text);
+    if (!WIFEXITED(job->status) || WEXITSTATUS(job->status) == 0)
+        fail_msg("%s: status %d:\n%s", job->name, job->status, text);
     for (int i = 0; job->words[i]; i++) {
         if (!strstr(text, job->words[i])) fail_msg("%s: no \"%s\" in:\n%s", job->name, job->words[i], text);
     }
@@ -70,6 +72,7 @@ static void check_end(struct job *job) {
 /* They wait, mostly, so all run at the same time. */
 static void check_all(const char *program, struct job *jobs, size_t count) {
     for (size_t i = 0; i < count; i++) start(&jobs[i], program);
+    for (size_t i = 0; i < count; i++) await(&jobs[i]);
     for (size_t i = 0; i < count; i++) check_end(&jobs[i]);
 }
 
@@ -93,9 +96,33 @@ static void test_under_mpirun(void **state) {
     check_all(mpirun, jobs, sizeof jobs / sizeof *jobs);
 }
 
+/* No rank waits for the one that is stopped, or the one that does not know for how long: the launcher ends the job. */
+static void test_by_the_launcher(void **state) {
+    (void)state;
+#define JOB(title, through, command, ...)                                                                              \
+    {                                                                                                                  \
+        .name = title, .arguments = {"run", "2", through, "0", "/bin/sh", "-c", command}, .words = { __VA_ARGS__ }     \
+    }
+#define WAITS LAUNCH_HELPER " rank timeout; "
+    struct job jobs[] = {
+        JOB("rank", "never", WAITS "if test $RANK = 1; then kill -STOP $$; fi; exit 0",
+            "aorta launch: rank 1 (process ",
+            ") is stopped (SIGSTOP, or a debugger); the job ends if it does not go on",
+            ") was stopped (SIGSTOP, or a debugger) for "),
+        JOB("both", "always", WAITS "kill -STOP $$", "was stopped (SIGSTOP, or a debugger) for "),
+        JOB("wrapper", "always", WAITS "if test $RANK = 1; then kill -STOP $PPID; fi; exec sleep 1",
+            "aorta launch: the wrapper of rank 1 (process "),
+        JOB("mpirun", "always", WAITS "if test $RANK = 1; then kill -STOP $(ps -o ppid= -p $PPID); fi; exec sleep 1",
+            "aorta launch: mpirun (process "),
+    };
+#undef JOB
+    check_all(LAUNCH_HELPER, jobs, sizeof jobs / sizeof *jobs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_under_mpirun),
+        cmocka_unit_test(test_by_the_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

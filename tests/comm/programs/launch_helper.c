@@ -211,13 +211,24 @@ static int action_stop(int rank, int chosen) {
     return 0;
 }
 
+/* Reports how long it waits for its peers, as aorta_comm_open does. */
+static int action_timeout(int rank, int chosen) {
+    (void)chosen;
+    struct aorta_beacon *beacon = NULL;
+    if (report(aorta_beacon_open(rank, &beacon))) return 97;
+    aorta_beacon_timeout(beacon, 1);
+    aorta_beacon_close(beacon);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int rank, int chosen);
 } actions[] = {
-    {"env", action_env},       {"fail", action_fail},   {"fail_slowly", action_fail_slowly},
-    {"kill", action_kill},     {"hang", action_hang},   {"interrupt", action_interrupt},
-    {"reduce", action_reduce}, {"abort", action_abort}, {"stop", action_stop},
+    {"env", action_env},         {"fail", action_fail},   {"fail_slowly", action_fail_slowly},
+    {"kill", action_kill},       {"hang", action_hang},   {"interrupt", action_interrupt},
+    {"reduce", action_reduce},   {"abort", action_abort}, {"stop", action_stop},
+    {"timeout", action_timeout},
 };
 
 static int be_rank(int argc, char **argv) {

@@ -1,0 +1,85 @@
+#include "comm/launch_directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PREFIX "aorta-launch-"
+#define YOUNG_S 10 /* its launcher may not have locked it yet */
+
+static const char *parent(void) {
+    const char *path = getenv("TMPDIR");
+    return path && *path ? path : "/tmp";
+}
+
+/* A directory and not a link to one. */
+static int open_directory(int at, const char *name) {
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The files in it; what is a directory is not ours and stays, and so does the whole. */
+static void empty(int directory) {
+    int copy = open_directory(directory, ".");
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+    if (!list) {
+        if (copy >= 0) close(copy);
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(list));) unlinkat(directory, entry->d_name, 0);
+    closedir(list);
+}
+
+/* Ours, and nobody has it locked: its launcher is gone. A lock also counts between containers, where process ids do
+ * not. */
+static bool is_left(int directory) {
+    struct stat info;
+    if (fstat(directory, &info) || info.st_uid != geteuid()) return false;
+    return time(NULL) - info.st_mtime >= YOUNG_S && flock(directory, LOCK_EX | LOCK_NB) == 0;
+}
+
+static void sweep_one(int at, const char *name) {
+    int directory = open_directory(at, name);
+    if (directory < 0) return;
+    if (is_left(directory)) {
+        empty(directory);
+        unlinkat(at, name, AT_REMOVEDIR);
+    }
+    close(directory);
+}
+
+static void sweep(void) {
+    DIR *list = opendir(parent());
+    if (!list) return;
+    for (const struct dirent *entry; (entry = readdir(list));) {
+        if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX))) sweep_one(dirfd(list), entry->d_name);
+    }
+    closedir(list);
+}
+
+aorta_status launch_directory_make(struct launch_directory *directory) {
+    sweep();
+    snprintf(directory->path, sizeof directory->path, "%s/" PREFIX "XXXXXX", parent());
+    directory->lock = mkdtemp(directory->path) ? open_directory(AT_FDCWD, directory->path) : -1;
+    if (directory->lock >= 0) {
+        flock(directory->lock, LOCK_EX | LOCK_NB); /* a file system without locks has no sweep either */
+        return NULL;
+    }
+    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", directory->path, strerror(errno));
+    directory->path[0] = '\0';
+    return status;
+}
+
+void launch_directory_remove(struct launch_directory *directory) {
+    if (!directory->path[0]) return;
+    empty(directory->lock);
+    close(directory->lock);
+    rmdir(directory->path);
+}
