@@ -159,6 +159,10 @@ aorta_status aorta_file_replace(const char *path, const char *bytes, size_t leng
     return status;
 }
 
+static aorta_status too_large(const char *path, size_t most) {
+    return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
+}
+
 /* Reads to the end whatever the size says, so that pipes and /proc work too. */
 static aorta_status read_all(int file, const char *path, size_t most, char **bytes, size_t *length) {
     size_t capacity = 4096, used = 0;
@@ -174,7 +178,7 @@ static aorta_status read_all(int file, const char *path, size_t most, char **byt
         used += (size_t)got;
         if (used > most) {
             free(data);
-            return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
+            return too_large(path, most);
         }
         if (got == 0) {
             data[used] = '\0';
@@ -196,9 +200,21 @@ aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, 
     *length = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
-    aorta_status status = read_all(file, path, most, bytes, length);
+    struct stat info = {0};
+    aorta_status status = NULL;
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (uintmax_t)info.st_size > most)
+        status = too_large(path, most);
+    else if (most == SIZE_MAX && S_ISCHR(info.st_mode))
+        status = AORTA_ERROR(AORTA_IO, "cannot read %s: it is a device, not a file", path);
+    else
+        status = read_all(file, path, most, bytes, length);
     close(file);
     return status;
+}
+
+size_t aorta_utf8_mark(const char *bytes, size_t length) {
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+    return length >= sizeof mark && memcmp(bytes, mark, sizeof mark) == 0 ? sizeof mark : 0;
 }
 
 aorta_status aorta_file_read(const char *path, char **bytes, size_t *length) {

@@ -28,10 +28,15 @@ void aorta_file_discard(struct aorta_file_writer *writer); /* NULL is fine */
 /* All bytes to an open file: 0, or errno. */
 AORTA_MUST_USE int aorta_write_all(int file, const char *bytes, size_t length);
 
-/* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read. */
+/* The whole file, NUL-terminated; the caller frees *bytes. AORTA_IO when it cannot be read or is a device, which may
+ * have no end. */
 AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size_t *length);
-/* The same; AORTA_IO too when it is larger than `most` bytes: a device or the wrong file does not fill the memory. */
+/* The same; AORTA_IO too when it is larger than `most` bytes, where its size says so before it is read: a device or the
+ * wrong file does not fill the memory. */
 AORTA_MUST_USE aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length);
+
+/* Bytes of the mark that editors put before UTF-8, where the text begins with it; else 0. */
+size_t aorta_utf8_mark(const char *bytes, size_t length);
 
 /* Makes a directory and its parents. AORTA_IO when it cannot be made. */
 AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);

@@ -1,4 +1,5 @@
 #include "config/reader.h"
+#include "base/files.h"
 #include "base/printable.h"
 
 #include <jansson.h>
@@ -54,9 +55,23 @@ static aorta_status expect_end(yaml_parser_t *parser, const char *bytes, size_t 
     return finish_error(&text);
 }
 
-/* The library takes time with the square of the depth: events are cheap as long as one stops there. */
-static aorta_status check_depth(const char *bytes, size_t length, const char *place, bool in_file) {
-    enum { DEEPEST = 64 };
+static bool has_anchor(const yaml_event_t *event) {
+    switch (event->type) {
+    case YAML_SCALAR_EVENT:
+        return event->data.scalar.anchor;
+    case YAML_SEQUENCE_START_EVENT:
+        return event->data.sequence_start.anchor;
+    case YAML_MAPPING_START_EVENT:
+        return event->data.mapping_start.anchor;
+    default:
+        return false;
+    }
+}
+
+/* The library takes time with the square of the depth and of the anchors: events are cheap as long as one stops there.
+ */
+static aorta_status check_extent(const char *bytes, size_t length, const char *place, bool in_file) {
+    enum { DEEPEST = 64, MOST_ANCHORS = 100 };
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
@@ -64,14 +79,18 @@ static aorta_status check_depth(const char *bytes, size_t length, const char *pl
     yaml_event_t event;
     yaml_event_type_t type = YAML_NO_EVENT;
     /* What is no YAML is for the real reading to explain. */
-    for (int depth = 0; !status && type != YAML_STREAM_END_EVENT && yaml_parser_parse(&parser, &event);) {
+    for (int depth = 0, anchors = 0; !status && type != YAML_STREAM_END_EVENT && yaml_parser_parse(&parser, &event);) {
         type = event.type;
         depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
         depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
-        if (depth > DEEPEST) {
+        anchors += has_anchor(&event);
+        if (depth > DEEPEST || anchors > MOST_ANCHORS) {
             struct aorta_text text = {0};
             name_place(&text, place, in_file, event.start_mark);
-            aorta_text_printf(&text, ": brackets and sections lie more than %d deep", DEEPEST);
+            if (depth > DEEPEST)
+                aorta_text_printf(&text, ": brackets and sections lie more than %d deep", DEEPEST);
+            else
+                aorta_text_printf(&text, ": there are more than %d anchors (&name)", MOST_ANCHORS);
             status = finish_error(&text);
         }
         yaml_event_delete(&event);
@@ -82,7 +101,7 @@ static aorta_status check_depth(const char *bytes, size_t length, const char *pl
 
 aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place, bool in_file,
                              yaml_document_t *document) {
-    AORTA_TRY(check_depth(bytes, length, place, in_file));
+    AORTA_TRY(check_extent(bytes, length, place, in_file));
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return AORTA_ERROR(AORTA_MEMORY, "%s: out of memory", place);
     yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
@@ -98,8 +117,9 @@ aorta_status aorta_yaml_load(const char *bytes, size_t length, const char *place
 }
 
 aorta_status aorta_json_check(const char *bytes, size_t length, const char *path) {
+    const size_t mark = aorta_utf8_mark(bytes, length);
     json_error_t error;
-    json_t *root = json_loadb(bytes, length, JSON_DECODE_ANY, &error);
+    json_t *root = json_loadb(bytes + mark, length - mark, JSON_DECODE_ANY, &error);
     if (!root) {
         return AORTA_ERROR(AORTA_CONFIG, "%s:%d:%d: not valid JSON: %s", path, error.line, error.column, error.text);
     }

@@ -403,7 +403,7 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     if (category == CATEGORY_IGNORED) return NULL;
     struct aorta_json_value name = event.field[FIELD_NAME], args = event.field[FIELD_ARGS];
     bool wanted = wants_arguments(category, name);
-    if (category == CATEGORY_FUNCTION && !is_of_program(name)) return NULL;
+    if (category == CATEGORY_FUNCTION && aorta_json_is_string(name) && !is_of_program(name)) return NULL;
     if (!aorta_json_is_string(name) || !get_times(&event)) {
         bad_event(kineto, category, event.offset);
         return NULL;

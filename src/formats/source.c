@@ -1,5 +1,7 @@
 #include "formats/source_parts.h"
 
+#include "base/files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,8 +9,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Enough bytes at once to see whether they begin with the mark, which is left out. */
+static aorta_status read_first(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
+    enum { MARK = 3 };
+    size_t more = 1;
+    for (*got = 0; more && *got < MARK && *got < capacity; *got += more)
+        AORTA_TRY(source->kind->read(source, buffer + *got, capacity - *got, &more));
+    const size_t mark = aorta_utf8_mark(buffer, *got);
+    if (!mark) return NULL;
+    memmove(buffer, buffer + mark, *got - mark);
+    *got -= mark;
+    return *got ? NULL : source->kind->read(source, buffer, capacity, got);
+}
+
 aorta_status aorta_source_read(struct aorta_source *source, char *buffer, size_t capacity, size_t *got) {
-    return source->kind->read(source, buffer, capacity, got);
+    if (source->begun) return source->kind->read(source, buffer, capacity, got);
+    source->begun = true;
+    return read_first(source, buffer, capacity, got);
 }
 
 bool aorta_source_truncated(const struct aorta_source *source) {
@@ -54,7 +71,7 @@ static aorta_status open_plain(const char *path, int file, struct aorta_source *
         close(file);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
     }
-    *self = (struct file_source){{&file_kind, false}, file, copy};
+    *self = (struct file_source){{&file_kind, false, false}, file, copy};
     *source = &self->base;
     return NULL;
 }
@@ -67,7 +84,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         close(file);
         return AORTA_ERROR(AORTA_IO, "cannot read %s: it is a directory", path);
     }
-    unsigned char magic[3];
+    unsigned char magic[2];
     ssize_t count = pread(file, magic, sizeof magic, 0);
     if (count < 0) { /* a pipe, say: it would have to be read twice */
         aorta_status status =
@@ -76,8 +93,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         return status;
     }
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
-    if (count >= 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
-    if (count == 3 && memcmp(magic, "\xef\xbb\xbf", 3) == 0) lseek(file, 3, SEEK_SET);
+    if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
     return open_plain(path, file, source);
 }
 
@@ -108,7 +124,7 @@ static const struct aorta_source_kind memory_kind = {memory_read, memory_close};
 aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece, struct aorta_source **source) {
     struct memory_source *self = malloc(sizeof *self);
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read a trace");
-    *self = (struct memory_source){{&memory_kind, false}, bytes, length, piece};
+    *self = (struct memory_source){{&memory_kind, false, false}, bytes, length, piece};
     *source = &self->base;
     return NULL;
 }

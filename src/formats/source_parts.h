@@ -11,7 +11,7 @@ struct aorta_source_kind {
 
 struct aorta_source {
     const struct aorta_source_kind *kind;
-    bool truncated;
+    bool truncated, begun;
 };
 
 /* Unpacks the open file on its own thread; takes the descriptor over, also when it fails. */

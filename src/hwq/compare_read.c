@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_DEPTH = 12, LARGEST_FILE = 1 << 30 };
+enum { MOST_DEPTH = 12, MOST_SETTINGS = 4096, LARGEST_FILE = 256 << 20 };
 
 struct reader {
     struct aorta_hwq_measurements *measurements;
@@ -62,7 +62,7 @@ struct settings {
     struct aorta_arena *arena;
     struct aorta_hwq_setting *items;
     size_t count, capacity;
-    bool failed;
+    bool failed, too_many;
 };
 
 static const char *copy_printable(struct aorta_arena *arena, const char *text) {
@@ -72,6 +72,8 @@ static const char *copy_printable(struct aorta_arena *arena, const char *text) {
 }
 
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
+    settings->too_many |= settings->count == MOST_SETTINGS; /* comparing them takes time with their square */
+    if (settings->too_many) return;
     char *text = json_is_string(value) ? strdup(json_string_value(value))
                                        : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
     struct aorta_hwq_setting *items = aorta_arena_grow(settings->arena, settings->items, settings->count,
@@ -252,6 +254,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     collect(&settings, "", json_object_get(object, "metadata"), 0);
     collect(&settings, "file_environment", environment, 0);
     if (settings.failed) return no_memory(reader->measurements->path);
+    if (settings.too_many) return wrong(reader, what, "its metadata holds more than 4096 values");
     measurement.settings = settings.items;
     measurement.setting_count = settings.count;
     return add_measurement(reader, &measurement);
@@ -300,6 +303,9 @@ static const char *guess(const char *bytes, size_t length) {
 }
 
 static aorta_status parse(const char *path, const char *bytes, size_t length, json_t **root) {
+    const size_t mark = aorta_utf8_mark(bytes, length);
+    bytes += mark;
+    length -= mark;
     json_error_t error;
     *root = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &error);
     if (*root) return NULL;

@@ -1,5 +1,5 @@
 #include "report/run.h"
-#include "base/files.h"
+#include "formats/source.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -125,7 +125,7 @@ static aorta_status add_line(struct aorta_run *run, struct file *file, const cha
     return NULL;
 }
 
-static aorta_status read_line(struct aorta_run *run, struct file *file, char *line, size_t length,
+static aorta_status read_line(struct aorta_run *run, struct file *file, const char *line, size_t length,
                               const struct aorta_log *log) {
     bool whole = line[length - 1] == '\n';
     if (whole && length == 1) return NULL; /* an empty line */
@@ -141,24 +141,60 @@ static aorta_status read_line(struct aorta_run *run, struct file *file, char *li
     return NULL;
 }
 
-static aorta_status read_lines(struct aorta_run *run, struct file *file, FILE *stream, const struct aorta_log *log) {
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length = 0;
-    aorta_status status = NULL;
-    char mark[3]; /* that editors put before UTF-8 */
-    if (fread(mark, 1, sizeof mark, stream) == sizeof mark && memcmp(mark, "\xef\xbb\xbf", sizeof mark) == 0)
-        file->offset = sizeof mark;
-    else
-        rewind(stream);
-    while (!status && (length = getline(&line, &capacity, stream)) > 0) {
-        file->line++;
-        status = read_line(run, file, line, (size_t)length, log);
-        file->offset += length;
+/* Bytes of the file that were read and not passed yet: [at .. end). */
+struct window {
+    struct aorta_source *source;
+    char *bytes;
+    size_t at, end, capacity;
+};
+
+/* Moves what is left to the front, doubles the capacity where that is full, and reads on; *got is 0 at the end. */
+static aorta_status read_on(struct window *window, const struct file *file, size_t *got) {
+    static const size_t first = 1 << 20, most = 256 << 20; /* an iteration has a few hundred bytes a kernel */
+    if (window->at) memmove(window->bytes, window->bytes + window->at, window->end - window->at);
+    window->end -= window->at;
+    window->at = 0;
+    if (window->end == window->capacity) {
+        const size_t capacity = window->capacity ? 2 * window->capacity : first;
+        if (capacity > most)
+            return AORTA_ERROR(AORTA_FORMAT, "%s:%lld (line starts at byte %lld): the line is longer than %zu MiB",
+                               file->path, (long long)file->line + 1, (long long)file->offset, most >> 20);
+        char *bytes = realloc(window->bytes, capacity);
+        if (!bytes) return AORTA_ERROR(AORTA_MEMORY, "no memory for a line of %zu bytes of %s", capacity, file->path);
+        window->bytes = bytes;
+        window->capacity = capacity;
     }
-    if (!status && ferror(stream)) status = AORTA_ERROR(AORTA_IO, "cannot read %s: %s", file->path, strerror(errno));
-    free(line);
-    return status;
+    AORTA_TRY(aorta_source_read(window->source, window->bytes + window->end, window->capacity - window->end, got));
+    window->end += *got;
+    return NULL;
+}
+
+/* The next line with its end, or what follows the last end; *length is 0 when all is passed. */
+static aorta_status next_line(struct window *window, const struct file *file, const char **line, size_t *length) {
+    const char *stop = NULL;
+    for (size_t scanned = 0, got = 1; !stop && got;) { /* scanned: bytes without the end of a line */
+        const size_t left = window->end - window->at;
+        stop = left > scanned ? memchr(window->bytes + window->at + scanned, '\n', left - scanned) : NULL;
+        scanned = left;
+        if (!stop) AORTA_TRY(read_on(window, file, &got));
+    }
+    *line = window->bytes + window->at;
+    *length = stop ? (size_t)(stop + 1 - *line) : window->end - window->at;
+    window->at += *length;
+    return NULL;
+}
+
+static aorta_status read_lines(struct aorta_run *run, struct file *file, struct window *window,
+                               const struct aorta_log *log) {
+    for (;;) {
+        const char *line;
+        size_t length;
+        AORTA_TRY(next_line(window, file, &line, &length));
+        if (!length) return NULL;
+        file->line++;
+        AORTA_TRY(read_line(run, file, line, length, log));
+        file->offset += (int64_t)length;
+    }
 }
 
 static void name_file(const struct aorta_run *run, int rank, char path[4096]) {
@@ -168,10 +204,11 @@ static void name_file(const struct aorta_run *run, int rank, char path[4096]) {
 static aorta_status read_file(struct aorta_run *run, int rank, const struct aorta_log *log) {
     struct file file = {.rank = rank, .first_step = run->step_count};
     name_file(run, rank, file.path);
-    FILE *stream = fopen(file.path, "re");
-    if (!stream) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", file.path, strerror(errno));
-    aorta_status status = read_lines(run, &file, stream, log);
-    fclose(stream);
+    struct window window = {0};
+    AORTA_TRY(aorta_source_open(file.path, &window.source));
+    aorta_status status = read_lines(run, &file, &window, log);
+    aorta_source_close(window.source);
+    free(window.bytes);
     drop_unused_ranges(run, &file);
     if (!status && run->step_count == file.first_step)
         aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file.path);

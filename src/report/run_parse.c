@@ -379,8 +379,6 @@ static aorta_status read_profile(struct reader *reader, const struct aorta_field
     if (origin_ns < INT64_MIN / 4 || origin_ns > INT64_MAX / 4)
         return AORTA_ERROR(AORTA_FORMAT, "origin_ns is not a time: %lld", (long long)origin_ns);
     profile->own_clock = !aorta_fields_get(object, "origin_ns");
-    const struct aorta_json_value *ranges = aorta_fields_get(object, "ranges");
-    if (!ranges || *ranges->text != '[') return AORTA_ERROR(AORTA_FORMAT, "ranges is missing or not an array");
     AORTA_TRY(read_ranges(reader, object, origin_ns, step, profile));
     AORTA_TRY(read_markers(reader, object, origin_ns, profile));
     return read_host(reader, object, origin_ns, profile);
@@ -424,6 +422,7 @@ static aorta_status read_kernel_view(struct reader *reader, struct aorta_json_va
     struct aorta_fields object;
     step->kernel_profile.source = AORTA_SOURCE_KERNEL;
     AORTA_TRY(aorta_fields_read(reader->line, value, &object));
+    if (!aorta_fields_get(&object, "ranges")) return AORTA_ERROR(AORTA_FORMAT, "ranges is missing");
     AORTA_TRY(read_profile(reader, &object, step, &step->kernel_profile));
     AORTA_TRY(read_kernel_facts(&object, &step->kernel_profile.kernels));
     const bool seen = follows(previous, step) && previous->traced && previous->kernel_profile.range_count;
@@ -436,8 +435,7 @@ static aorta_status read_views(struct reader *reader, const struct aorta_fields 
                                const struct aorta_run_step *previous, struct aorta_run_step *step) {
     const struct aorta_json_value *ranges = aorta_fields_get(object, "profile");
     const struct aorta_json_value *kernels = aorta_fields_get(object, "kernel_profile");
-    if (is_null(ranges)) return NULL;
-    if (!ranges) return AORTA_ERROR(AORTA_FORMAT, "profile is missing");
+    if (!ranges || is_null(ranges)) return NULL;
     step->recorded = true;
     if (!reader->with_ranges) return NULL;
     AORTA_TRY(aorta_annotate(read_range_view(reader, *ranges, previous, step), "profile"));

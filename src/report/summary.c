@@ -116,15 +116,18 @@ static void find_peaks(const struct aorta_run *run, struct aorta_peaks *peaks) {
 aorta_status aorta_run_iterations(const struct aorta_run *run, size_t first, size_t steps,
                                   struct aorta_iteration **iterations, size_t *count) {
     const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
+    size_t ranges = 0;
     *count = 0;
     *iterations = malloc((steps + 1) * sizeof **iterations);
     if (!*iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", steps);
     for (size_t i = first; i < first + steps; i++) {
         const struct aorta_run_step *step = &run->steps[i];
-        if (step->profiled)
-            (*iterations)[(*count)++] =
-                (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
+        if (!step->profiled) continue;
+        (*iterations)[(*count)++] =
+            (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
+        ranges += step->profile.range_count;
     }
+    if (!ranges) *count = 0; /* each says that nothing was recorded */
     return NULL;
 }
 

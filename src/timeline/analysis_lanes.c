@@ -44,8 +44,10 @@ static int busiest_first(const void *left, const void *right) {
 
 static aorta_status take_rows(const struct lane *lanes, size_t count, struct aorta_trace_lane_row **rows,
                               size_t *row_count) {
-    *rows = calloc(count + 1, sizeof **rows);
-    if (!*rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", count);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) used += lanes[i].count > 0;
+    *rows = calloc(used + 1, sizeof **rows);
+    if (!*rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", used);
     for (size_t i = 0; i < count; i++) {
         const struct lane *lane = &lanes[i];
         if (!lane->count) continue;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNNUMBERED = -1 };
+enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
 
 /* ---- the devices of a trace ---- */
 
@@ -14,7 +14,8 @@ static int ascending(const void *left, const void *right) {
     return (*a > *b) - (*a < *b);
 }
 
-/* Ascending, each once; the caller frees them. Neighbours mostly share a device, so the list before sorting is short.
+/* Ascending, each once; the caller frees them, also when it fails. Neighbours mostly share a device, so the list before
+ * sorting is short.
  */
 static aorta_status devices_of(const struct aorta_trace *trace, int32_t **devices, size_t *count) {
     int32_t *found = malloc((trace->work_count + 1) * sizeof *found);
@@ -27,7 +28,11 @@ static aorta_status devices_of(const struct aorta_trace *trace, int32_t **device
         if (!different || found[different - 1] != found[i]) found[different++] = found[i];
     *devices = found;
     *count = different;
-    return NULL;
+    if (different <= MOST_DEVICES) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT,
+                       "%s holds work of %zu devices, of at most %d that a process can have: its device numbers are "
+                       "damaged",
+                       trace->path, different, MOST_DEVICES);
 }
 
 static bool only_measures(const struct aorta_trace_work *work) {
@@ -134,11 +139,11 @@ static void drop_rank(struct aorta_trace_analysis *analysis) {
 static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trace_analysis *analysis) {
     int32_t *devices = NULL;
     size_t count = 0;
-    AORTA_TRY(devices_of(trace, &devices, &count));
-    aorta_status status = NULL;
-    struct aorta_trace_rank *ranks = realloc(analysis->ranks, (analysis->rank_count + count + 1) * sizeof *ranks);
-    if (!ranks) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count + count);
+    aorta_status status = devices_of(trace, &devices, &count);
+    struct aorta_trace_rank *ranks =
+        status ? NULL : realloc(analysis->ranks, (analysis->rank_count + count + 1) * sizeof *ranks);
     if (ranks) analysis->ranks = ranks;
+    if (!status && !ranks) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count + count);
     for (size_t i = 0; !status && i < count; i++) {
         struct aorta_trace_rank *rank = &analysis->ranks[analysis->rank_count++];
         *rank = (struct aorta_trace_rank){.rank = known_number(trace, count), .trace = trace, .device = devices[i]};

@@ -163,9 +163,29 @@ static aorta_status keep_work(struct aorta_trace_rank *rank) {
     return NULL;
 }
 
+static bool any_step_ran(const struct aorta_trace_rank *rank) {
+    struct aorta_trace_work part;
+    size_t from = 0;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        while (from < rank->window_count && rank->windows[from].end_ns <= rank->work[i].start_ns) from++;
+        for (size_t j = from; j < rank->window_count && clip(&rank->work[i], &rank->windows[j], &part); j++)
+            if (rank->windows[j].number != INT64_MIN) return true;
+    }
+    return false;
+}
+
+/* Steps may be marked where nothing ran, before or after all work: the whole is then one recording without steps. */
+static void merge_windows(struct aorta_trace_rank *rank) {
+    if (!rank->window_count || any_step_ran(rank)) return;
+    const int64_t start_ns = rank->windows[0].start_ns, end_ns = rank->windows[rank->window_count - 1].end_ns;
+    rank->window_count = 0;
+    add_window(rank, INT64_MIN, start_ns, end_ns);
+}
+
 aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
                                      const struct aorta_trace_analysis_options *options) {
     AORTA_TRY(cut(rank));
+    merge_windows(rank);
     if (!options->all_steps && !options->step_count) return NULL;
     size_t remaining = 0;
     for (size_t i = 0; i < rank->window_count; i++)

@@ -102,7 +102,9 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
     work->count = count;
     select_iterations(work, warmup, verdict);
     if (work->count == 0)
-        return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up",
+        return AORTA_ERROR(AORTA_USAGE,
+                           "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, the others "
+                           "hold no ranges; leave out fewer (--warmup), or record more steps",
                            count, verdict->warmup);
     for (size_t i = 0; i < work->count; i++) {
         struct aorta_iteration iteration = work->items[i].iteration;

@@ -150,6 +150,7 @@ static void test_failures_name_path_and_reason(void **state) {
     assert_null(bytes);
     check_fails(aorta_file_read_small("/dev/zero", 2 << 20, &bytes, &length), AORTA_IO,
                 "cannot read /dev/zero: it is larger than 2 MiB");
+    check_fails(aorta_file_read("/dev/zero", &bytes, &length), AORTA_IO, "cannot read /dev/zero: it is a device");
     check_fails(aorta_file_read(".", &bytes, &length), AORTA_IO, "cannot read .: Is a directory");
     check_fails(aorta_file_replace("no/such", "x", 1), AORTA_IO, "cannot create no/such: No such file or directory");
     check_ok(aorta_directory_make("taken"));

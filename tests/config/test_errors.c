@@ -138,6 +138,8 @@ static void test_wrong_json(void **state) {
         {"{\"main\": {\"count\": 1,}}", "a.json:1:22: not valid JSON: string or '}' expected near '}'"},
         {"{\"main\":\n {\"count\": 0}}",
          "a.json:2: main.count: found 0; expected an integer of at least 1 (default: 8)"},
+        {"\xef\xbb\xbf{\"main\":\n {\"count\": 0}}",
+         "a.json:2: main.count: found 0; expected an integer of at least 1 (default: 8)"},
         {"{'main': 1}", "a.json:1:2: not valid JSON: string or '}' expected near '''"},
         {"[]", "a.json:1: found []; expected the sections main, text, more"},
     };
@@ -174,6 +176,15 @@ static void test_too_large(void **state) {
     free(content);
 }
 
+static void test_anchors(void **state) {
+    (void)state;
+    char content[4096] = "";
+    for (int i = 0; i < 101; i++) sprintf(content + strlen(content), "&a%d k%d: 1\n", i, i);
+    struct sample sample;
+    struct aorta_config config;
+    check_message(sample_load(content, &sample, &config), "a.yaml:101:1: there are more than 100 anchors (&name)");
+}
+
 static void test_ten_at_most(void **state) {
     (void)state;
     char content[1024] = "";
@@ -204,10 +215,9 @@ static void test_strange_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_files),    cmocka_unit_test(test_wrong_overrides),
-        cmocka_unit_test(test_wrong_json),     cmocka_unit_test(test_no_file),
-        cmocka_unit_test(test_too_large),      cmocka_unit_test(test_ten_at_most),
-        cmocka_unit_test(test_strange_values),
+        cmocka_unit_test(test_wrong_files), cmocka_unit_test(test_wrong_overrides), cmocka_unit_test(test_wrong_json),
+        cmocka_unit_test(test_no_file),     cmocka_unit_test(test_too_large),       cmocka_unit_test(test_ten_at_most),
+        cmocka_unit_test(test_anchors),     cmocka_unit_test(test_strange_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,6 +295,15 @@ static void marked_utf8_reads_as_plain(void **state) {
     check_ok(walk_file((const unsigned char *)document, sizeof document - 1, &plain));
     check_ok(walk_file((const unsigned char *)marked.data, marked.length, &out));
     assert_string_equal(plain.data, out.data);
+    for (size_t piece = 1; piece < 5; piece++) {
+        aorta_text_clear(&out);
+        check_ok(walk_pieces(marked.data, marked.length, piece, &out));
+        assert_string_equal(plain.data, out.data);
+    }
+    unsigned char packed[2048];
+    aorta_text_clear(&out);
+    check_ok(walk_file(packed, pack(marked.data, marked.length, packed, sizeof packed), &out));
+    assert_string_equal(plain.data, out.data);
     aorta_text_free(&plain);
     aorta_text_free(&marked);
     aorta_text_free(&out);

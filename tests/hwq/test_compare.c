@@ -538,6 +538,27 @@ static void bad_files(void **state) {
     check_fails(aorta_hwq_measurements_open(path_of("empty"), &measurements), AORTA_USAGE, "cut.json: line 1");
 }
 
+/* An editor's mark is no part of a file; metadata without end would cost the square of its members. */
+static void strange_files(void **state) {
+    (void)state;
+    struct aorta_hwq_measurements measurements;
+    const char *path = write_text("marked.json", "\xef\xbb\xbf{\"workload_name\": \"moe\", \"stream_count\": 4, "
+                                                 "\"iteration_times_ms\": [1, 2]}");
+    check_ok(aorta_hwq_measurements_open(path, &measurements));
+    assert_int_equal(measurements.count, 1);
+    aorta_hwq_measurements_close(&measurements);
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1], "
+                           "\"metadata\": {\"k\": 0");
+    for (int i = 0; i < 5000; i++) aorta_text_printf(&text, ", \"k%d\": %d", i, i);
+    aorta_text_puts(&text, "}}");
+    check_fails(aorta_hwq_measurements_open(write_text("many.json", text.data), &measurements), AORTA_USAGE,
+                "moe on 4 streams: its metadata holds more than 4096 values");
+    aorta_text_free(&text);
+    check_fails(aorta_hwq_measurements_open("/dev/zero", &measurements), AORTA_USAGE,
+                "cannot read /dev/zero: it is larger than 256 MiB");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
@@ -558,6 +579,7 @@ int main(void) {
         cmocka_unit_test(the_originals_files),
         cmocka_unit_test(few_iterations),
         cmocka_unit_test(bad_files),
+        cmocka_unit_test(strange_files),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -369,6 +369,36 @@ static void means_are_of_recorded_steps(void **state) {
     }
 }
 
+/* Neither a profile, nor an empty one, is a reason to refuse what the run measured otherwise. */
+static void runs_without_ranges(void **state) {
+    (void)state;
+    static const char *const ends[] = {"}\n", ", \"profile\": null}\n", ", \"profile\": {}}\n",
+                                       ", \"profile\": {\"ranges\": []}}\n"};
+    struct aorta_log log = silent();
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct workspace run = workspace_make();
+        struct aorta_text lines = {0}, text = {0};
+        for (int step = 0; step < 5; step++)
+            aorta_text_printf(&lines,
+                              "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": %d, \"global_step\": %d, "
+                              "\"step_ms\": 7%s",
+                              step, step, ends[i]);
+        workspace_write(&run, "rank_00_metrics.jsonl", lines.data);
+        const struct aorta_report_input input = {run.path, "run"};
+        struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = run.path, .warmup = -1};
+        check_ok(aorta_report_make(&options, &log, &text, NULL));
+        assert_non_null(strstr(text.data, "holds no ranges"));
+        json_t *root = load_summary(&run);
+        const json_t *label = json_object_get(json_object_get(root, "labels"), "run");
+        assert_true(NUMBER(label, "step_ms", "count") == 5);
+        assert_true(json_is_null(json_object_get(label, "verdict")));
+        json_decref(root);
+        aorta_text_free(&lines);
+        aorta_text_free(&text);
+        workspace_remove(&run);
+    }
+}
+
 /* Each file that is said to be written exists, and is named once; returns their number. */
 static int check_files(const char *text) {
     int count = 0;
@@ -485,6 +515,7 @@ int main(void) {
         cmocka_unit_test(original_is_not_trusted),
         cmocka_unit_test(cost_of_recording),
         cmocka_unit_test(means_are_of_recorded_steps),
+        cmocka_unit_test(runs_without_ranges),
         cmocka_unit_test(pictures_of_a_run_whose_first_rank_is_empty),
         cmocka_unit_test(pictures_of_like_labels),
         cmocka_unit_test(many_iterations),

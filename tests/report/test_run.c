@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct aorta_log silent(void) {
     return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
@@ -253,7 +254,7 @@ static void malformed_lines(void **state) {
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": 3}"), "clocks.limited_by is not an array"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\", 4]}"), "clocks.limited_by[1] is not a string"},
         {HEAD "7}\n", "profile: byte 81: not an object"},
-        {HEAD "{}}\n", "profile: ranges is missing"},
+        {HEAD "{\"ranges\": 7}}\n", "profile: ranges: byte 92: not an array"},
         {HEAD "{\"ranges\": [4]}}\n", "profile: ranges[0]: byte 93: not an object"},
         {HEAD "{\"ranges\": [1,]}}\n", "profile: ranges: byte 93: expected a value"},
         {HEAD "{\"ranges\": [}}}\n", "profile: ranges: byte 92: not an array"},
@@ -333,6 +334,20 @@ static void a_reason_of_later_versions(void **state) {
     check_ok(aorta_run_read(workspace.path, "x", 0, &log, &run));
     assert_true(run.steps[0].clocks.clock_limits_known);
     aorta_run_free(&run);
+    workspace_remove(&workspace);
+}
+
+/* A line without end is refused before it fills the memory. */
+static void endless_line(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    struct aorta_log log = silent();
+    struct aorta_run run;
+    char path[128];
+    snprintf(path, sizeof path, "%s/rank_00_metrics.jsonl", workspace.path);
+    assert_int_equal(symlink("/dev/zero", path), 0);
+    check_fails(aorta_run_read(workspace.path, "x", 0, &log, &run), AORTA_FORMAT,
+                "rank_00_metrics.jsonl:1 (line starts at byte 0): the line is longer than 256 MiB");
     workspace_remove(&workspace);
 }
 
@@ -461,6 +476,7 @@ int main(void) {
         cmocka_unit_test(many_members),
         cmocka_unit_test(what_python_writes),
         cmocka_unit_test(a_reason_of_later_versions),
+        cmocka_unit_test(endless_line),
         cmocka_unit_test(directories),
         cmocka_unit_test(missing_ranks_are_said),
         cmocka_unit_test(missing_steps_are_said),

@@ -252,6 +252,44 @@ static void one_recording_counts_once(void **state) {
     end(&read);
 }
 
+/* Steps that the device's ranges mark after the last kernel: the recording is one without steps. */
+static void work_before_the_first_step(void **state) {
+    (void)state;
+    static const char text[] =
+        "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"ts\":10,\"dur\":5,\"args\":{\"device\":0,\"stream\":7}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"relu\",\"ts\":20,\"dur\":5,\"args\":{\"device\":0,\"stream\":7}},"
+        "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#5\",\"ts\":100,\"dur\":50},"
+        "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#6\",\"ts\":150,\"dur\":50}]";
+    struct read read = {0};
+    check_ok(read_memory(text, strlen(text), 0, false, &read.list));
+    const struct aorta_trace_analysis_options all = {.all_steps = true};
+    check_fails(aorta_trace_analyze(&read.list, &all, &read.analysis), AORTA_USAGE, "belongs to any step");
+    check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
+    check_ok(aorta_trace_verdict(&read.analysis, &read.verdict));
+    assert_false(read.analysis.stepped);
+    assert_int_equal(read.analysis.ranks[0].window_count, 1);
+    assert_int_equal(read.analysis.ranks[0].figures.busy_ns, 10000);
+    check_sums(&read.analysis.ranks[0]);
+    end(&read);
+}
+
+/* Damaged numbers of devices: what a rank costs must not be paid for each of them. */
+static void more_devices_than_there_are(void **state) {
+    (void)state;
+    struct aorta_text text = {0};
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    for (int i = 0; i < 2000; i++)
+        aorta_text_printf(
+            &text, "%s{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":%d,\"dur\":1,\"args\":{\"device\":%d}}",
+            i ? "," : "[", i, i);
+    aorta_text_puts(&text, "]");
+    check_ok(read_memory(text.data, text.length, 0, false, &list));
+    check_fails(aorta_trace_analyze(&list, NULL, &analysis), AORTA_FORMAT, "holds work of 2000 devices");
+    aorta_trace_list_free(&list);
+    aorta_text_free(&text);
+}
+
 static void mistakes_are_named(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
@@ -457,6 +495,8 @@ int main(void) {
         cmocka_unit_test(steps_cut_the_time),
         cmocka_unit_test(steps_apart_leave_out_what_is_between),
         cmocka_unit_test(one_recording_counts_once),
+        cmocka_unit_test(work_before_the_first_step),
+        cmocka_unit_test(more_devices_than_there_are),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(random_traces_agree_with_counting),
     };
