@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: all build demo check asan tsan coverage tidy format parity bench dist install clean help
+.PHONY: all build demo check asan tsan coverage tidy format parity torture bench dist install clean help
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -55,6 +55,12 @@ parity: ## hold gradients and updates of `aorta train` against PyTorch, live
 	@scripts/bootstrap build parity
 	@$(MAKE) --no-print-directory build
 	@/usr/bin/python3 tests/parity/live.py --aorta build/release/aorta
+
+torture: ## kill, stop, starve and feed rubbish to the program for 5 minutes (HOURS=8: for hours; SEED=N: again)
+	@scripts/bootstrap build check torture
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --parallel $(JOBS)
+	@/usr/bin/python3 tests/torture/torture.py $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
 
 bench: ## compare the step time with PyTorch's, training with and without recording, and the trace reader with Python
 	@scripts/bootstrap build parity

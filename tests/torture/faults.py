@@ -1,0 +1,310 @@
+"""The faults. Each takes a Bench, does one attempt and returns what happened in a few words, or raises Wrong."""
+import os
+import random
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+from job import Job, Wrong, check_lines, read, remove, reported_steps, send
+
+TIMEOUT_S = 5
+BOUND_S = 30  # beyond the timeout, on a machine that does other things too
+
+# Strategies of the trainer: ranks and keys.
+STRATEGIES = [
+    (2, ""),
+    (2, "distributed.mode=ddp"),
+    (2, "compile.enabled=true"),
+    (4, "fsdp.sharding_strategy=hybrid_shard fsdp.hybrid_shard_gpus_per_node=2"),
+    (3, "fsdp.sharding_strategy=shard_grad_op"),
+    (2, "profiling.enabled=true workload.async_wait=true"),
+]
+SHARED = ["comms_compute_overlap", "moe", "fsdp_tp", "grad_accum"]  # workloads of hwq with collectives
+SAID = ("aorta: ", "aorta launch: ")
+
+CONFIG = """training: {batch_size: 4, mixed_precision: none, max_steps: 60, grad_clip_norm: 1.0, epochs: 100, log_interval: 5}
+dataset: {num_samples: 200, sequence_length: 7, num_dense_features: 3, dense_dim: 10, sparse_features: 4, vocab_size: 101}
+model: {vocab_size: 101, embedding_dim: 20, num_dense_features: 3, dense_dim: 10, model_dim: 24, num_heads: 3,
+  num_layers: 3, mlp_hidden_dim: 40, dropout: 0.0}
+dataloader: {num_workers: 1}
+"""
+
+
+class Bench:
+    """Where attempts run: the program, the folder of test libraries, a source of chance."""
+
+    def __init__(self, aorta, tests, root, seed, every):
+        self.aorta, self.tests, self.root, self.every = aorta, tests, root, every
+        self.random = random.Random(seed)
+        self.counts = {}
+        self.spans_s = {}
+        self.folder = None
+
+    def fresh(self, number):
+        self.folder = os.path.join(self.root, f"attempt{number:05d}")
+        os.makedirs(self.folder)
+        with open(os.path.join(self.folder, "tiny.yaml"), "w", encoding="utf-8") as file:
+            file.write(CONFIG)
+
+    def next(self, name, most):
+        """1, 2, … most, and again; by chance where not every one is asked for."""
+        if not self.every:
+            return self.random.randint(1, most)
+        self.counts[name] = self.counts.get(name, 0) % most + 1
+        return self.counts[name]
+
+    def train(self, ranks, words="", out="out", before=None, environment=None, limit_s=None):
+        command = [self.aorta, "launch", "-n", str(ranks), "--"] if ranks > 1 else []
+        command += [self.aorta, "train", "--config", "tiny.yaml", "--override", f"training.output_dir={out}",
+                    f"distributed.timeout_s={TIMEOUT_S}", *words.split()]
+        return Job(self.folder, command, limit_s or TIMEOUT_S + BOUND_S, environment, before)
+
+    def fake_gpu(self, more=None):
+        tests = self.tests
+        folders = [f"{tests}/fake_gpu/cuda", f"{tests}/fake_nccl/nccl", f"{tests}/ops/fake_blas", f"{tests}/fake_cupti"]
+        return {"AORTA_LIBRARY_PATH": ":".join(folders), "FAKE_GPU_KERNELS": "ignore",
+                "AORTA_CACHE_DIR": os.path.join(self.root, "cache"), **(more or {})}
+
+    def out(self, name="out"):
+        return os.path.join(self.folder, name)
+
+
+def clean_span(bench, ranks, words):
+    """How long a run without a fault takes, so that moments of faults are spread over all its phases."""
+    key = (ranks, words)
+    if key not in bench.spans_s:
+        job = bench.train(ranks, words, out="clean")
+        if job.wait():
+            raise Wrong(f"without a fault: {job.output()[-300:]!r}")
+        job.check_left()
+        bench.spans_s[key] = job.elapsed()
+        remove(bench.out("clean"))
+    return bench.spans_s[key]
+
+
+def at_a_moment(bench, ranks, words, word="train"):
+    """A running job, at a moment anywhere in its life, and a rank's process; None: it had ended, or not begun."""
+    moment = bench.random.uniform(0, 1.05 * clean_span(bench, ranks, words))
+    job = bench.train(ranks, words)
+    time.sleep(max(0.0, moment - job.elapsed()))
+    found = job.ranks(word)
+    return job, (found[bench.random.choice(sorted(found))] if found else None)
+
+
+def ended(job, hit, directory, *words):
+    """After a fault that a rank does not survive."""
+    code = job.wait()
+    job.check_left()
+    text = job.output()
+    check_lines(directory, reported_steps(text))
+    if not hit or (code == 0 and "Verdict:" in text):
+        if code:
+            raise Wrong(f"exit {code} without a fault: {text[-300:]!r}")
+        return "too late or too early: ran to its end"
+    if code == 0:
+        raise Wrong(f"exit 0 although a rank was hit: {text[-300:]!r}")
+    job.check_words(*words, *SAID)
+    return f"exit {code}, says which rank"
+
+
+def kill_rank(bench):
+    ranks, words = bench.random.choice(STRATEGIES)
+    job, pid = at_a_moment(bench, ranks, words)
+    return ended(job, pid and send(pid, signal.SIGKILL), bench.out(), "aorta launch: rank ")
+
+
+def stop_rank(bench):
+    ranks, words = bench.random.choice(STRATEGIES)
+    job, pid = at_a_moment(bench, ranks, words)
+    return ended(job, pid and send(pid, signal.SIGSTOP), bench.out())
+
+
+def slow_rank(bench):
+    """Stands still for less than the timeout: nothing may come of it."""
+    ranks, words = bench.random.choice(STRATEGIES)
+    job, pid = at_a_moment(bench, ranks, words)
+    if pid and send(pid, signal.SIGSTOP):
+        time.sleep(bench.random.uniform(0.05, 0.5 * TIMEOUT_S))
+        send(pid, signal.SIGCONT)
+    code = job.wait()
+    job.check_left()
+    if code or any(count != 60 for count in check_lines(bench.out()).values()):
+        raise Wrong(f"exit {code}: {job.output()[-300:]!r}")
+    return "runs to its end"
+
+
+def kill_launcher(bench):
+    """Nothing is left of the ranks; what Open MPI leaves in TMPDIR is swept by the next launch or by nobody."""
+    ranks, words = bench.random.choice(STRATEGIES)
+    job, _ = at_a_moment(bench, ranks, words)
+    send(job.process.pid, signal.SIGKILL)
+    job.wait()
+    job.check_left(may_leave_files=True)
+    check_lines(bench.out(), reported_steps(job.output()))
+    return "ranks end with it, lines whole"
+
+
+def interrupt(bench):
+    ranks, words = bench.random.choice(STRATEGIES + [(1, "")])
+    job, _ = at_a_moment(bench, ranks, words)
+    number = bench.random.choice([signal.SIGINT, signal.SIGTERM])
+    for _ in range(bench.random.choice([1, 1, 1, 2])):
+        send(job.process.pid, number)
+        time.sleep(bench.random.uniform(0, 0.3))
+    code = job.wait()
+    job.check_left()
+    check_lines(bench.out(), reported_steps(job.output()))
+    if code and code < 128:
+        job.check_words(*SAID)
+    return "ends at once or after its steps, lines whole" if code else "ran to its end"
+
+
+def kill_workload(bench):
+    """A rank of a distributed workload of hwq."""
+    name = bench.random.choice(SHARED)
+    result = bench.out("result.json")
+    command = [bench.aorta, "launch", "-n", "2", "--", bench.aorta, "hwq", "run", name, "--device", "cpu", "--iterations",
+               "2", "--warmup", "1", "--timeout-s", str(TIMEOUT_S), "-o", result]
+    job = Job(bench.folder, command, 150 + TIMEOUT_S + BOUND_S)
+    time.sleep(bench.random.uniform(0, 3))
+    found = job.ranks("hwq")
+    pid = found[bench.random.choice(sorted(found))] if found else None
+    number = bench.random.choice([signal.SIGKILL, signal.SIGSTOP])
+    hit = pid and send(pid, number)
+    code = job.wait()
+    job.check_left()
+    if code == 0 and not read(result).rstrip().endswith(b"}"):
+        raise Wrong("exit 0 without a whole result")
+    if code:
+        job.check_words(*SAID)
+    if code and not hit:
+        raise Wrong(f"{name}: exit {code} without a fault: {job.output()[-300:]!r}")
+    return f"exit {code}" + (", says which rank" if code else "")
+
+
+def device_call(bench):
+    """The Nth call of the CUDA driver fails, of one rank or of one of two."""
+    number = bench.next("device_call", 1500)
+    ranks = bench.random.choice([1, 1, 2])
+    code_of_cuda = bench.random.choice([2, 700, 719, 999])  # out of memory, illegal address, launch failed, unknown
+    environment = bench.fake_gpu({"FAKE_GPU_STRIKE": f"*:{number}:{code_of_cuda}", "FAKE_GPU_STRIKE_RANK": str(ranks - 1)})
+    job = bench.train(ranks, "device.kind=cuda training.max_steps=4", environment=environment)
+    code = job.wait()
+    job.check_left()
+    check_lines(bench.out(), reported_steps(job.output()))
+    if code not in (0, 1):
+        raise Wrong(f"call {number}: exit {code}: {job.output()[-300:]!r}")
+    job.check_words(*(SAID if code else ()))
+    return "exit 1, names call and error" if code else "not reached, or without effect on the result"
+
+
+def mpi_call(bench):
+    """The Nth call of Open MPI fails on one of two ranks."""
+    number = bench.next("mpi_call", 400)
+    environment = {"LD_PRELOAD": os.path.join(bench.tests, "torture", "libmpi_strike.so"), "MPI_STRIKE": str(number),
+                   "MPI_STRIKE_RANK": str(bench.random.randint(0, 1))}
+    job = bench.train(2, "training.max_steps=4", environment=environment)
+    code = job.wait()
+    job.check_left()
+    check_lines(bench.out(), reported_steps(job.output()))
+    if code == 0 and "strikes" in job.output():
+        return "a call whose failure changes nothing"
+    job.check_words(*(SAID if code else ()))
+    return f"exit {code}, names the call" if code else "not reached"
+
+
+def full_disk(bench):
+    """A file system of N bytes (as root), or no file above N bytes."""
+    size = bench.next("full_disk", 160) * 1024
+    directory = bench.out("disk")
+    os.makedirs(directory)
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], capture_output=True, check=False).returncode == 0
+    words = bench.random.choice(["", "profiling.enabled=true"]) + " training.max_steps=12"
+    before = None if mounted else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        job = bench.train(bench.random.choice([1, 2]), words, out="disk/out", before=before)
+        code = job.wait()
+        job.check_left()
+        check_lines(os.path.join(directory, "out"), 0)
+        for name in os.listdir(os.path.join(directory, "out")) if os.path.isdir(os.path.join(directory, "out")) else []:
+            path = os.path.join(directory, "out", name)
+            if name.endswith(".tmp") or (name.endswith(".png") and not os.path.getsize(path)):
+                raise Wrong(f"left behind: {name} of {os.path.getsize(path)} bytes")
+        job.check_words(*(SAID if code else ()))
+        if code == 0 and "Written:" not in job.output():
+            raise Wrong("exit 0, and not all was written")
+        return "all fits" if code == 0 else f"exit {code}, names the file"
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", directory], check=False)
+
+
+def removed_directory(bench):
+    ranks, words = bench.random.choice(STRATEGIES)
+    job, pid = at_a_moment(bench, ranks, words)
+    remove(bench.out())
+    code = job.wait()
+    job.check_left()
+    text = job.output()
+    counts = check_lines(bench.out())
+    if "was removed during the run" in text and (code != 1 or len(counts) != ranks or set(counts.values()) != {60}):
+        raise Wrong(f"exit {code}, lines {counts}: {text[-300:]!r}")
+    if code not in (0, 1):
+        raise Wrong(f"exit {code}: {text[-300:]!r}")
+    if code:
+        job.check_words(*SAID)
+    return "exit 1, all lines written again" if code and counts else f"exit {code}, before the first or after the last line"
+
+
+def two_jobs(bench):
+    first = bench.train(2)
+    time.sleep(bench.random.uniform(0, 2))
+    second = bench.train(bench.random.choice([1, 2]))
+    codes = [first.wait(), second.wait()]
+    first.check_left()
+    second.check_left()
+    counts = check_lines(bench.out())
+    if not set(codes) <= {0, 2} or 0 not in codes or set(counts.values()) != {60}:
+        raise Wrong(f"exits {codes}, lines {counts}")
+    if 2 in codes and "another job writes into" not in first.output() + second.output():
+        raise Wrong(f"exits {codes} without the holder's name")
+    return "the second is refused, with the holder's name" if 2 in codes else "one after the other"
+
+
+def clock_jumps(bench):
+    """The time of day jumps by hours, forth and back, as ntp and people do."""
+    library = next((path for path in ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+                                      "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1") if os.path.exists(path)), None)
+    if not library:
+        return "left out: libfaketime is not installed"
+    stamp = bench.out("offset")
+    stop = threading.Event()
+
+    def jump():
+        while not stop.wait(0.1):
+            with open(stamp + ".new", "w", encoding="utf-8") as file:
+                file.write(f"{bench.random.choice('+-')}{bench.random.randint(1, 9)}h")
+            os.replace(stamp + ".new", stamp)
+
+    with open(stamp, "w", encoding="utf-8") as file:
+        file.write("+0")
+    thread = threading.Thread(target=jump)
+    thread.start()
+    try:
+        job = bench.train(2, environment={"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": stamp, "FAKETIME_NO_CACHE": "1",
+                                          "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+        code = job.wait()
+    finally:
+        stop.set()
+        thread.join()
+    job.check_left()
+    if code or set(check_lines(bench.out()).values()) != {60}:
+        raise Wrong(f"exit {code}: {job.output()[-300:]!r}")
+    return "runs to its end, lines whole"
+
+
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, device_call, device_call, mpi_call,
+          full_disk, removed_directory, two_jobs, clock_jumps]
