@@ -242,12 +242,14 @@ static void signal_children(const struct job *job, int signal) {
     }
 }
 
-/* False: the rank has not started yet. */
+/* A stopped rank reacts to nothing else before it goes on. False: the rank has not started yet. */
 static bool signal_rank(const struct job *job, int rank) {
     struct aorta_beacon_state state;
     aorta_beacon_read(job->beacons[rank], &state);
-    if (state.pid && !state.ended) kill(-state.group, job->signal);
-    return state.pid;
+    if (!state.pid || state.ended) return state.pid;
+    kill(-state.group, job->signal);
+    kill(-state.group, SIGCONT);
+    return true;
 }
 
 /* Ranks that start later get the signal then. False: a rank has not started yet. */

@@ -89,11 +89,36 @@ static void test_under_mpirun(void **state) {
         JOB("start", "10", "MPI_Init_thread: rank 0 of 2 waited 1.0 s for its peers"),
         JOB("groups", "11", "rank 0", "waited 1.0 s for its peers"),
         JOB("collective", "12", "all_reduce #1 of 2 ranks, 4000 bytes: rank 0 waited 1.0 s for its peers"),
-        JOB("end", "13", "at the end of the run: ", "rank 0 waited 1.0 s for its peers"),
-        JOB("rank 0 alone", "4", "at the end of the run: ", "rank 1 waited 1.0 s for its peers"),
+        JOB("close", "13", "rank 0", "waited 1.0 s for its peers"),
+        JOB("end", "14", "at the end of the run: ", "rank 0 waited 1.0 s for its peers"),
+        JOB("rank 0 alone", "5", "at the end of the run: ", "rank 1 waited 1.0 s for its peers"),
     };
 #undef JOB
     check_all(mpirun, jobs, sizeof jobs / sizeof *jobs);
+}
+
+/* On a GPU the ranks meet at rank 0's store and join no MPI. What ends the job: the store, NCCL's calls, the watchdog;
+ * in the last two phases the launcher, since no rank waits any more. */
+static void test_on_gpus(void **state) {
+    (void)state;
+#define JOB(title, phase, ...) \
+    { .name = title, .arguments = {"run", "2", "never", "0", LAUNCH_HELPER, "rank", "stop", phase}, .words = {__VA_ARGS__} }
+    struct job jobs[] = {
+        JOB("start of rank 1", "10", "these ranks of 2 did not connect", "aorta launch: rank 0 ended with exit status 1"),
+        JOB("start of rank 0", "0", "rank 1 found no rank 0 of this run"),
+        JOB("groups", "11", "aorta launch: rank 0 ended with exit status 1"),
+        JOB("collective", "12", "waited 1.", "aorta launch: rank 0 ended with exit status 1"),
+        JOB("close of rank 1", "13", "aorta launch: rank 1 (process "),
+        JOB("close of rank 0", "3", "aorta launch: rank 0 (process "),
+        JOB("end", "14", "aorta launch: rank 1 (process ", ") was stopped (SIGSTOP, or a debugger) for "),
+        JOB("rank 0 alone", "5", "aorta launch: rank 0 (process ", ") was stopped (SIGSTOP, or a debugger) for "),
+    };
+#undef JOB
+    setenv("LAUNCH_HELPER_GPU", "1", 1);
+    setenv("AORTA_LIBRARY_PATH", FAKE_LIBRARIES, 1);
+    setenv("AORTA_CACHE_DIR", FAKE_CACHE, 1);
+    check_all(LAUNCH_HELPER, jobs, sizeof jobs / sizeof *jobs);
+    unsetenv("LAUNCH_HELPER_GPU");
 }
 
 /* No rank waits for the one that is stopped, or the one that does not know for how long: the launcher ends the job. */
@@ -122,6 +147,7 @@ static void test_by_the_launcher(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_under_mpirun),
+        cmocka_unit_test(test_on_gpus),
         cmocka_unit_test(test_by_the_launcher),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

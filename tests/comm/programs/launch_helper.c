@@ -160,7 +160,7 @@ static int action_abort(int rank, int chosen) {
 
 /* ---- a rank that is stopped ---- */
 
-enum phase { START, GROUPS, COLLECTIVE, END, ALONE };
+enum phase { START, GROUPS, COLLECTIVE, CLOSE, END, ALONE };
 
 /* Which rank stops, and where. */
 struct stop {
@@ -176,8 +176,9 @@ static void stop_at(const struct stop *stop, enum phase phase) {
 static aorta_status run_phases(const struct stop *stop, struct aorta_comm_options *options, struct aorta_comm **comm) {
     struct aorta_stream *stream;
     struct aorta_comm *group;
-    float buffer[1000] = {0};
+    void *buffer;
     stop_at(stop, START);
+    AORTA_TRY(aorta_device_alloc(options->device, 4000, "what is reduced", &buffer));
     AORTA_TRY(aorta_comm_open(options, comm));
     stop_at(stop, GROUPS);
     AORTA_TRY(aorta_comm_split(*comm, (const int[]){0, 1}, 2, &group));
@@ -186,6 +187,8 @@ static aorta_status run_phases(const struct stop *stop, struct aorta_comm_option
     AORTA_TRY(aorta_all_reduce(group, stream, buffer, buffer, 1000, AORTA_F32, AORTA_SUM));
     AORTA_TRY(aorta_stream_synchronize(stream));
     aorta_stream_destroy(stream);
+    aorta_device_free(options->device, buffer);
+    stop_at(stop, CLOSE);
     aorta_comm_close(group);
     aorta_comm_close(*comm);
     aorta_device_close(options->device);
@@ -204,7 +207,8 @@ static int action_stop(int rank, int chosen) {
     const struct stop stop = {chosen / 10, rank == chosen / 10, (enum phase)(chosen % 10)};
     struct aorta_comm_options options = {.backend = "auto", .timeout_s = 1};
     struct aorta_comm *comm = NULL;
-    aorta_status status = aorta_device_open(AORTA_DEVICE_CPU, 0, &options.device);
+    enum aorta_device_kind kind = getenv("LAUNCH_HELPER_GPU") ? AORTA_DEVICE_CUDA : AORTA_DEVICE_CPU;
+    aorta_status status = aorta_device_open(kind, 0, &options.device);
     if (!status) status = aorta_ranks_detect(&options.ranks);
     if (!status) status = run_phases(&stop, &options, &comm);
     if (status) aorta_comm_abort(comm, report(status));
