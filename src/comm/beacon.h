@@ -38,7 +38,8 @@ void aorta_beacon_close(struct aorta_beacon *beacon); /* NULL is fine; the recor
 /* Makes the file in `directory` with a record for each of `ranks` ranks. */
 AORTA_MUST_USE aorta_status aorta_beacon_create(const char *directory, int ranks);
 AORTA_MUST_USE aorta_status aorta_beacon_open_at(const char *directory, int rank, struct aorta_beacon **beacon);
-/* The program of this rank has started (its pid and process group), or has ended with a status as from waitpid. */
+/* The program of this rank has started (its pid, and its process group, which its wrapper leads; pid 0: it is about
+ * to), or has ended with a status as from waitpid. */
 void aorta_beacon_started(struct aorta_beacon *beacon, int pid, int group);
 void aorta_beacon_ended(struct aorta_beacon *beacon, int wait_status);
 

@@ -1,4 +1,5 @@
-#include "comm/launch_directory.h"
+/* The directory of a launcher's job, and those that killed launchers have left. */
+#include "comm/launch_job.h"
 
 #include <dirent.h>
 #include <errno.h>

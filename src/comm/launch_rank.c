@@ -53,6 +53,7 @@ static _Noreturn void become(char *const *command, const sigset_t *mask) {
 static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beacon, int *wait_status) {
     sigset_t mask;
     block_ending_signals(&mask);
+    aorta_beacon_started(beacon, 0, getpgrp());
     pid_t pid = fork();
     int error = errno;
     if (pid == 0) become(command, &mask);

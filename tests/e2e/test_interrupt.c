@@ -114,7 +114,8 @@ static void test_hanging_rank(void **state) {
     assert_true(e2e_steps(&run, 0) >= 3);
     e2e_expect_gone(e2e_rank_pid(&run, 1));
     if (run.seconds > 60) fail_msg("it took %.1f s", run.seconds);
-    e2e_expect_output(&run, run.exit_code, "rank 1 was stopped (SIGSTOP, or a debugger)");
+    e2e_expect_output(&run, run.exit_code, "aorta launch: rank 1 (process ");
+    e2e_expect_output(&run, run.exit_code, ") was stopped (SIGSTOP, or a debugger)");
     e2e_free(&run);
 }
 

@@ -1,0 +1,79 @@
+/* The job of a launcher, in its process. Internal to launch*.c. */
+#ifndef AORTA_COMM_LAUNCH_JOB_H
+#define AORTA_COMM_LAUNCH_JOB_H
+
+#include "comm/beacon.h"
+#include "comm/launch.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#define STATE_NS 1000000000 /* between two checks of the ranks' states */
+#define TOKEN_BYTES 16
+
+/* In TMPDIR or /tmp: `aorta-launch-XXXXXX`, for its owner alone. */
+struct launch_directory {
+    char path[PATH_MAX]; /* "": none */
+    int lock;            /* the directory itself, locked as long as its launcher lives */
+};
+
+/* A process of the job that is stopped. */
+struct stop {
+    int rank; /* -1: mpirun */
+    bool wrapper;
+    pid_t pid;        /* 0: none was ever seen */
+    int64_t since_ns; /* when it was first seen so; 0: it goes on */
+    int64_t seen_ns;  /* when it was last seen so */
+    bool reported;
+};
+
+struct job {
+    const struct aorta_launch_options *options;
+    struct launch_directory directory;
+    char mpirun[PATH_MAX]; /* "": the ranks are our own children */
+    int port;
+    char token[2 * TOKEN_BYTES + 1]; /* of the rendezvous */
+    struct aorta_beacon **beacons;   /* [ranks] */
+    pid_t *children;                 /* [child_count]: mpirun alone, or one wrapper per rank; 0: has ended */
+    int child_count;
+    int child_failure; /* exit code of the first child that ended with one */
+    sigset_t watched, former_mask;
+    int signals;        /* how many the user has sent */
+    int64_t signal_ns;  /* the first of them */
+    int signal;         /* last sent to the ranks; 0: none */
+    bool *notified;     /* [ranks]: whether they had started and got it */
+    bool timed_out;     /* the job took longer than allowed */
+    bool stopped_out;   /* `stop` took longer than the ranks wait */
+    int lost;           /* the rank whose wrapper ended without a word; -1: none */
+    int64_t kill_at_ns; /* when the remaining ranks get SIGKILL; 0: the job is not being ended */
+    int kills;          /* how often it was sent */
+    struct stop stop;   /* the last one */
+};
+
+/* ---- launch_job.c ---- */
+
+/* Everything but the processes. Close it on failure as well. */
+AORTA_MUST_USE aorta_status job_open(struct job *job);
+void job_close(struct job *job);
+
+/* As shells give it. */
+int job_exit_code(int wait_status);
+/* The rank that failed first, or -1. */
+int job_first_failure(const struct job *job, struct aorta_beacon_state *first);
+
+/* ---- launch_directory.c ---- */
+
+/* Also removes those that killed launchers of this user have left there. */
+AORTA_MUST_USE aorta_status launch_directory_make(struct launch_directory *directory);
+/* With what Open MPI and the launcher put into it. */
+void launch_directory_remove(struct launch_directory *directory);
+
+/* ---- launch_report.c ---- */
+
+/* Once, while it is stopped; limit_ns 0: nothing ends it. */
+void job_report_stopped(struct stop *stop, int64_t limit_ns);
+/* Says on stderr how the job ended; its exit code. */
+int job_report(const struct job *job);
+
+#endif
