@@ -41,8 +41,10 @@ static size_t place_of(const struct aorta_roofline_build *build, const struct ao
 static aorta_status group_of(struct aorta_roofline_build *build, const struct aorta_roofline_work *work,
                              struct aorta_roofline_group **group) {
     size_t place = place_of(build, work);
-    *group = &build->groups[place];
-    if (place < build->group_count && compare_groups(*group, work) == 0) return NULL;
+    if (place < build->group_count && compare_groups(&build->groups[place], work) == 0) {
+        *group = &build->groups[place];
+        return NULL;
+    }
     if (build->group_count == build->group_capacity) {
         size_t capacity = build->group_capacity ? 2 * build->group_capacity : 64;
         struct aorta_roofline_group *groups = realloc(build->groups, capacity * sizeof *groups);

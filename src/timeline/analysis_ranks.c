@@ -171,8 +171,9 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < list->count; i++)
         if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], analysis));
+    if (!analysis->rank_count) return nothing_ran(list);
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);
     qsort(analysis->ranks, analysis->rank_count, sizeof *analysis->ranks, by_number);
-    return analysis->rank_count ? NULL : nothing_ran(list);
+    return NULL;
 }

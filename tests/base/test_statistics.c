@@ -1,6 +1,7 @@
 #include "base/random.h"
 #include "base/statistics.h"
 #include "check.h"
+#include "random.h"
 
 #include <math.h>
 
@@ -69,6 +70,53 @@ static void test_percentile_ends(void **state) {
     check_close(aorta_percentile_sorted(sorted, 3, 75), 3);
     const double infinite[] = {INFINITY, INFINITY};
     assert_true(isinf(aorta_percentile_sorted(infinite, 2, 50)));
+}
+
+/* By the definition: between the samples on both sides of rank p / 100 (n - 1), found by counting what is smaller. */
+static double counted_percentile(const double *samples, size_t count, double percent) {
+    const double rank = percent / 100 * (double)(count - 1);
+    const size_t below = (size_t)rank;
+    double found[2] = {0, 0};
+    for (int side = 0; side < 2; side++) {
+        const size_t wanted = below + (size_t)side < count ? below + (size_t)side : count - 1;
+        for (size_t i = 0; i < count; i++) {
+            size_t smaller = 0, equal = 0;
+            for (size_t j = 0; j < count; j++) {
+                smaller += samples[j] < samples[i];
+                equal += samples[j] == samples[i];
+            }
+            if (smaller <= wanted && wanted < smaller + equal) found[side] = samples[i];
+        }
+    }
+    return found[0] + (found[1] - found[0]) * (rank - (double)below);
+}
+
+static void test_random_samples_agree_with_counting(void **state) {
+    (void)state;
+    random_state = 5;
+    for (int round = 0; round < 300; round++) {
+        double samples[40], all[41];
+        const size_t count = (size_t)random_between(1, 40);
+        long double sum = 0, squares = 0;
+        for (size_t i = 0; i < count; i++) {
+            samples[i] = (double)random_between(-20, 20) / 4; /* with ties, and exact */
+            all[i] = samples[i];
+            sum += (long double)samples[i];
+        }
+        for (size_t i = 0; i < count; i++)
+            squares += ((long double)samples[i] - sum / count) * ((long double)samples[i] - sum / count);
+        all[count] = NAN;
+        const struct aorta_summary summary = aorta_summarise(all, count + 1);
+        assert_int_equal(summary.count, count);
+        check_close(summary.mean, (double)(sum / count));
+        check_close(summary.std, (double)sqrtl(squares / count));
+        check_close(summary.min, counted_percentile(samples, count, 0));
+        check_close(summary.p50, counted_percentile(samples, count, 50));
+        check_close(summary.p90, counted_percentile(samples, count, 90));
+        check_close(summary.p95, counted_percentile(samples, count, 95));
+        check_close(summary.p99, counted_percentile(samples, count, 99));
+        check_close(summary.max, counted_percentile(samples, count, 100));
+    }
 }
 
 static double p_of(const double *first, size_t first_count, const double *second, size_t second_count) {
@@ -143,9 +191,13 @@ static void test_correlated_series(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_numpy),       cmocka_unit_test(test_nothing_to_measure),
-        cmocka_unit_test(test_nans_are_left_out),   cmocka_unit_test(test_percentile_ends),
-        cmocka_unit_test(test_independent_samples), cmocka_unit_test(test_correlated_series),
+        cmocka_unit_test(test_against_numpy),
+        cmocka_unit_test(test_nothing_to_measure),
+        cmocka_unit_test(test_nans_are_left_out),
+        cmocka_unit_test(test_percentile_ends),
+        cmocka_unit_test(test_random_samples_agree_with_counting),
+        cmocka_unit_test(test_independent_samples),
+        cmocka_unit_test(test_correlated_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,19 @@
 /* Any bytes as a configuration of aorta train: an error or a configuration that, written out, loads as the same. The
  * first byte says whether the rest is a YAML file, a JSON file or an override. */
-#include "base/files.h"
 #include "fuzz.h"
 #include "train/options.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* Writes a file of this process and returns its path. */
-static const char *in_file(const char *name, const uint8_t *data, size_t size) {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d_%s", (int)getpid(), name);
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, size, file) != size || fclose(file) != 0) abort();
-    return path;
+static aorta_status load_file(const char *name, const uint8_t *data, size_t size, struct aorta_train_options *options) {
+    char path[FUZZ_PATH];
+    fuzz_path(path, name);
+    fuzz_write(path, data, size);
+    aorta_status status = aorta_train_options_load(path, NULL, 0, options);
+    unlink(path);
+    return status;
 }
 
 static aorta_status load(const uint8_t *data, size_t size, struct aorta_train_options *options) {
-    if (data[0] % 3 != 2) {
-        const char *path = in_file(data[0] % 3 ? "x.json" : "x.yaml", data + 1, size - 1);
-        aorta_status status = aorta_train_options_load(path, NULL, 0, options);
-        unlink(path);
-        return status;
-    }
+    if (data[0] % 3 != 2) return load_file(data[0] % 3 ? "x.json" : "x.yaml", data + 1, size - 1, options);
     char *override = strndup((const char *)data + 1, size - 1);
     if (!override) abort();
     const char *const overrides[] = {override};
@@ -51,9 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     aorta_status_free(aorta_train_options_check(&options, 1 + data[0] % 16));
     struct aorta_text first = {0}, second = {0};
     write_json(&options, &first);
-    const char *path = in_file("w.json", (const uint8_t *)first.data, first.length);
-    status = aorta_train_options_load(path, NULL, 0, &again);
-    unlink(path);
+    status = load_file("w.json", (const uint8_t *)first.data, first.length, &again);
     if (status) {
         fprintf(stderr, "what was written does not load: %s\n%s\n", aorta_status_message(status), first.data);
         abort();

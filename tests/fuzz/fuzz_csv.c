@@ -4,16 +4,10 @@
 #include "fuzz.h"
 #include "reader.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d.csv", (int)getpid());
-    FILE *out = fopen(path, "wb");
-    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
+    char path[FUZZ_PATH];
+    fuzz_path(path, "x.csv");
+    fuzz_write(path, data, size);
     struct aorta_trace_list whole = {0}, recovered = {0};
     aorta_status first = fuzz_read(&aorta_trace_reader_csv, path, false, &whole),
                  second = fuzz_read(&aorta_trace_reader_csv, path, true, &recovered);

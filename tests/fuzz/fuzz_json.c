@@ -4,13 +4,6 @@
 #include "formats/json_stream.h"
 #include "fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static void require(bool condition) {
-    if (!condition) abort();
-}
-
 static const char *in_pieces(const char *at, const char *end, size_t piece) {
     struct aorta_json_skip state = {0};
     while (at < end) {
@@ -27,9 +20,9 @@ static void walk(struct aorta_json_value value, int depth) {
     struct aorta_text scratch = {0};
     struct aorta_json_value string, key, inner;
     int64_t number, scaled;
-    if (aorta_json_get_string(value, &scratch, &string)) require(string.length <= 3 * value.length);
+    if (aorta_json_get_string(value, &scratch, &string)) fuzz_require(string.length <= 3 * value.length);
     aorta_text_free(&scratch);
-    if (aorta_json_get_int(value, &number) && aorta_json_get_scaled(value, 0, &scaled)) require(number == scaled);
+    if (aorta_json_get_int(value, &number) && aorta_json_get_scaled(value, 0, &scaled)) fuzz_require(number == scaled);
     if (depth == 8) return;
     struct aorta_json_cursor cursor = aorta_json_members(value);
     while (aorta_json_next_member(&cursor, &key, &inner)) walk(inner, depth + 1);
@@ -44,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (*text == '{' || *text == '[') {
         struct aorta_json_skip vector = {0}, plain = {0};
         const char *found = aorta_json_skip_nested(&vector, text, end);
-        require(found == aorta_json_skip_nested_plain(&plain, text, end));
-        require(found == in_pieces(text, end, piece));
+        fuzz_require(found == aorta_json_skip_nested_plain(&plain, text, end));
+        fuzz_require(found == in_pieces(text, end, piece));
     }
     struct aorta_json_stream *stream;
     struct aorta_json_value value;

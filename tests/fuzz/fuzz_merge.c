@@ -4,17 +4,6 @@
 #include "formats/open.h"
 #include "fuzz.h"
 
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static void write_bytes(const char *path, const uint8_t *data, size_t size) {
-    FILE *out = fopen(path, "wb");
-    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
-}
-
 /* It is whole: it reads without recovery. */
 static void check_output(const char *path) {
     struct aorta_trace_list list = {0};
@@ -43,19 +32,19 @@ static void check_strictly(const char *path) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char first[64], second[64], output[64];
+    char first[FUZZ_PATH], second[FUZZ_PATH], output[FUZZ_PATH];
     if (size < 2) return 0;
-    snprintf(first, sizeof first, "/tmp/aorta_fuzz_%d_1.json", (int)getpid());
-    snprintf(second, sizeof second, "/tmp/aorta_fuzz_%d_2.json", (int)getpid());
-    snprintf(output, sizeof output, "/tmp/aorta_fuzz_%d_m.json", (int)getpid());
-    const uint8_t *middle = memchr(data + 1, 0, size - 1);
-    size_t length = middle ? (size_t)(middle - data) - 1 : size - 1;
-    write_bytes(first, data + 1, length);
-    if (middle) write_bytes(second, middle + 1, size - length - 2);
+    fuzz_path(first, "1.json");
+    fuzz_path(second, "2.json");
+    fuzz_path(output, "m.json");
+    const struct fuzz_halves halves = fuzz_split(data + 1, size - 1);
+    const bool two = halves.second.data != NULL;
+    fuzz_write(first, halves.first.data, halves.first.size);
+    if (two) fuzz_write(second, halves.second.data, halves.second.size);
     const char *const paths[] = {first, second};
     const struct aorta_trace_options options = {.recover = data[0] & 1};
     struct aorta_text report = {0};
-    aorta_status status = aorta_trace_merge(paths, middle ? 2 : 1, output, &options, &report);
+    aorta_status status = aorta_trace_merge(paths, two ? 2 : 1, output, &options, &report);
     bool there = access(output, F_OK) == 0;
     if (there != !status) abort();
     if (!status) check_output(output);

@@ -5,15 +5,6 @@
 #include "reader.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static void write_bytes(const char *path, const uint8_t *data, size_t size) {
-    FILE *out = fopen(path, "wb");
-    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
-}
 
 /* So that a statement does not run for minutes. */
 static int enough(void *steps) {
@@ -46,11 +37,11 @@ static void make_database(const char *path, const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char path[64];
+    char path[FUZZ_PATH];
     if (!size) return 0;
-    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d.db", (int)getpid());
+    fuzz_path(path, "x.db");
     if (data[0] == 'S') {
-        write_bytes(path, data, size); /* "SQLite format 3": a database as it is */
+        fuzz_write(path, data, size); /* "SQLite format 3": a database as it is */
     } else {
         make_database(path, data + 1, size - 1);
     }

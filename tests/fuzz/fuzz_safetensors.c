@@ -3,11 +3,6 @@
 #include "fuzz.h"
 #include "train/safetensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* Touches every byte, so that the sanitizer sees data outside the file. */
 static unsigned sum_of(const struct aorta_safetensors *file) {
     unsigned sum = 0;
@@ -21,10 +16,9 @@ static unsigned sum_of(const struct aorta_safetensors *file) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/aorta_fuzz_%d_safetensors", (int)getpid());
-    FILE *out = fopen(path, "wb");
-    if (!out || fwrite(data, 1, size, out) != size || fclose(out) != 0) abort();
+    char path[FUZZ_PATH];
+    fuzz_path(path, "safetensors");
+    fuzz_write(path, data, size);
     struct aorta_safetensors file, again;
     aorta_status status = aorta_safetensors_read(path, &file);
     if (status) {

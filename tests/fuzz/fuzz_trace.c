@@ -6,13 +6,6 @@
 #include "formats/reader.h"
 #include "fuzz.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static void require(bool condition) {
-    if (!condition) abort();
-}
-
 static bool leads(uint32_t row, size_t count) {
     return row == AORTA_TRACE_NONE || row < count;
 }
@@ -20,28 +13,28 @@ static bool leads(uint32_t row, size_t count) {
 static void check_work(const struct aorta_trace *t) {
     for (size_t i = 0; i < t->work_count; i++) {
         const struct aorta_trace_work *w = &t->work[i];
-        require(w->end_ns >= w->start_ns && (!i || t->work[i - 1].start_ns <= w->start_ns));
-        require(w->name < aorta_trace_text_count(t) && w->stream < t->stream_count);
-        require(leads(w->queue, t->queue_count) && leads(w->call, t->call_count));
-        require(leads(w->collective, t->collective_count) && leads(w->shape, t->shape_count));
-        if (w->call != AORTA_TRACE_NONE) require(t->calls[w->call].correlation == w->correlation);
+        fuzz_require(w->end_ns >= w->start_ns && (!i || t->work[i - 1].start_ns <= w->start_ns));
+        fuzz_require(w->name < aorta_trace_text_count(t) && w->stream < t->stream_count);
+        fuzz_require(leads(w->queue, t->queue_count) && leads(w->call, t->call_count));
+        fuzz_require(leads(w->collective, t->collective_count) && leads(w->shape, t->shape_count));
+        if (w->call != AORTA_TRACE_NONE) fuzz_require(t->calls[w->call].correlation == w->correlation);
     }
     for (size_t i = 0; i < t->collective_count; i++) {
         const struct aorta_trace_collective *c = &t->collectives[i];
-        require(leads(c->group, t->group_count) && leads(c->annotation, t->annotation_count));
-        require(leads(c->name, aorta_trace_text_count(t)) && leads(c->dtype, aorta_trace_text_count(t)));
-        require(c->kind < AORTA_COLLECTIVE_COUNT && c->bytes >= -1);
+        fuzz_require(leads(c->group, t->group_count) && leads(c->annotation, t->annotation_count));
+        fuzz_require(leads(c->name, aorta_trace_text_count(t)) && leads(c->dtype, aorta_trace_text_count(t)));
+        fuzz_require(c->kind < AORTA_COLLECTIVE_COUNT && c->bytes >= -1);
     }
 }
 
 static void check_host(const struct aorta_trace *t) {
     for (size_t i = 0; i < t->call_count; i++) {
-        require(t->calls[i].kind < AORTA_CALL_KIND_COUNT && t->calls[i].thread < t->thread_count);
-        require(!i || t->calls[i - 1].start_ns <= t->calls[i].start_ns);
+        fuzz_require(t->calls[i].kind < AORTA_CALL_KIND_COUNT && t->calls[i].thread < t->thread_count);
+        fuzz_require(!i || t->calls[i - 1].start_ns <= t->calls[i].start_ns);
     }
     for (size_t i = 0; i < t->annotation_count; i++)
-        require(t->annotations[i].thread < t->thread_count && t->annotations[i].name < aorta_trace_text_count(t));
-    for (size_t i = 0; i < t->thread_count; i++) require(leads(t->threads[i].name, aorta_trace_text_count(t)));
+        fuzz_require(t->annotations[i].thread < t->thread_count && t->annotations[i].name < aorta_trace_text_count(t));
+    for (size_t i = 0; i < t->thread_count; i++) fuzz_require(leads(t->threads[i].name, aorta_trace_text_count(t)));
 }
 
 static aorta_status read_all(const char *text, size_t size, size_t piece, bool recover, struct aorta_trace_list *list) {
@@ -59,12 +52,12 @@ static bool same_work(const struct aorta_trace_work *a, const struct aorta_trace
 }
 
 static void check_same(const struct aorta_trace_list *a, const struct aorta_trace_list *b) {
-    require(a->count == b->count);
+    fuzz_require(a->count == b->count);
     for (size_t i = 0; i < a->count; i++) {
         const struct aorta_trace *x = a->items[i], *y = b->items[i];
-        require(x->work_count == y->work_count && x->call_count == y->call_count && x->events == y->events);
-        for (size_t row = 0; row < x->work_count; row++) require(same_work(&x->work[row], &y->work[row]));
-        require(!memcmp(x->warnings, y->warnings, sizeof x->warnings));
+        fuzz_require(x->work_count == y->work_count && x->call_count == y->call_count && x->events == y->events);
+        for (size_t row = 0; row < x->work_count; row++) fuzz_require(same_work(&x->work[row], &y->work[row]));
+        fuzz_require(!memcmp(x->warnings, y->warnings, sizeof x->warnings));
     }
 }
 
@@ -76,8 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     aorta_status first = read_all(text, size - 1, 0, false, &whole);
     aorta_status second = read_all(text, size - 1, piece, false, &pieces);
     aorta_status third = read_all(text, size - 1, piece, true, &recovered);
-    require(!first == !second && (first || !third));
-    if (first) require(!strcmp(aorta_status_message(first), aorta_status_message(second)));
+    fuzz_require(!first == !second && (first || !third));
+    if (first) fuzz_require(!strcmp(aorta_status_message(first), aorta_status_message(second)));
     check_same(&whole, &pieces);
     if (!first) check_same(&whole, &recovered);
     for (size_t i = 0; i < recovered.count; i++) {

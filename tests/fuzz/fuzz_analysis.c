@@ -1,0 +1,73 @@
+/* What is made of any JSON traces that can be read: figures that add up, a verdict, and text, JSON and page of both. A
+ * byte 0 lies between the traces of two ranks; the first byte asks for steps. */
+#include "formats/reader.h"
+#include "fuzz.h"
+#include "report/trace_report.h"
+#include "timeline/infer.h"
+#include "verdict/trace_verdict.h"
+
+static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {
+    static const struct aorta_trace_options options = {.recover = true};
+    struct aorta_json_stream *stream;
+    aorta_status status = aorta_json_stream_memory((const char *)data, size, 0, name, &stream);
+    fuzz_require(!status);
+    aorta_status_free(aorta_trace_read_json(stream, &options, list));
+    aorta_json_stream_close(stream);
+}
+
+static void check_rank(const struct aorta_trace_rank *rank) {
+    const struct aorta_trace_figures *figures = &rank->figures;
+    int64_t blamed_ns = 0;
+    fuzz_require(figures->busy_ns + figures->idle_ns == figures->span_ns);
+    fuzz_require(figures->overlap_ns <= figures->comm_ns && figures->overlap_ns <= figures->compute_ns);
+    fuzz_require(figures->overlap_ns + figures->exposed_comm_ns == figures->comm_ns);
+    fuzz_require(aorta_idle_total(&rank->idle) == figures->idle_ns);
+    for (size_t i = 0; i < rank->collective_count; i++) blamed_ns += rank->collectives[i].blamed_ns;
+    fuzz_require(blamed_ns == figures->exposed_comm_ns);
+}
+
+static void print(const struct aorta_trace_report *report) {
+    struct aorta_text text = {0}, json = {0}, page = {0};
+    aorta_trace_report_text(report, 100, &text);
+    aorta_trace_report_json(report, 0, &json);
+    aorta_status status = aorta_trace_report_html(report, &page);
+    fuzz_require(!status && !text.failed);
+    fuzz_require_json(json.data);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    aorta_text_free(&page);
+}
+
+static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
+    const struct aorta_trace_analysis_options options = {.all_steps = all_steps};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    AORTA_TRY(aorta_trace_mark_steps(list, NULL));
+    AORTA_TRY(aorta_trace_infer_steps(list));
+    AORTA_TRY(aorta_trace_analyze(list, &options, &analysis));
+    for (size_t i = 0; i < analysis.rank_count; i++) check_rank(&analysis.ranks[i]);
+    aorta_status status = aorta_trace_verdict(&analysis, &verdict);
+    if (!status) {
+        print(&(struct aorta_trace_report){&analysis, &verdict});
+        aorta_verdict_free(&verdict);
+    }
+    aorta_trace_analysis_free(&analysis);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (!size) return 0;
+    const struct fuzz_halves halves = fuzz_split(data + 1, size - 1);
+    struct aorta_trace_list list = {0};
+    read_part(halves.first.data, halves.first.size, "rank0.json", &list);
+    if (halves.second.size) read_part(halves.second.data, halves.second.size, "rank1.json", &list);
+    aorta_status status = analyse(&list, data[0] & 1);
+    if (status && !strstr(aorta_status_message(status), "json") && !strstr(aorta_status_message(status), "--step") &&
+        !strstr(aorta_status_message(status), "the list")) {
+        fprintf(stderr, "no file is named: %s\n", aorta_status_message(status));
+        abort();
+    }
+    aorta_status_free(status);
+    aorta_trace_list_free(&list);
+    return 0;
+}
