@@ -10,7 +10,11 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
+<<<<<<< HEAD
 .PHONY: all build demo check asan tsan coverage tidy format parity torture bench dist install clean help
+=======
+.PHONY: all build demo check check-web asan tsan coverage tidy format parity bench dist install clean help
+>>>>>>> b827eff (One page for runs and recordings, bundled from web/ with ECharts)
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -29,6 +33,12 @@ demo: ## install what is missing, build, train on two CPU ranks, and explain the
 check: ## install what is missing, build, and run all tests
 	@scripts/bootstrap build check
 	@scripts/check
+
+check-web: ## install what is missing, build, and use the pages of results in Chromium
+	@scripts/bootstrap build page web
+	@$(MAKE) --no-print-directory build
+	@npm ci --prefix tests/web --ignore-scripts --no-audit --no-fund --loglevel=error
+	@tests/web/run build/release/aorta
 
 asan tsan: ## run all tests under a set of sanitizers (asan: address and undefined; tsan: threads)
 	@scripts/bootstrap build check

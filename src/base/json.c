@@ -185,6 +185,10 @@ void aorta_json_bool(struct aorta_json *json, bool value) {
     write_value(json, value ? "true" : "false");
 }
 
+void aorta_json_text(struct aorta_json *json, const char *value) {
+    write_value(json, value);
+}
+
 void aorta_json_null(struct aorta_json *json) {
     write_value(json, "null");
 }

@@ -29,6 +29,7 @@ void aorta_json_double(struct aorta_json *json, double value);
 void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* at most `decimals`, trailing zeros cut */
 void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
+void aorta_json_text(struct aorta_json *json, const char *value); /* a value that is JSON already */
 
 /* key and value in one call; object and array: { or [ behind the key */
 void aorta_json_key_object(struct aorta_json *json, const char *key);

@@ -6,6 +6,7 @@
 #include "comm/ranks.h"
 #include "device/device.h"
 #include "ops/gemm.h"
+#include "report/page.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -20,11 +21,15 @@
 static const struct part {
     const char *name; /* program in PATH */
     const char *purpose, *without, *get;
+    bool (*built_in)(void); /* NULL: a program; else what the build includes or not */
 } parts[] = {
     {"mpirun", "starts ranks for collectives on host memory",
-     "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin"},
+     "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin", NULL},
     {"gnuplot", "draws the PNG pictures of aorta report", "aorta report writes summary.json without pictures",
-     "apt install gnuplot-nox"},
+     "apt install gnuplot-nox", NULL},
+    {"page", "shows reports and traces in a browser",
+     "aorta report writes no index.html, and --html is an error (Node.js or npm's packages were missing)",
+     "scripts/bootstrap build page, then make", aorta_page_available},
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts, PATH_BYTES = 4096 };
 
@@ -81,7 +86,9 @@ static void gather(struct information *info) {
     set_library(&info->libraries[2], "libyaml", "configuration", yaml_get_version_string());
     set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
     for (int i = 0; i < PART_COUNT; i++) {
-        info->parts[i].found = find_program(parts[i].name, info->parts[i].path);
+        info->parts[i].found =
+            parts[i].built_in ? parts[i].built_in() : find_program(parts[i].name, info->parts[i].path);
+        if (parts[i].built_in) snprintf(info->parts[i].path, PATH_BYTES, "built in");
     }
     info_gpu_gather(&info->gpu);
     info->ranks_failure = aorta_ranks_detect(&info->ranks);

@@ -3,13 +3,14 @@
 #include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct report_arguments {
     struct aorta_string_list directories, labels;
-    const char *output, *reference, *candidate;
+    const char *output, *html, *reference, *candidate;
     int64_t warmup, read_every;
     bool json, no_pictures;
 };
@@ -23,7 +24,9 @@ static const struct aorta_option rows[] = {
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
      .help = "name of a run, one for each --log-dir in their order; default: the directories' names"},
     {"output", AORTA_OPTION_STRING, AT(output), "report", .letter = 'o', .argument = "DIR",
-     .help = "directory for summary.json and the pictures; made when missing"},
+     .help = "directory for summary.json, index.html and the pictures; made when missing"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare with"},
     {"candidate", AORTA_OPTION_STRING, AT(candidate), "null", .nullable = true, .argument = "NAME",
@@ -41,10 +44,11 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta report --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
-             "[--reference NAME --candidate NAME]",
-    .about = "Reads the files that training runs wrote, says what limits each run and what to change, and writes "
-             "summary.json and pictures of compute, communication and their overlap. Files of the original Python "
-             "toolkit are read too.",
+             "[--html OUT] [--reference NAME --candidate NAME]",
+    .about =
+        "Reads the files that training runs wrote, says what limits each run and what to change, and writes "
+        "summary.json, a page and pictures of compute, communication and their overlap. Files of the original Python "
+        "toolkit are read too.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
 };
@@ -65,12 +69,15 @@ static aorta_status make_inputs(const struct report_arguments *arguments, struct
 
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    if (arguments->html) AORTA_TRY(aorta_page_check("--html"));
     AORTA_TRY(make_inputs(arguments, inputs));
+    AORTA_TRY(aorta_file_prepare(arguments->html, "--html"));
     AORTA_TRY(aorta_directory_check_writable(arguments->output, "--output"));
     const struct aorta_report_options options = {
         .inputs = inputs,
         .input_count = arguments->directories.count,
         .output = arguments->output,
+        .page = arguments->html,
         .reference = arguments->reference,
         .candidate = arguments->candidate,
         .pictures = !arguments->no_pictures,

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
+#include "report/page.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
 #include "verdict/trace_verdict.h"
@@ -91,6 +92,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
+    if (arguments->html) AORTA_TRY(aorta_page_check("--html"));
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     aorta_status status =

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the figures ---- */
 
@@ -126,4 +127,45 @@ void aorta_metric_chance(const struct aorta_comparison *comparison, struct aorta
         aorta_text_printf(out, "%s (p = %.2g)",
                           comparison->p_value < aorta_significance ? "significant" : "within the noise",
                           comparison->p_value);
+}
+
+/* ---- the figure that differs most ---- */
+
+/* How far apart two means are, the same for twice and half; 0: it does not count. */
+static double distance(const struct aorta_metric *metric, const struct aorta_comparison *compared, double step_ms) {
+    const double before = compared->reference.mean, after = compared->candidate.mean;
+    const bool time = strcmp(metric->unit, "ms") == 0;
+    if (isnan(compared->p_value) || compared->p_value >= aorta_significance) return 0;
+    if (!(before > 0) || !(after > 0)) return 0;
+    if (time && !(fabs(compared->delta) >= 0.01 * step_ms)) return 0;
+    return fabs(log(after / before));
+}
+
+aorta_status aorta_metric_largest_change(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                         struct aorta_text *out) {
+    const struct aorta_metric *largest = NULL;
+    struct aorta_comparison most = {0};
+    double farthest = 0, step_ms = NAN;
+    for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
+        struct aorta_comparison compared;
+        AORTA_TRY(aorta_metric_compare(reference, metric, candidate, metric, &compared));
+        if (metric == aorta_metrics) step_ms = compared.reference.mean;
+        const double far = distance(metric, &compared, step_ms);
+        if (far <= farthest) continue;
+        farthest = far;
+        largest = metric;
+        most = compared;
+    }
+    const char *a = reference->run.label, *b = candidate->run.label;
+    if (!largest) {
+        aorta_text_printf(out, "No figure of %s differs from %s beyond the noise.", b, a);
+        return NULL;
+    }
+    const double percent = 100 * most.delta / most.reference.mean;
+    aorta_text_printf(out, "What differs most: %s is %s%s%s in %s and %s%s%s in %s (%+.*f%%, %s).", largest->key,
+                      aorta_brief(most.candidate.mean).text, *largest->unit ? " " : "", largest->unit, b,
+                      aorta_brief(most.reference.mean).text, *largest->unit ? " " : "", largest->unit, a,
+                      fabs(percent) < 10 ? 1 : 0, percent,
+                      (most.delta > 0) == largest->higher_is_better ? "better" : "worse");
+    return NULL;
 }

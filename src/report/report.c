@@ -1,6 +1,8 @@
 #include "report/report.h"
 #include "base/files.h"
 #include "base/lines.h"
+#include "report/page.h"
+#include "report/page_run.h"
 #include "report/plots.h"
 #include "report/recording.h"
 
@@ -91,6 +93,8 @@ static aorta_status print_comparison(const struct aorta_labelled *reference, con
                       100 * compared.delta / compared.reference.mean);
     aorta_metric_chance(&compared, text);
     aorta_text_puts(text, ")\n");
+    AORTA_TRY(aorta_metric_largest_change(reference, candidate, text));
+    aorta_text_puts(text, "\n");
     return NULL;
 }
 
@@ -102,6 +106,24 @@ static aorta_status write_summary(const char *directory, const struct aorta_text
     aorta_status status = aorta_file_replace(path, json->data, json->length);
     if (!status) aorta_text_printf(files, "%s\n", path);
     free(path);
+    return status;
+}
+
+/* A page that was not asked for is written where this build has pages. */
+static aorta_status write_page(const struct aorta_report_options *options, const struct aorta_labelled *runs,
+                               const struct aorta_text *json, const struct aorta_log *log, struct aorta_text *files) {
+    if (!options->page && !aorta_page_available()) {
+        aorta_log(log, AORTA_LOG_INFO, "no index.html: %s", aorta_page_missing());
+        return NULL;
+    }
+    struct aorta_text page = {0};
+    char *path = options->page ? strdup(options->page) : aorta_path_join(options->output, "index.html");
+    aorta_status status = path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    if (!status) status = aorta_page_of_runs(runs, options->input_count, json, &page);
+    if (!status) status = aorta_file_replace(path, page.data, page.length);
+    if (!status) aorta_text_printf(files, "%s\n", path);
+    free(path);
+    aorta_text_free(&page);
     return status;
 }
 
@@ -131,6 +153,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     aorta_status status = aorta_summary_write(runs, count, pair[0], pair[1], json);
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
+    if (!status) status = write_page(options, runs, json, log, &files);
     if (!status && options->pictures) draw_pictures(runs, count, options->output, log, &files);
     for (size_t i = 0; !status && i < count; i++) status = print_run(&runs[i], count > 1, options->width, text);
     if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);

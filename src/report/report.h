@@ -16,6 +16,7 @@ struct aorta_report_options {
     const struct aorta_report_input *inputs;
     size_t input_count;
     const char *output;                /* directory; made when missing */
+    const char *page;                  /* file of the page; NULL: index.html in `output`, where this build has pages */
     const char *reference, *candidate; /* labels; both or neither */
     bool pictures;
     int warmup;         /* iterations left out at the start; negative: automatic */
@@ -23,9 +24,9 @@ struct aorta_report_options {
     int width;          /* of the printed lines; 0: 100 */
 };
 
-/* Reads the inputs, writes summary.json and the pictures into `output`. `text` receives what is to be printed: the
- * verdict of each label and where the files are; `json` the summary. Either may be NULL. A missing gnuplot is a
- * warning in the log. */
+/* Reads the inputs, writes summary.json, the page and the pictures into `output`. `text` receives what is to be
+ * printed: the verdict of each label and where the files are; `json` the summary. Either may be NULL. A missing gnuplot
+ * is a warning in the log. */
 AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                               struct aorta_text *text, struct aorta_text *json);
 

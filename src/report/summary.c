@@ -468,13 +468,18 @@ static void write_comparison(struct aorta_json *json, const struct aorta_metric 
     aorta_json_object_end(json);
 }
 
-static aorta_status write_comparisons(struct aorta_json *json, const struct aorta_labelled *reference,
-                                      const struct aorta_labelled *candidate) {
-    aorta_json_key_object(json, "comparison");
+aorta_status aorta_summary_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                      struct aorta_json *json) {
+    struct aorta_text sentence = {0};
+    AORTA_TRY(aorta_metric_largest_change(reference, candidate, &sentence));
+    aorta_json_object(json);
     aorta_json_key_string(json, "reference", reference->run.label);
     aorta_json_key_string(json, "candidate", candidate->run.label);
     aorta_json_key_string(json, "test", "means over blocks of iterations, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
+    aorta_json_key_string(json, "largest_change", sentence.data);
+    json->out->failed |= sentence.failed;
+    aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
     for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
         struct aorta_comparison comparison;
@@ -495,7 +500,10 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     aorta_json_key_object(&json, "labels");
     for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
     aorta_json_object_end(&json);
-    if (reference >= 0 && candidate >= 0) AORTA_TRY(write_comparisons(&json, &runs[reference], &runs[candidate]));
+    if (reference >= 0 && candidate >= 0) {
+        aorta_json_key(&json, "comparison");
+        AORTA_TRY(aorta_summary_comparison(&runs[reference], &runs[candidate], &json));
+    }
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");
     return aorta_text_check(out);

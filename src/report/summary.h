@@ -68,6 +68,14 @@ AORTA_MUST_USE aorta_status aorta_metric_compare(const struct aorta_labelled *re
 /* "significant (p = 0.012)", "within the noise (p = 0.4)", or why nothing is known. (metric.c) */
 void aorta_metric_chance(const struct aorta_comparison *comparison, struct aorta_text *out);
 
+/* The figure that differs most beyond the noise, for better or worse, in one sentence with its end; or that none does.
+ * Times count where they differ by 1% of the step or more. (metric.c) */
+AORTA_MUST_USE aorta_status aorta_metric_largest_change(const struct aorta_labelled *reference,
+                                                        const struct aorta_labelled *candidate, struct aorta_text *out);
+
+/* One object: all figures of two runs, and the sentence above. */
+AORTA_MUST_USE aorta_status aorta_summary_comparison(const struct aorta_labelled *reference,
+                                                     const struct aorta_labelled *candidate, struct aorta_json *json);
 /* `reference` and `candidate`: indices in `runs`, or negative. */
 AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference,
                                                 int candidate, struct aorta_text *out);

@@ -111,6 +111,8 @@ void aorta_verdict_free(struct aorta_verdict *verdict);
 /* Whether the finding's gain is a hundredth of the step or more (gains.c). */
 bool aorta_finding_gains(const struct aorta_finding *finding);
 
+/* "Verdict: compute-bound: …": the first sentence of the verdict's text, without an end. */
+void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);
 /* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, cost_ms, share, rank, evidence, advice,
  * kernel?}]; the gains where a replay was asked for. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);

@@ -87,7 +87,7 @@ static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_
         aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
 }
 
-static void headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
+void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
     if (!verdict->finding_count) {
         aorta_text_puts(out, "Verdict: nothing ran");
         return;
@@ -272,7 +272,7 @@ static void put_missing(const struct aorta_verdict *verdict, int width, struct a
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0};
     put_missing(verdict, width, out);
-    headline(verdict, &sentence);
+    aorta_verdict_headline(verdict, &sentence);
     put(&sentence, 2, width, out);
     figures(verdict, &sentence);
     put(&sentence, 2, width, out);

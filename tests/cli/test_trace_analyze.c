@@ -2,6 +2,7 @@
 #include "base/lines.h"
 #include "check.h"
 #include "folder.h"
+#include "report/page.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -249,27 +250,38 @@ static char *read_all(const char *path) {
     return text;
 }
 
-/* The page holds the figures as JSON and asks nobody for anything. */
+/* The page holds the figures as JSON, and its policy forbids every request. A build without pages says so. */
 static void the_page_stands_alone(void **state) {
     (void)state;
-    static const char mark[] = "id=\"analysis\">";
+    static const char mark[] = "id=\"data\">", policy[] = "content=\"default-src 'none';";
     char path[] = "/tmp/aorta-analyze-XXXXXX", words[1024];
     int exit_code, file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     snprintf(words, sizeof words, "--html %s " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", path);
-    free(run(words, &exit_code));
+    char *output = run(words, &exit_code);
+    if (!aorta_page_available()) {
+        assert_int_equal(exit_code, 1);
+        assert_non_null(strstr(output, "--html: this build writes no pages"));
+        free(output);
+        remove(path);
+        return;
+    }
+    free(output);
     assert_int_equal(exit_code, 0);
     char *page = read_all(path);
-    assert_null(strstr(page, "http"));
-    assert_null(strstr(page, "src="));
+    assert_non_null(strstr(page, policy));
+    assert_null(strstr(page, "<link"));
     char *figures = strstr(page, mark);
     assert_non_null(figures);
     figures += strlen(mark);
     *strstr(figures, "</script>") = '\0';
     assert_null(strchr(figures, '<'));
     json_t *root = json_loads(figures, 0, NULL);
-    assert_int_equal(json_array_size(json_object_get(root, "ranks")), 2);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(root, "results"), "ranks")), 2);
+    const json_t *timeline = json_array_get(json_object_get(root, "timelines"), 0);
+    assert_true(json_array_size(json_object_get(timeline, "lanes")) > 4);
+    assert_string_equal(json_string_value(json_object_get(root, "kind")), "trace");
     json_decref(root);
     free(page);
     remove(path);

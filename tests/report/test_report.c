@@ -1,5 +1,6 @@
 #include "check.h"
 #include "report/gnuplot.h"
+#include "report/page.h"
 #include "report/plots.h"
 #include "report/report.h"
 #include "report/settings.h"
@@ -425,7 +426,7 @@ static void pictures_of_a_run_whose_first_rank_is_empty(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_after_run(run.path, "run", 0, &log, &text));
-    assert_int_equal(check_files(text.data), 5);
+    assert_int_equal(check_files(text.data), 5 + aorta_page_available());
     assert_true(is_png(&run, "run_streams.png"));
     aorta_text_free(&text);
     workspace_remove(&run);
@@ -443,7 +444,7 @@ static void pictures_of_like_labels(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_make(&options, &log, &text, NULL));
-    assert_int_equal(check_files(text.data), 9);
+    assert_int_equal(check_files(text.data), 9 + aorta_page_available());
     assert_true(is_png(&out, "a_b_timeline.png"));
     assert_true(is_png(&out, "a_b_2_timeline.png"));
     assert_true(is_png(&out, "a_b_2_2_streams.png"));

@@ -1,0 +1,24 @@
+/* The page of a result: one HTML file with its program, its data and nothing from elsewhere. The program is bundled
+ * from web/ when AORTA is built; a build without Node.js has none. The data: docs/page.md. */
+#ifndef AORTA_REPORT_PAGE_H
+#define AORTA_REPORT_PAGE_H
+
+#include "base/json.h"
+#include "verdict/verdict.h"
+
+#include <stdbool.h>
+
+/* False where the build has no page; the reason, and what to do, is aorta_page_missing's. */
+bool aorta_page_available(void);
+/* One sentence: why this build writes no pages, and how to get them. */
+const char *aorta_page_missing(void);
+/* AORTA_UNSUPPORTED with that sentence where there is no page; before anything is read. */
+AORTA_MUST_USE aorta_status aorta_page_check(const char *option);
+
+/* Key and value of "headline": the verdict's. */
+void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);
+
+/* The page around `data`, one JSON object. AORTA_UNSUPPORTED, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out);
+
+#endif

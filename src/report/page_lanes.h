@@ -1,0 +1,74 @@
+/* Streams and hosts over time, as the page draws them: lanes of spans, thinned to what a page can carry. */
+#ifndef AORTA_REPORT_PAGE_LANES_H
+#define AORTA_REPORT_PAGE_LANES_H
+
+#include "base/collective.h"
+#include "base/json.h"
+
+#include <stdint.h>
+
+/* What distinguishes spans by colour; the numbers are the page's (web/timeline.js). */
+enum aorta_page_kind {
+    AORTA_PAGE_COMPUTE,
+    AORTA_PAGE_ALL_GATHER,
+    AORTA_PAGE_REDUCE_SCATTER,
+    AORTA_PAGE_ALL_REDUCE,
+    AORTA_PAGE_OTHER_COLLECTIVE,
+    AORTA_PAGE_COPY,
+    AORTA_PAGE_FILL,
+    AORTA_PAGE_EXPOSED,
+    AORTA_PAGE_LAUNCH,
+    AORTA_PAGE_WAIT,
+    AORTA_PAGE_OTHER_CALL
+};
+enum aorta_page_kind aorta_page_collective(enum aorta_collective collective);
+
+struct aorta_page_span {
+    int64_t start_ns, end_ns; /* clock of the lanes */
+    uint32_t name;            /* aorta_page_name's; 0: several spans that were joined */
+    uint8_t kind;             /* enum aorta_page_kind */
+};
+
+struct aorta_page_lane {
+    int rank;
+    char label[48];
+    struct aorta_page_span *spans; /* in any order */
+    size_t count, capacity;
+};
+
+/* Zero-initialise; aorta_page_lanes_free. */
+struct aorta_page_lanes {
+    struct aorta_page_lane *items;
+    size_t count, capacity;
+    struct aorta_page_step {
+        int64_t start_ns, number;
+    } * steps; /* ascending */
+    size_t step_count, step_capacity;
+    struct aorta_page_named {
+        const char *first, *second;
+        uint32_t number;
+    } * named; /* open addressing; capacity is a power of two */
+    size_t name_count, named_capacity;
+    struct aorta_text names; /* JSON strings, each with a comma in front but the first */
+};
+
+/* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once.
+ * AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second,
+                                            uint32_t *number);
+/* `lane`: its place, valid until the next is added. */
+AORTA_MUST_USE aorta_status aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label,
+                                                size_t *lane);
+AORTA_MUST_USE aorta_status aorta_page_span_add(struct aorta_page_lanes *lanes, size_t lane,
+                                                struct aorta_page_span span);
+AORTA_MUST_USE aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number);
+
+/* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
+                                                   struct aorta_json *json);
+void aorta_page_lanes_free(struct aorta_page_lanes *lanes);
+
+/* Of all timelines of a page. */
+enum { AORTA_PAGE_SPANS = 300000 };
+
+#endif

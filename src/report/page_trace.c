@@ -1,0 +1,117 @@
+/* The page of `aorta trace analyze --html`: its JSON, and lanes of streams and of the threads that launch. */
+#include "report/page.h"
+#include "report/page_lanes.h"
+#include "report/trace_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STREAMS_PER_RANK = 16, THREADS_PER_TRACE = 4, MOST_LANES = 256 };
+
+static enum aorta_page_kind kind_of_work(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->kind == AORTA_TRACE_COPY) return AORTA_PAGE_COPY;
+    if (work->kind == AORTA_TRACE_FILL) return AORTA_PAGE_FILL;
+    if (!aorta_trace_is_collective(work)) return AORTA_PAGE_COMPUTE;
+    if (work->collective != AORTA_TRACE_NONE && trace->collectives[work->collective].named)
+        return aorta_page_collective(trace->collectives[work->collective].kind);
+    return work->named ? aorta_page_collective((enum aorta_collective)work->by_name) : AORTA_PAGE_OTHER_COLLECTIVE;
+}
+
+static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    if (call->kind == AORTA_CALL_DATA_WAIT || aorta_trace_call_waits(trace, call)) return AORTA_PAGE_WAIT;
+    if (call->kind == AORTA_CALL_OTHER || call->kind == AORTA_CALL_MEMORY) return AORTA_PAGE_OTHER_CALL;
+    return AORTA_PAGE_LAUNCH;
+}
+
+/* Busiest streams first, as in the table. */
+static aorta_status add_streams(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
+    const struct aorta_trace *trace = rank->trace;
+    size_t *lane_of = malloc((trace->stream_count + 1) * sizeof *lane_of), first = lanes->count;
+    if (!lane_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu streams", trace->stream_count);
+    for (size_t i = 0; i < trace->stream_count; i++) lane_of[i] = SIZE_MAX;
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < rank->stream_count && i < STREAMS_PER_RANK && lanes->count < MOST_LANES; i++) {
+        char label[32];
+        snprintf(label, sizeof label, "stream %lld", (long long)trace->streams[rank->streams[i].row].id);
+        status = aorta_page_lane_add(lanes, rank->rank, label, &lane_of[rank->streams[i].row]);
+    }
+    for (size_t i = 0; !status && lanes->count > first && i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        const size_t lane = work->stream == AORTA_TRACE_NONE ? SIZE_MAX : lane_of[work->stream];
+        struct aorta_page_span span = {work->start_ns - shift_ns, work->end_ns - shift_ns, 0,
+                                       (uint8_t)kind_of_work(trace, work)};
+        if (lane == SIZE_MAX) continue;
+        status = aorta_page_name(lanes, aorta_trace_text(trace, work->name), NULL, &span.name);
+        if (!status) status = aorta_page_span_add(lanes, lane, span);
+    }
+    free(lane_of);
+    return status;
+}
+
+/* Calls from the first to the last work of the rank, whose thread launches. */
+static aorta_status add_threads(const struct aorta_trace_rank *rank, int64_t shift_ns, struct aorta_page_lanes *lanes) {
+    const struct aorta_trace *trace = rank->trace;
+    bool *launches = aorta_trace_launching_threads(trace);
+    size_t *lane_of = malloc((trace->thread_count + 1) * sizeof *lane_of), threads = 0;
+    aorta_status status =
+        launches && lane_of ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", trace->thread_count);
+    for (size_t i = 0; !status && i < trace->thread_count; i++) {
+        char label[48];
+        lane_of[i] = SIZE_MAX;
+        if (!launches[i] || threads >= THREADS_PER_TRACE || lanes->count >= MOST_LANES) continue;
+        snprintf(label, sizeof label, "host, thread %lld", (long long)trace->threads[i].id);
+        status = aorta_page_lane_add(lanes, rank->rank, label, &lane_of[i]);
+        threads++;
+    }
+    for (size_t i = 0; !status && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (call->thread == AORTA_TRACE_NONE || lane_of[call->thread] == SIZE_MAX) continue;
+        if (call->end_ns < rank->figures.start_ns || call->start_ns > rank->figures.end_ns) continue;
+        struct aorta_page_span span = {call->start_ns - shift_ns, call->end_ns - shift_ns, 0,
+                                       (uint8_t)kind_of_call(trace, call)};
+        status = aorta_page_name(lanes, aorta_trace_text(trace, call->name), NULL, &span.name);
+        if (!status) status = aorta_page_span_add(lanes, lane_of[call->thread], span);
+    }
+    free(launches);
+    free(lane_of);
+    return status;
+}
+
+static aorta_status gather(const struct aorta_trace_analysis *analysis, struct aorta_page_lanes *lanes) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const int64_t shift_ns = analysis->alignment.clocks[i].shift_ns;
+        const bool first_of_trace = i == 0 || analysis->ranks[i - 1].trace != rank->trace;
+        if (first_of_trace) AORTA_TRY(add_threads(rank, shift_ns, lanes));
+        AORTA_TRY(add_streams(rank, shift_ns, lanes));
+        for (size_t j = 0; i == 0 && j < rank->window_count; j++)
+            if (rank->windows[j].number != INT64_MIN)
+                AORTA_TRY(aorta_page_step_add(lanes, rank->windows[j].start_ns - shift_ns, rank->windows[j].number));
+    }
+    return NULL;
+}
+
+aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out) {
+    struct aorta_text data = {0}, results = {0};
+    struct aorta_page_lanes lanes = {0};
+    struct aorta_json json;
+    aorta_status status = gather(report->analysis, &lanes);
+    aorta_trace_report_json(report, 0, &results);
+    if (!status) status = aorta_text_check(&results);
+    aorta_json_begin(&json, &data, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_string(&json, "kind", "trace");
+    aorta_page_headline(report->verdict, &json);
+    aorta_json_key(&json, "results");
+    aorta_json_text(&json, results.data ? results.data : "null");
+    aorta_json_key_array(&json, "timelines");
+    if (!status) status = aorta_page_lanes_write(&lanes, AORTA_PAGE_SPANS, &json);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    if (!status) status = aorta_page_make("AORTA: recording", &data, out);
+    aorta_page_lanes_free(&lanes);
+    aorta_text_free(&results);
+    aorta_text_free(&data);
+    return status;
+}

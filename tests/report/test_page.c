@@ -1,0 +1,180 @@
+/* The page's data: spans as they are packed and thinned, texts that cannot end the page, the figure that differs most.
+ */
+#include "check.h"
+#include "report/page.h"
+#include "report/page_lanes.h"
+#include "report/report.h"
+#include "report/summary.h"
+#include "workspace.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lanes ---- */
+
+static json_t *written(struct aorta_page_lanes *lanes, size_t most) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    check_ok(aorta_page_lanes_write(lanes, most, &json));
+    json_t *root = json_loads(text.data, 0, NULL);
+    assert_non_null(root);
+    aorta_text_free(&text);
+    return root;
+}
+
+static size_t from_base64(const char *text, unsigned char *bytes) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t length = 0;
+    unsigned bits = 0, pending = 0;
+    for (; *text && *text != '='; text++) {
+        bits = bits << 6 | (unsigned)(strchr(letters, *text) - letters);
+        pending += 6;
+        if (pending >= 8) bytes[length++] = (unsigned char)(bits >> (pending -= 8));
+    }
+    return length;
+}
+
+static uint64_t next_number(const unsigned char **at) {
+    uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+        const unsigned char byte = *(*at)++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return value;
+    }
+}
+
+static void spans_are_packed(void **state) {
+    (void)state;
+    struct aorta_page_lanes lanes = {0};
+    size_t lane;
+    uint32_t first, second, again;
+    static const char kernel[] = "kernel <script>", forward[] = "forward";
+    check_ok(aorta_page_name(&lanes, kernel, NULL, &first));
+    check_ok(aorta_page_name(&lanes, kernel, forward, &second));
+    check_ok(aorta_page_name(&lanes, kernel, NULL, &again));
+    assert_int_equal(first, again);
+    assert_int_not_equal(first, second);
+    check_ok(aorta_page_lane_add(&lanes, 3, "stream 7", &lane));
+    /* Out of order; the second is longer than 32 bits of nanoseconds. */
+    check_ok(
+        aorta_page_span_add(&lanes, lane, (struct aorta_page_span){5000, 5000 + 9000000000, second, AORTA_PAGE_COPY}));
+    check_ok(aorta_page_span_add(&lanes, lane, (struct aorta_page_span){1000, 1300, first, AORTA_PAGE_COMPUTE}));
+    json_t *root = written(&lanes, 10);
+    json_t *row = json_array_get(json_object_get(root, "lanes"), 0);
+    assert_int_equal(json_integer_value(json_object_get(root, "length_ns")), 4000 + 9000000000);
+    assert_int_equal(json_integer_value(json_object_get(root, "thinned_ns")), 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "rank")), 3);
+    assert_int_equal(json_integer_value(json_object_get(row, "count")), 2);
+    unsigned char bytes[64];
+    const unsigned char *at = bytes;
+    const size_t length = from_base64(json_string_value(json_object_get(row, "spans")), bytes);
+    const uint64_t expected[] = {0,    300,        (uint64_t)first << 4,
+                                 4000, 9000000000, (uint64_t)second << 4 | AORTA_PAGE_COPY};
+    for (size_t i = 0; i < 6; i++) assert_int_equal(next_number(&at), expected[i]);
+    assert_int_equal(at - bytes, length);
+    const json_t *names = json_object_get(root, "names");
+    assert_string_equal(json_string_value(json_array_get(names, first - 1)), "kernel <script>");
+    assert_string_equal(json_string_value(json_array_get(names, second - 1)), "kernel <script> forward");
+    json_decref(root);
+    aorta_page_lanes_free(&lanes);
+}
+
+/* A thousand spans of 1 us, 1 us apart, become few; a span far away stays alone and keeps its name. */
+static void many_spans_are_thinned(void **state) {
+    (void)state;
+    struct aorta_page_lanes lanes = {0};
+    size_t lane;
+    uint32_t name;
+    check_ok(aorta_page_name(&lanes, "a", NULL, &name));
+    check_ok(aorta_page_lane_add(&lanes, 0, "stream", &lane));
+    for (int64_t i = 0; i < 1000; i++)
+        check_ok(aorta_page_span_add(&lanes, lane, (struct aorta_page_span){2000 * i, 2000 * i + 1000, name, 0}));
+    check_ok(aorta_page_span_add(&lanes, lane, (struct aorta_page_span){90000000, 90001000, name, 0}));
+    json_t *root = written(&lanes, 100);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(json_object_get(root, "lanes"), 0), "count")),
+                     2);
+    assert_int_equal(json_integer_value(json_object_get(root, "thinned_ns")), 2000);
+    assert_int_equal(lanes.items[0].spans[0].end_ns, 1999000);
+    assert_int_equal(lanes.items[0].spans[0].name, 0);
+    assert_int_equal(lanes.items[0].spans[1].name, name);
+    json_decref(root);
+    aorta_page_lanes_free(&lanes);
+}
+
+/* ---- the page ---- */
+
+static struct aorta_log silent(void) {
+    return (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
+}
+
+/* A label that would end the script element is text. The page lies beside summary.json. */
+static void labels_are_text(void **state) {
+    (void)state;
+    struct workspace run = workspace_make(), out = workspace_make();
+    for (int rank = 0; rank < 2; rank++) workspace_run(&run, rank, 2, 8, 10000000);
+    const struct aorta_report_input input = {run.path, "</script><script>alert(1)</script>"};
+    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.path, .warmup = -1};
+    struct aorta_log log = silent();
+    check_ok(aorta_report_make(&options, &log, NULL, NULL));
+    assert_int_equal(workspace_has(&out, "index.html"), aorta_page_available());
+    if (aorta_page_available()) {
+        char *page = workspace_read(&out, "index.html");
+        assert_null(strstr(page, "<script>alert"));
+        assert_non_null(strstr(page, "&lt;/script>"));
+        char *data = strstr(page, "id=\"data\">");
+        assert_non_null(data);
+        data = strchr(data, '>') + 1;
+        *strstr(data, "</script>") = '\0';
+        json_t *root = json_loads(data, 0, NULL);
+        assert_non_null(root);
+        json_t *shown = json_array_get(json_object_get(root, "runs"), 0);
+        assert_string_equal(json_string_value(json_object_get(shown, "label")), input.label);
+        assert_int_equal(json_array_size(json_object_get(shown, "ranks")), 2);
+        assert_true(json_array_size(json_object_get(json_array_get(json_object_get(root, "timelines"), 0), "lanes")) >=
+                    2);
+        json_decref(root);
+        free(page);
+    }
+    workspace_remove(&run);
+    workspace_remove(&out);
+}
+
+/* ---- two runs ---- */
+
+static struct aorta_text compared(int64_t step_ns) {
+    struct workspace a = workspace_make(), b = workspace_make(), out = workspace_make();
+    workspace_run(&a, 0, 1, 40, 10000000);
+    workspace_run(&b, 0, 1, 40, step_ns);
+    const struct aorta_report_input inputs[] = {{a.path, "a"}, {b.path, "b"}};
+    const struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0};
+    check_ok(aorta_report_make(&options, &log, &text, NULL));
+    workspace_remove(&a);
+    workspace_remove(&b);
+    workspace_remove(&out);
+    return text;
+}
+
+static void the_largest_difference_is_named(void **state) {
+    (void)state;
+    struct aorta_text slower = compared(20000000), same = compared(10000000);
+    assert_non_null(strstr(slower.data, "What differs most: "));
+    assert_non_null(strstr(slower.data, "worse)."));
+    assert_non_null(strstr(same.data, "No figure of b differs from a beyond the noise."));
+    aorta_text_free(&slower);
+    aorta_text_free(&same);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spans_are_packed),
+        cmocka_unit_test(many_spans_are_thinned),
+        cmocka_unit_test(labels_are_text),
+        cmocka_unit_test(the_largest_difference_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

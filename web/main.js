@@ -1,0 +1,28 @@
+// The page of a result. Its data lies in the document; nothing is requested.
+import { element } from "./words.js";
+import { runPage } from "./run.js";
+import { startTheme, toggleTheme } from "./theme.js";
+import { tracePage } from "./trace.js";
+
+const pages = { runs: runPage, trace: tracePage };
+
+function start() {
+  startTheme();
+  const main = document.getElementById("main");
+  try {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    const page = pages[data.kind](data), sections = page.sections.filter(Boolean);
+    document.getElementById("top").replaceChildren(element("h1", {}, page.title), element("span", { class: "quiet" }, page.subtitle),
+      element("span", { class: "controls" }, element("button", { type: "button", onclick: toggleTheme }, "light / dark"),
+        element("button", { type: "button", onclick: () => window.print() }, "print")));
+    document.getElementById("contents").replaceChildren(...sections.map((one) => element("a", { href: `#${one.id}` }, one.heading)));
+    main.replaceChildren(...sections);
+    document.documentElement.dataset.ready = "yes";
+    if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  } catch (failure) {
+    main.replaceChildren(element("p", { class: "failure" }, `This page cannot show its data: ${failure.message}`));
+    throw failure;
+  }
+}
+
+start();

@@ -1,0 +1,52 @@
+// Elements and numbers. What comes from files is only ever put in as text.
+export function element(tag, options = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(options)) {
+    if (value === undefined || value === null) continue;
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key === "style") Object.assign(made.style, value);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+// Three significant digits, or all before the point.
+export function brief(value) {
+  if (!known(value)) return "–";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 100) return Math.round(value).toLocaleString("en-US").replaceAll(",", "\u202f");
+  if (size < 1e-4) return value.toExponential(2);
+  return String(Number(value.toPrecision(3)));
+}
+
+export const ms = (value) => (known(value) ? `${brief(value)} ms` : "–");
+export const percent = (share) => (known(share) ? `${brief(100 * share)}%` : "–");
+
+const scaled = (value, factor, units) => {
+  let unit = 0;
+  while (value >= factor && unit + 1 < units.length) { value /= factor; unit++; }
+  return `${brief(value)} ${units[unit]}`;
+};
+export const bytes = (value) => (known(value) ? scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]) : "–");
+export const duration = (ns) => (known(ns) ? scaled(ns, 1000, ["ns", "µs", "ms", "s"]) : "–");
+
+export const spaced = (key) => String(key).replaceAll("_", " ");
+
+// A name that a reader can take in: template arguments and parameters of kernels are left out.
+export function shortName(name) {
+  const text = String(name ?? "").replace(/^void /, "");
+  if (text.length <= 60) return text;
+  let out = "", depth = 0;
+  for (const letter of text) {
+    if (letter === "<" || letter === "(") depth++;
+    if (!depth) out += letter;
+    if (letter === ">" || letter === ")") depth = Math.max(0, depth - 1);
+  }
+  out = out.trim() || text;
+  return out.length > 60 ? `${out.slice(0, 57)}…` : out;
+}
