@@ -26,11 +26,17 @@ static aorta_status open_index(enum aorta_device_kind kind, int index, struct ao
 }
 
 /* A number alone. */
-static aorta_status open_any(int index, struct aorta_device **device) {
+static aorta_status open_any(int index, struct aorta_device **device, struct aorta_device_warning *warning) {
     enum aorta_device_kind kind;
     int count;
     AORTA_TRY(aorta_device_best_kind(&kind, &count));
-    return open_index(kind, index, device);
+    AORTA_TRY(open_index(kind, index, device));
+    if (kind == AORTA_DEVICE_CPU)
+        snprintf(
+            warning->text, sizeof warning->text,
+            "--device %d: there is no GPU here, so this runs on the CPU device; aorta info says what was looked for",
+            index);
+    return NULL;
 }
 
 static bool read_index(const char *text, int *index) {
@@ -55,7 +61,7 @@ static aorta_status open_words(const char *words, int local_rank, struct aorta_d
     int index;
     enum aorta_device_kind kind;
     if (strcmp(words, "auto") == 0) return aorta_device_open_best(local_rank, device, warning);
-    if (read_index(words, &index)) return open_any(index, device);
+    if (read_index(words, &index)) return open_any(index, device, warning);
     size_t length = strcspn(words, ":");
     if (!read_kind(words, length, &kind)) return meaningless(words);
     if (!words[length]) return aorta_device_open_local(kind, local_rank, device, warning);

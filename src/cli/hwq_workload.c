@@ -220,8 +220,11 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
 static aorta_status open_world(struct hwq_session *session, const struct hwq_values *values,
                                const struct aorta_hwq_workload *workload) {
     if (!workload->collectives || session->world) return NULL;
-    const struct aorta_comm_options options = {
-        .device = session->device, .backend = values->backend, .ranks = session->ranks, .timeout_s = values->timeout_s};
+    const struct aorta_comm_options options = {.device = session->device,
+                                               .backend = values->backend,
+                                               .backend_key = "--backend",
+                                               .ranks = session->ranks,
+                                               .timeout_s = values->timeout_s};
     AORTA_TRY(aorta_comm_open(&options, &session->world));
     const char *note = aorta_comm_note(session->world);
     if (note) aorta_log(&session->log, AORTA_LOG_INFO, "%s", note);

@@ -69,7 +69,7 @@ static aorta_status check_files(const struct aorta_train_options *o) {
 
 static void say_begin(const struct aorta_train_options *o, const struct aorta_ranks *ranks,
                       const struct aorta_log *log) {
-    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32"};
     if (ranks->rank != 0) return;
     int64_t samples = o->training.batch_size * o->training.gradient_accumulation;
     aorta_log(log, AORTA_LOG_INFO, "%s, batch %lld x %lld positions a rank, %s, metrics in %s",
@@ -147,6 +147,7 @@ static aorta_status load_and_train(const struct train_values *values, const stru
     AORTA_TRY(check_values(values));
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
     aorta_status status = check_together(values, &o.profiling);
+    if (!status && !o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = ranks->local_world_size;
     if (!status) status = aorta_train_options_check(&o, ranks->world_size);
     if (!status) status = check_files(&o);
     if (!status && ranks->rank == 0) status = aorta_directory_lock(o.training.output_dir, "training.output_dir", &lock);

@@ -58,40 +58,46 @@ static aorta_status choose_one_rank(const char *name, struct aorta_comm *comm) {
     return NULL;
 }
 
-static aorta_status check_name(const char *name) {
+static const char *called(const struct aorta_comm_options *options) {
+    return options->backend_key ? options->backend_key : "backend";
+}
+
+static aorta_status check_name(const struct aorta_comm_options *options) {
+    const char *name = options->backend;
     static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strcmp(name, names[i])) return NULL;
     }
-    return AORTA_ERROR(AORTA_CONFIG, "distributed.backend: \"%s\" is none of auto, local, mpi, gloo, nccl", name);
+    return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of auto, local, mpi, gloo, nccl", called(options), name);
 }
 
-static aorta_status choose_for_gpu(const char *name, const char *kind, struct aorta_comm *comm) {
+static aorta_status choose_for_gpu(const struct aorta_comm_options *options, const char *kind,
+                                   struct aorta_comm *comm) {
+    const char *name = options->backend;
     comm->backend = &aorta_comm_nccl;
     if (!strcmp(name, "auto") || !strcmp(name, "nccl")) return NULL;
     return AORTA_ERROR(AORTA_CONFIG,
-                       "distributed.backend: %s serves host memory, and the device is %s: write auto or nccl, or set "
-                       "device.kind to cpu",
-                       name, kind);
+                       "%s: %s serves host memory, and the device is %s: write auto or nccl, or choose the device cpu",
+                       called(options), name, kind);
 }
 
 static aorta_status choose_backend(const struct aorta_comm_options *options, struct aorta_comm *comm) {
     const char *name = options->backend;
     const struct aorta_device_info *device = aorta_device_get_info(options->device);
-    AORTA_TRY(check_name(name));
+    AORTA_TRY(check_name(options));
     bool cpu = device->kind == AORTA_DEVICE_CPU;
     if (!strcmp(name, "nccl") && cpu) {
         return AORTA_ERROR(AORTA_CONFIG,
-                           "distributed.backend: nccl serves GPUs, and the device is cpu: write auto or mpi, "
-                           "or set device.kind to cuda or hip");
+                           "%s: nccl serves GPUs, and the device is cpu: write auto or mpi, or choose the device cuda "
+                           "or hip",
+                           called(options));
     }
     if (options->ranks.world_size == 1 && strcmp(name, "nccl") != 0) return choose_one_rank(name, comm);
     if (!strcmp(name, "local")) {
-        return AORTA_ERROR(AORTA_CONFIG,
-                           "distributed.backend: local serves one rank, and there are %d: write auto or %s",
-                           options->ranks.world_size, cpu ? "mpi" : "nccl");
+        return AORTA_ERROR(AORTA_CONFIG, "%s: local serves one rank, and there are %d: write auto or %s",
+                           called(options), options->ranks.world_size, cpu ? "mpi" : "nccl");
     }
-    if (!cpu) return choose_for_gpu(name, aorta_device_kind_name(device->kind), comm);
+    if (!cpu) return choose_for_gpu(options, aorta_device_kind_name(device->kind), comm);
     comm->backend = &aorta_comm_mpi;
     if (!strcmp(name, "gloo")) comm->note = "gloo, the customary name of host collectives, means the mpi backend here";
     return NULL;

@@ -41,6 +41,7 @@ enum aorta_reduction { AORTA_SUM, AORTA_MAX };
 struct aorta_comm_options {
     struct aorta_device *device; /* borrowed; outlives the group */
     const char *backend;         /* "auto", "local", "mpi", "gloo" (means mpi), "nccl" */
+    const char *backend_key;     /* what the user calls it, for messages: "--backend"; NULL: "backend" */
     struct aorta_ranks ranks;    /* as found by aorta_ranks_detect */
     double timeout_s;            /* longest a collective may wait for its peers */
 };

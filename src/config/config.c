@@ -23,6 +23,9 @@ struct pass {
 /* ---- finding rows ---- */
 
 static const struct aorta_option *find_row(const struct aorta_option_table *table, const char *key) {
+    for (size_t i = 0; i < table->alias_count; i++) {
+        if (strcmp(table->aliases[i].name, key) == 0) key = table->aliases[i].key;
+    }
     for (size_t i = 0; i < table->count; i++) {
         if (strcmp(table->rows[i].key, key) == 0) return &table->rows[i];
     }
@@ -37,6 +40,17 @@ static bool is_below(const char *key, const char *section, size_t section_length
 static bool is_section(const struct aorta_option_table *table, const char *path) {
     for (size_t i = 0; i < table->count; i++) {
         if (is_below(table->rows[i].key, path, strlen(path))) return true;
+    }
+    return false;
+}
+
+/* The key, or one above it, changes nothing here: noted, and true. */
+static bool is_ignored(struct aorta_config *config, const char *path) {
+    for (size_t i = 0; i < config->table->ignored_count; i++) {
+        const char *prefix = config->table->ignored[i].prefix;
+        if (strcmp(path, prefix) != 0 && !is_below(path, prefix, strlen(prefix))) continue;
+        config->ignored[i] = true;
+        return true;
     }
     return false;
 }
@@ -266,6 +280,7 @@ static void apply(struct pass *pass, const char *path, const yaml_node_t *key, c
         apply_row(pass, row, key, value);
         return;
     }
+    if (is_ignored(pass->config, path)) return;
     if (!is_section(table, path)) {
         report_unknown(pass, path, key, value);
         return;
@@ -377,10 +392,11 @@ aorta_status aorta_config_load(const struct aorta_option_table *table, const cha
                                size_t override_count, void *values, struct aorta_config *config) {
     *config = (struct aorta_config){.table = table, .values = values};
     config->origins = aorta_arena_alloc(&config->arena, table->count * sizeof *config->origins);
+    config->ignored = aorta_arena_alloc(&config->arena, (table->ignored_count + 1) * sizeof *config->ignored);
     config->path = path ? aorta_arena_strdup(&config->arena, path) : NULL;
     struct aorta_text errors = {0};
     aorta_status status = NULL;
-    if (!config->origins || (path && !config->path)) {
+    if (!config->origins || !config->ignored || (path && !config->path)) {
         status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the configuration");
     } else {
         status = fill(config, overrides, override_count, &errors);
@@ -413,7 +429,10 @@ void aorta_config_place(const struct aorta_config *config, const char *key, stru
 
 aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format, ...) {
     struct aorta_text text = {0};
-    aorta_config_place(config, key, &text);
+    const struct aorta_origin *origin = aorta_config_origin(config, key);
+    const bool given = origin && origin->kind != AORTA_FROM_DEFAULT;
+    if (given) aorta_config_place(config, key, &text);
+    aorta_text_printf(&text, given ? ": %s" : "%s (by default)", key);
     va_list args;
     va_start(args, format);
     char *message;
@@ -422,7 +441,7 @@ aorta_status aorta_config_error(const struct aorta_config *config, const char *k
     aorta_status status = aorta_text_check(&text);
     if (!status) {
         status = length < 0 ? AORTA_ERROR(AORTA_MEMORY, "out of memory while reporting a wrong %s", key)
-                            : AORTA_ERROR(AORTA_CONFIG, "%s: %s: %s", text.data, key, message);
+                            : AORTA_ERROR(AORTA_CONFIG, "%s: %s", text.data, message);
     }
     if (length >= 0) free(message);
     aorta_text_free(&text);

@@ -15,11 +15,20 @@ struct aorta_option_absent {
     const char *reason; /* follows "KEY: " in the message */
 };
 
+/* A second name of a key, as other tools call it. A file that gives both gives the key twice. */
+struct aorta_option_alias {
+    const char *name, *key;
+};
+
 struct aorta_option_table {
     const struct aorta_option *rows; /* sections stand together */
     size_t count;
     const struct aorta_option_absent *absent;
     size_t absent_count;
+    const struct aorta_option_absent *ignored; /* accepted with any value, also below the prefix; changes nothing */
+    size_t ignored_count;
+    const struct aorta_option_alias *aliases;
+    size_t alias_count;
 };
 
 enum aorta_origin_kind { AORTA_FROM_DEFAULT, AORTA_FROM_FILE, AORTA_FROM_OVERRIDE };
@@ -35,6 +44,7 @@ struct aorta_config {
     void *values;                           /* borrowed: the struct that was filled; its strings live in `arena` */
     const char *path;                       /* NULL when no file was read */
     struct aorta_origin *origins;           /* one per row */
+    bool *ignored;                          /* one per row of table->ignored: it was given */
     struct aorta_arena arena;
 };
 
@@ -48,7 +58,8 @@ void aorta_config_free(struct aorta_config *config);
 
 const struct aorta_origin *aorta_config_origin(const struct aorta_config *config, const char *key);
 
-/* "PLACE: KEY: message" (AORTA_CONFIG), for checks that concern several keys. */
+/* "PLACE: KEY: message" (AORTA_CONFIG), for checks that concern several keys; of a default "KEY (by default): message".
+ */
 AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config, const char *key, const char *format,
                                                ...) AORTA_PRINTF(3, 4);
 

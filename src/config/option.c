@@ -305,12 +305,24 @@ static void describe_limits(const struct aorta_range_limits *limits, struct aort
     }
 }
 
+/* " (or inductor)": the names that mean the same. */
+static void describe_other_names(const struct aorta_choice *first, struct aorta_text *text) {
+    const char *before = " (or ";
+    for (const struct aorta_choice *choice = first + 1; choice->name; choice++) {
+        if (choice->value != first->value) continue;
+        aorta_text_printf(text, "%s%s", before, choice->name);
+        before = ", ";
+    }
+    if (*before == ',') aorta_text_puts(text, ")");
+}
+
 static void describe_choices(const struct aorta_option *option, struct aorta_text *text) {
     aorta_text_puts(text, "one of ");
     const char *comma = "";
     for (const struct aorta_choice *choice = option->choices; choice->name; choice++) {
         if (canonical_name(option, choice->value) != choice->name) continue;
         aorta_text_printf(text, "%s%s", comma, choice->name);
+        describe_other_names(choice, text);
         comma = ", ";
     }
 }

@@ -228,7 +228,9 @@ static void say_copies(const struct aorta_map_copies *copies, struct aorta_text 
 
 void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_text *text) {
-    aorta_text_printf(text, "Hardware queues of %s (%s:%d): %d found for %s\n", device->name,
+    const bool cpu = device->kind == AORTA_DEVICE_CPU;
+    aorta_text_printf(text, "%s of %s (%s:%d): %d found for %s\n",
+                      cpu ? "Threads that stand for hardware queues" : "Hardware queues", device->name,
                       aorta_device_kind_name(device->kind), device->index, map->group_count,
                       aorta_counted(map->count, "stream").text);
     say_variables(text);

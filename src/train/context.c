@@ -7,8 +7,10 @@
 #include <string.h>
 
 static enum aorta_dtype dtype_of(enum aorta_precision precision) {
-    static const enum aorta_dtype dtypes[] = {
-        [AORTA_PRECISION_NONE] = AORTA_F32, [AORTA_PRECISION_BF16] = AORTA_BF16, [AORTA_PRECISION_FP16] = AORTA_F16};
+    static const enum aorta_dtype dtypes[] = {[AORTA_PRECISION_NONE] = AORTA_F32,
+                                              [AORTA_PRECISION_TF32] = AORTA_F32,
+                                              [AORTA_PRECISION_BF16] = AORTA_BF16,
+                                              [AORTA_PRECISION_FP16] = AORTA_F16};
     return dtypes[precision];
 }
 
@@ -52,7 +54,8 @@ static aorta_status open_device(struct aorta_train_context *context) {
     const struct aorta_model_options *model = &context->options->model;
     aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
     struct aorta_ops_settings settings = aorta_ops_default_settings;
-    settings.allow_tf32 = context->options->device.allow_tf32;
+    settings.allow_tf32 =
+        context->options->device.allow_tf32 || context->options->training.mixed_precision == AORTA_PRECISION_TF32;
     return aorta_ops_configure(context->device, &settings);
 }
 
@@ -102,6 +105,7 @@ aorta_status aorta_train_duplicate_world(const struct aorta_train_context *conte
 static aorta_status open_groups(struct aorta_train_context *context) {
     struct aorta_comm_options options = {.device = context->device,
                                          .backend = context->options->distributed.backend,
+                                         .backend_key = "distributed.backend",
                                          .ranks = context->ranks,
                                          .timeout_s = context->options->distributed.timeout_s};
     AORTA_TRY(aorta_comm_open(&options, &context->world));

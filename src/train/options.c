@@ -27,10 +27,11 @@ static const struct aorta_choice levels[] = {{"DEBUG", AORTA_LOG_DEBUG},
                                              {"WARNING", AORTA_LOG_WARNING},
                                              {"ERROR", AORTA_LOG_ERROR},
                                              {0}};
-static const struct aorta_choice precisions[] = {
-    {"bf16", AORTA_PRECISION_BF16},    {"bfloat16", AORTA_PRECISION_BF16}, {"fp16", AORTA_PRECISION_FP16},
-    {"float16", AORTA_PRECISION_FP16}, {"none", AORTA_PRECISION_NONE},     {"no", AORTA_PRECISION_NONE},
-    {"fp32", AORTA_PRECISION_NONE},    {"float32", AORTA_PRECISION_NONE},  {0}};
+static const struct aorta_choice precisions[] = {{"bf16", AORTA_PRECISION_BF16}, {"bfloat16", AORTA_PRECISION_BF16},
+                                                 {"fp16", AORTA_PRECISION_FP16}, {"float16", AORTA_PRECISION_FP16},
+                                                 {"none", AORTA_PRECISION_NONE}, {"no", AORTA_PRECISION_NONE},
+                                                 {"fp32", AORTA_PRECISION_NONE}, {"float32", AORTA_PRECISION_NONE},
+                                                 {"tf32", AORTA_PRECISION_TF32}, {0}};
 static const struct aorta_choice optimizers[] = {{"adamw", 0}, {0}};
 static const struct aorta_choice shardings[] = {{"full_shard", AORTA_FULL_SHARD},
                                                 {"shard_grad_op", AORTA_SHARD_GRAD_OP},
@@ -80,7 +81,8 @@ static const struct aorta_option table_rows[] = {
     {"training.grad_clip_norm", AORTA_OPTION_DOUBLE, AT(training.grad_clip_norm), "1.0", .nullable = true,
      .limits = &at_least_0, .help = "largest global norm of the gradients; 0 or null: no clipping"},
     {"training.mixed_precision", AORTA_OPTION_CHOICE, AT(training.mixed_precision), "bf16", .choices = precisions,
-     .help = "type of activations and gathered parameters; fp16 scales the loss dynamically, none computes in fp32"},
+     .help = "type of activations and gathered parameters; fp16 scales the loss dynamically, none computes in fp32, "
+             "tf32 as none with device.allow_tf32 (on a CPU: as none)"},
     {"training.log_interval", AORTA_OPTION_INT, AT(training.log_interval), "10", .limits = &steps,
      .help = "steps between two lines on the terminal"},
     {"training.output_dir", AORTA_OPTION_STRING, AT(training.output_dir), "artifacts",
@@ -170,7 +172,8 @@ static const struct aorta_option table_rows[] = {
     {"fsdp.param_init_device", AORTA_OPTION_CHOICE, AT(fsdp.param_init_device), "cpu", .choices = init_devices,
      .help = "where initial parameters are made: in host memory, on the device, or (meta) only each rank's shards"},
     {"fsdp.hybrid_shard_gpus_per_node", AORTA_OPTION_INT, AT(fsdp.hybrid_shard_gpus_per_node), "null", .nullable = true,
-     .limits = &extent, .help = "ranks of one group of hybrid_shard; divides the number of ranks"},
+     .limits = &extent,
+     .help = "ranks of one group of hybrid_shard; divides the number of ranks; null: those of a node"},
 
     {"distributed.mode", AORTA_OPTION_CHOICE, AT(distributed.mode), "fsdp", .choices = modes,
      .help = "fsdp shards parameters, ddp replicates them and all-reduces gradients in buckets"},
@@ -232,7 +235,7 @@ static const struct aorta_option table_rows[] = {
     {"profiling.profile_memory", AORTA_OPTION_BOOL, AT(profiling.profile_memory), "false",
      .help = "memory at the end of each step in the trace, as counters"},
     {"profiling.with_stack", AORTA_OPTION_BOOL, AT(profiling.with_stack), "false",
-     .help = "Python stacks: there is no Python here, so true is refused while profiling.enabled is true"},
+     .help = "Python stacks: no Python runs here, so there are none; each event names its operation, layer and step"},
     {"profiling.with_flops", AORTA_OPTION_BOOL, AT(profiling.with_flops), "false",
      .help = "arithmetic of the operations in the trace"},
     {"profiling.tensorboard", AORTA_OPTION_BOOL, AT(profiling.tensorboard), "true",
@@ -292,9 +295,38 @@ static const struct aorta_option table_rows[] = {
 
 #undef AT
 
+/* Keys of the original Python toolkit. */
+static const struct aorta_option_alias aliases[] = {{"distributed.timeout", "distributed.timeout_s"}};
+static const struct aorta_option_absent ignored[] = {
+    {"training.inject_allreduce_copies",
+     "all-reduces and copies are added by training.inject, slow_collective and copy"},
+    {"training.allreduce_stress_level", "see training.inject"},
+    {"training.additional_compute_streams", "no work runs beside the model's"},
+    {"training.lightweight_ops_per_stream", "see training.additional_compute_streams"},
+    {"training.lightweight_op_size", "see training.additional_compute_streams"},
+    {"training.lightweight_op_duration_ms", "see training.additional_compute_streams"},
+    {"training.use_useful_lightweight_ops", "see training.additional_compute_streams"},
+    {"training.lightweight_op_waves", "see training.additional_compute_streams"},
+    {"distributed.broadcast_buffers", "the model has no buffers"},
+    {"distributed.overlap_grad_reduce", "distributed.enable_overlap decides"},
+    {"distributed.overlap_param_gather", "distributed.enable_overlap decides"},
+    {"distributed.gradient_accumulation_steps", "training.gradient_accumulation decides"},
+    {"distributed.use_reentrant_communication", "there is no autograd here"},
+    {"profiling.profile_freq", "profiling.repeat and record_every decide"},
+    {"streams.num_streams", "streams.count decides: one stream for each of four roles"},
+    {"streams.high_priority", "streams.priorities decides; communication is high by default"},
+    {"streams.stream_assignments", "the names are those of streams in a recording; streams.assignment decides"},
+    {"tracelens", "aorta trace analyze reads the traces"},
+    {"torch_titan", "no checkpoints are written"},
+};
+
 const struct aorta_option_table aorta_train_option_table = {
     .rows = table_rows,
     .count = sizeof table_rows / sizeof *table_rows,
+    .ignored = ignored,
+    .ignored_count = sizeof ignored / sizeof *ignored,
+    .aliases = aliases,
+    .alias_count = sizeof aliases / sizeof *aliases,
 };
 
 /* Keys of PyTorch's configurations that are accepted and change nothing here. */
@@ -306,6 +338,11 @@ void aorta_train_options_without_effect(const struct aorta_train_options *option
     for (int i = 0; i < COMPATIBLE; i++)
         if (aorta_config_origin(&options->config, compatible[i])->kind != AORTA_FROM_DEFAULT)
             aorta_text_printf(text, "%s%s", text->length ? ", " : "", compatible[i]);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        if (options->config.ignored[i]) aorta_text_printf(text, "%s%s", text->length ? ", " : "", ignored[i].prefix);
+    if (options->profiling.enabled && !options->profiling.tensorboard && !options->profiling.chrome_trace)
+        aorta_text_printf(text, "%sprofiling.enabled (tensorboard and chrome_trace are false: no trace is written)",
+                          text->length ? ", " : "");
     if (options->compile.enabled && options->compile.backend == AORTA_COMPILE_FUSED)
         aorta_text_printf(text, "%scompile.enabled (compile.backend fused captures nothing, graph captures steps)",
                           text->length ? ", " : "");
@@ -330,7 +367,12 @@ static const char page_head[] =
 void aorta_train_options_page(struct aorta_text *text) {
     aorta_text_puts(text, page_head);
     for (int i = 0; i < COMPATIBLE; i++) aorta_text_printf(text, "%s`%s`", i ? ", " : "", compatible[i]);
-    aorta_text_puts(text, ".\n");
+    aorta_text_puts(text, ".\n\nKeys of the original Python toolkit's configurations that are accepted, too:\n\n"
+                          "| key | why it changes nothing |\n| --- | --- |\n");
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        aorta_text_printf(text, "| `%s` | %s |\n", ignored[i].prefix, ignored[i].reason);
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        aorta_text_printf(text, "| `%s` | it is another name of `%s`, and acts |\n", aliases[i].name, aliases[i].key);
     aorta_options_markdown(&aorta_train_option_table, text);
 }
 
@@ -435,13 +477,7 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
         return conflict(options, "profiling.enabled", "profiling.record_every",
                         "traces are made of recorded steps, which profiling.wait, warmup and active choose; set "
                         "profiling.record_every to 1");
-    if (!profiling->tensorboard && !profiling->chrome_trace)
-        return conflict(options, "profiling.tensorboard", "profiling.chrome_trace",
-                        "no trace would be written; set one of the two to true, or profiling.enabled to false");
-    if (!profiling->with_stack) return NULL;
-    return aorta_config_error(&options->config, "profiling.with_stack",
-                              "true is not possible: no Python runs here whose stack could be recorded; set it to "
-                              "false (each event names its operation, layer and step)");
+    return NULL;
 }
 
 static aorta_status check_dynamic(const struct aorta_train_options *options) {

@@ -8,7 +8,8 @@
 #include "device/device.h"
 #include "timeline/profile.h"
 
-enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16 }; /* none: fp32 throughout */
+/* none: fp32 throughout; tf32: the same, and products may round their operands to TF32 */
+enum aorta_precision { AORTA_PRECISION_NONE, AORTA_PRECISION_BF16, AORTA_PRECISION_FP16, AORTA_PRECISION_TF32 };
 enum aorta_sharding { AORTA_FULL_SHARD, AORTA_SHARD_GRAD_OP, AORTA_NO_SHARD, AORTA_HYBRID_SHARD };
 enum aorta_backward_prefetch { AORTA_BACKWARD_NONE, AORTA_BACKWARD_PRE, AORTA_BACKWARD_POST };
 enum aorta_init_device { AORTA_INIT_CPU, AORTA_INIT_DEVICE, AORTA_INIT_META };

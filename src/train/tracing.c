@@ -96,7 +96,7 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
                                 struct aorta_step_traces **traces) {
     const struct aorta_profiling_options *o = &context->options->profiling;
     *traces = NULL;
-    if (!o->enabled) return NULL;
+    if (!o->enabled || (!o->tensorboard && !o->chrome_trace)) return NULL;
     char chrome[64];
     snprintf(chrome, sizeof chrome, "chrome_trace/rank%d", context->ranks.rank);
     struct aorta_step_traces_settings settings = {.schedule = aorta_tracing_schedule(context->options),

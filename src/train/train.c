@@ -378,7 +378,7 @@ static aorta_status try_capture(struct trainer *t, struct flight *flight) {
     aorta_status status = capture(t, flight);
     if (!status) {
         if (t->context.ranks.rank == 0)
-            aorta_log(t->run->log, AORTA_LOG_DEBUG, "compile: captured the step, %zu nodes",
+            aorta_log(t->run->log, AORTA_LOG_INFO, "compile: captured the step, %zu nodes",
                       aorta_graph_node_count(*graph_of(flight)));
         return NULL;
     }

@@ -46,7 +46,13 @@ static const struct {
     {"hwq compare --baseline " HWQ_DATA " --test $(sed '1s/{/{\"schema_version\": 99,/' " HWQ_DATA
      " > /tmp/aorta_version_$$; echo /tmp/aorta_version_$$); rm /tmp/aorta_version_*",
      0, "schema_version is 99; this program reads up to 1"},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "Threads that stand for hardware queues of "},
     {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found for 6 streams"},
+    {"train --override compile.backend=eager", 2, "expected one of graph (or inductor), fused (or aot_eager)"},
+    {"hwq run comms_compute_overlap --device cpu --backend nccl --iterations 1", 2,
+     "--backend: nccl serves GPUs, and the device is cpu"},
+    {"hwq run tiny_kernel_stress --device 0 --iterations 1 --warmup 0 --chains 1 --streams 1", 0,
+     "--device 0: there is no GPU here, so this runs on the CPU device"},
     {"hwq map --device cpu --streams 1 --copy-streams 0 --comm-streams 0 --json", 2, "2 to 256 streams"},
     {"hwq map --device gpu", 2, "--device: found \"gpu\"; expected auto"},
     {"hwq map --device cpu:3", 2, "there is no device cpu:3; there is 1, counted from 0"},

@@ -95,12 +95,25 @@ static void test_shipped_files(void **state) {
     static const struct {
         const char *file;
         int ranks;
-    } files[] = {{"default.yaml", 8}, {"large.yaml", 8}, {"quickstart.yaml", 2}};
-    for (size_t i = 0; i < 3; i++) {
+    } files[] = {{"default.yaml", 8},
+                 {"large.yaml", 8},
+                 {"quickstart.yaml", 2},
+                 {"distributed.yaml", 8},
+                 {"distributed_two_nodes.yaml", 16},
+                 {"mi350_overlap_stress.yaml", 8},
+                 {"profile_overlap_2gpu.yaml", 2},
+                 {"profile_overlap_short.yaml", 8},
+                 {"reproduce_hang.yaml", 8},
+                 {"reproduce_hang_no_torch_prof.yaml", 8},
+                 {"tf32_overlap_eval.yaml", 8},
+                 {"single_node/gemm_overlap_comm.yaml", 8},
+                 {"multi_node/distributed_multinode.yaml", 16}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[512];
         struct aorta_train_options options;
         snprintf(path, sizeof path, "%s/config/%s", AORTA_SOURCE, files[i].file);
         check_ok(aorta_train_options_load(path, NULL, 0, &options));
+        if (strstr(path, "multi_node")) options.fsdp.hybrid_shard_gpus_per_node = 8; /* as aorta train does */
         check_ok(aorta_train_options_check(&options, files[i].ranks));
         aorta_train_options_free(&options);
     }
@@ -131,7 +144,7 @@ static const struct {
      "--override model.num_heads=7: model.num_heads: 7 heads do not divide model.model_dim 512; make "
      "model_dim 511 or choose a divisor (model.model_dim: default)"},
     {"model.model_dim=3",
-     "default: model.num_heads: 8 heads do not divide model.model_dim 3; make model_dim 8 or choose a "
+     "model.num_heads (by default): 8 heads do not divide model.model_dim 3; make model_dim 8 or choose a "
      "divisor (model.model_dim: --override model.model_dim=3)"},
     {"training.batch_size=0",
      "--override training.batch_size=0: training.batch_size: found 0; expected an integer from 1 "
@@ -142,7 +155,7 @@ static const struct {
     {"dataset.dense_dim=64", "--override dataset.dense_dim=64: dataset.dense_dim: 64 differs from model.dense_dim 128; "
                              "make them equal (model.dense_dim: default)"},
     {"model.num_dense_features=4",
-     "default: dataset.num_dense_features: 8 differs from model.num_dense_features 4; make "
+     "dataset.num_dense_features (by default): 8 differs from model.num_dense_features 4; make "
      "them equal (model.num_dense_features: --override model.num_dense_features=4)"},
     {"model.dropout=1",
      "--override model.dropout=1: model.dropout: found 1; expected a number in [0, 1) (default: 0.1)"},
@@ -188,9 +201,10 @@ static const struct {
     {"training.output_dir=\"\"",
      "--override training.output_dir=\"\": training.output_dir: the empty text names no file; "
      "give a name"},
-    {"dataset.sequence_length=1000000", "default: training.batch_size: the attention weights (batch_size x num_heads x "
-                                        "sequence_length squared) would have "
-                                        "6.4e+13 elements (at most 1.1e+12); make it smaller"},
+    {"dataset.sequence_length=1000000",
+     "training.batch_size (by default): the attention weights (batch_size x num_heads x "
+     "sequence_length squared) would have "
+     "6.4e+13 elements (at most 1.1e+12); make it smaller"},
     {"training.lr=1", "--override training.lr=1: training.lr: unknown key; did you mean optimizer.lr?"},
 };
 
@@ -238,7 +252,7 @@ static const struct {
      "each rank (training.batch_size 8 x training.gradient_accumulation 2); make it at least 64"},
     {{"fsdp.sharding_strategy=hybrid_shard"},
      4,
-     "default: fsdp.hybrid_shard_gpus_per_node: hybrid_shard needs the number of ranks in one group; set it to a "
+     "fsdp.hybrid_shard_gpus_per_node (by default): hybrid_shard needs the number of ranks in one group; set it to a "
      "divisor "
      "of the number of ranks (fsdp.sharding_strategy: --override fsdp.sharding_strategy=hybrid_shard)"},
     {{"fsdp.sharding_strategy=hybrid_shard", "fsdp.hybrid_shard_gpus_per_node=2"}, 4, NULL},
@@ -299,6 +313,30 @@ static void test_limits_of_gpus(void **state) {
             check_ok(status);
         aorta_train_options_free(&options);
     }
+}
+
+/* Keys of the original Python toolkit: those with a meaning act, the others are named in one line. */
+static void test_keys_of_the_original(void **state) {
+    (void)state;
+    static const char *const overrides[] = {
+        "distributed.timeout=5",
+        "training.mixed_precision=tf32",
+        "torch_titan={checkpointing: {async: true}}",
+        "streams.stream_assignments={compute: [dev6_stream3, dev6_stream9]}",
+        "streams.num_streams=8",
+        "profiling={enabled: true, tensorboard: false, chrome_trace: false, with_stack: true}"};
+    struct aorta_train_options options;
+    struct aorta_text keys = {0};
+    check_ok(aorta_train_options_load(NULL, overrides, sizeof overrides / sizeof *overrides, &options));
+    assert_true(options.distributed.timeout_s == 5);
+    assert_int_equal(options.training.mixed_precision, AORTA_PRECISION_TF32);
+    aorta_train_options_without_effect(&options, &keys);
+    check_ok(aorta_text_check(&keys));
+    assert_string_equal(keys.data,
+                        "profiling.with_stack, streams.num_streams, streams.stream_assignments, torch_titan, "
+                        "profiling.enabled (tensorboard and chrome_trace are false: no trace is written)");
+    aorta_text_free(&keys);
+    aorta_train_options_free(&options);
 }
 
 /* Keys that are accepted and change nothing are named where they are set. */
@@ -373,6 +411,7 @@ int main(void) {
         cmocka_unit_test(test_documentation_is_not_stale),
         cmocka_unit_test(test_wrong_combinations),
         cmocka_unit_test(test_place_in_a_file),
+        cmocka_unit_test(test_keys_of_the_original),
         cmocka_unit_test(test_without_effect),
         cmocka_unit_test(test_worlds),
         cmocka_unit_test(test_limits_of_gpus),

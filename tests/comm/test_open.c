@@ -44,8 +44,8 @@ static void test_one_rank(void **state) {
 static void test_refusals(void **state) {
     (void)state;
     struct aorta_comm *comm;
-    check_fails(open_as("nccl", 1, 1, &comm), AORTA_CONFIG, "distributed.backend: nccl serves GPUs");
-    check_fails(open_as("nccl", 2, 1, &comm), AORTA_CONFIG, "distributed.backend: nccl serves GPUs");
+    check_fails(open_as("nccl", 1, 1, &comm), AORTA_CONFIG, "backend: nccl serves GPUs");
+    check_fails(open_as("nccl", 2, 1, &comm), AORTA_CONFIG, "backend: nccl serves GPUs");
     check_fails(open_as("local", 2, 1, &comm), AORTA_CONFIG, "local serves one rank, and there are 2");
     check_fails(open_as("smoke", 1, 1, &comm), AORTA_CONFIG, "\"smoke\" is none of auto");
     check_fails(open_as("auto", 1, 0, &comm), AORTA_CONFIG, "distributed.timeout_s");

@@ -36,7 +36,8 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_option_absent absent[] = {{"later", "comes later"}};
 
-const struct aorta_option_table sample_table = {rows, sizeof rows / sizeof *rows, absent, 1};
+const struct aorta_option_table sample_table = {
+    .rows = rows, .count = sizeof rows / sizeof *rows, .absent = absent, .absent_count = 1};
 
 static char directory[64]; /* of this test program */
 

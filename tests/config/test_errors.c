@@ -61,7 +61,7 @@ static const struct {
     {"main:\n  ratio: 1.0\n", "a.yaml:2: main.ratio: found 1.0; expected a number in [0, 1) (default: 0.1)"},
     {"main:\n  rate: .nan\n", "a.yaml:2: main.rate: found .nan; expected a number above 0 (default: 2e-4)"},
     {"text: {inner: {shape: sqare}}\n",
-     "a.yaml:1: text.inner.shape: found sqare; expected one of round, square; did you mean square?"},
+     "a.yaml:1: text.inner.shape: found sqare; expected one of round (or circle), square; did you mean square?"},
     {"text: {link: radio-waves}\n",
      "a.yaml:1: text.link: found radio-waves; expected one of none, wire (default: none)"},
     /* given twice */

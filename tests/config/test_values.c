@@ -95,7 +95,7 @@ static void test_overrides(void **state) {
     assert_int_equal(aorta_config_origin(&config, "main.count")->kind, AORTA_FROM_OVERRIDE);
     check_fails(aorta_config_error(&config, "main.count", "%d is odd", 5), AORTA_CONFIG,
                 "--override main.count=5: main.count: 5 is odd");
-    check_fails(aorta_config_error(&config, "main.rate", "too slow"), AORTA_CONFIG, "default: main.rate: too slow");
+    check_fails(aorta_config_error(&config, "main.rate", "too slow"), AORTA_CONFIG, "main.rate (by default): too slow");
     aorta_config_free(&config);
 }
 

@@ -142,18 +142,29 @@ static aorta_status say_contention(const struct overlap_state *state, const stru
     return aorta_hwq_result_figure(result, name, "x", both->product / alone->product, "no product ran");
 }
 
-/* Which side becomes slower beside the other, and whether overlap gains time. */
-static aorta_status say_meaning(const struct side_times *compute, const struct side_times *comms,
-                                const struct side_times *both, struct aorta_hwq_result *result) {
-    const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
-    const double products = both->compute / compute->compute, collective = both->comms / comms->comms;
-    if (!isfinite(change) || !isfinite(products) || !isfinite(collective)) return NULL;
-    AORTA_TRY(aorta_hwq_result_finding(
+/* `most`: the shorter side, as a share of the sum. More can only be saved where a side was slower alone. */
+static aorta_status say_saving(double together, double sum, double most, struct aorta_hwq_result *result) {
+    const double saved = (sum - together) / sum;
+    if (saved > most)
+        return aorta_hwq_result_finding(
+            result,
+            "together %.4g ms instead of %.4g ms one after the other, more than the shorter "
+            "side: times alone are not steady enough to compare; more --iterations help",
+            together, sum);
+    return aorta_hwq_result_finding(
         result,
         "together %.4g ms instead of %.4g ms one after the other: %.0f%% %s; no overlap saves more than %.0f%%, "
         "the shorter side",
-        both->total, sum, 100 * fabs(change), change < 0 ? "lost, overlap does not help here" : "saved",
-        100 * fmin(compute->compute, comms->comms) / sum));
+        together, sum, 100 * fabs(saved), saved < 0 ? "lost, overlap does not help here" : "saved", 100 * most);
+}
+
+/* Which side becomes slower beside the other, and whether overlap gains time. */
+static aorta_status say_meaning(const struct side_times *compute, const struct side_times *comms,
+                                const struct side_times *both, bool simulated, struct aorta_hwq_result *result) {
+    const double sum = compute->compute + comms->comms, change = (sum - both->total) / sum;
+    const double products = both->compute / compute->compute, collective = both->comms / comms->comms;
+    if (!isfinite(change) || !isfinite(products) || !isfinite(collective)) return NULL;
+    if (!simulated) AORTA_TRY(say_saving(both->total, sum, fmin(compute->compute, comms->comms) / sum, result));
     if (fmax(products, collective) < 1.1)
         return aorta_hwq_result_finding(result,
                                         "neither side slows the other (products take %.3g times as long as alone, "
@@ -173,9 +184,13 @@ static aorta_status say_meaning(const struct side_times *compute, const struct s
 
 /* gain: what running together saves of the sum of both; hidden: the share of the shorter side that it saves. */
 static aorta_status say_overlap(const struct side_times *compute, const struct side_times *comms,
-                                const struct side_times *both, struct aorta_hwq_result *result) {
+                                const struct side_times *both, bool simulated, struct aorta_hwq_result *result) {
     const double sum = compute->compute + comms->comms, saved = sum - both->total;
+    const double shorter = fmin(compute->compute, comms->comms);
     const char *none = "a side did not run";
+    const char *unknown = simulated         ? "one rank: copies stand for collectives, there is nothing to hide"
+                          : saved > shorter ? "more was saved than the shorter side takes: it was slower alone"
+                                            : none;
     result->figure_group = "products, from the first start to the last end";
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_alone", "ms", compute->compute, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "compute_together", "ms", both->compute, none));
@@ -187,10 +202,10 @@ static aorta_status say_overlap(const struct side_times *compute, const struct s
     result->figure_group = "the sum of both";
     AORTA_TRY(aorta_hwq_result_figure(result, "one_after_the_other", "ms", sum, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "together", "ms", both->total, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "gain", "of the sum", saved / sum, none));
+    AORTA_TRY(aorta_hwq_result_figure(result, "gain", "of the sum", simulated ? NAN : saved / sum, unknown));
     AORTA_TRY(aorta_hwq_result_figure(result, "hidden", "of the shorter side",
-                                      saved / fmin(compute->compute, comms->comms), none));
-    return say_meaning(compute, comms, both, result);
+                                      simulated || saved > shorter ? NAN : saved / shorter, unknown));
+    return say_meaning(compute, comms, both, simulated, result);
 }
 
 /* A result's throughput is of products; of collectives where there is nothing else. */
@@ -210,5 +225,5 @@ aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *opaque, struc
     AORTA_TRY(measure(hwq, state, iterations, true, true, &both));
     AORTA_TRY(say_bandwidth(hwq, state, "together", &both, result));
     AORTA_TRY(say_contention(state, &compute, &both, result));
-    return say_overlap(&compute, &comms, &both, result);
+    return say_overlap(&compute, &comms, &both, result->simulated, result);
 }

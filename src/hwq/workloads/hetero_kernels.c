@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum interleave { ALTERNATING, BATCHED, RANDOM };
-enum { CONVOY_ITERATIONS = 10 };
+enum { CONVOY_ITERATIONS = 10, FEWEST_FOR_P99 = 1000 /* ten samples lie beyond it */ };
 
 struct options {
     int64_t size, elements, ratio;
@@ -151,12 +151,19 @@ static aorta_status measure(struct aorta_hwq *hwq, struct state *state, bool alo
 static aorta_status say_convoy(const struct aorta_summary *alone, const struct aorta_summary *beside,
                                struct aorta_hwq_result *result) {
     const double usual = beside->p50 / alone->p50, tail = beside->p99 / alone->p99;
+    const bool enough = beside->count >= FEWEST_FOR_P99 && alone->count >= FEWEST_FOR_P99;
     if (!isfinite(usual) || !isfinite(tail)) return NULL;
-    if (fmax(usual, tail) < 1.2)
+    if (fmax(usual, enough ? tail : usual) < 1.2)
         return aorta_hwq_result_finding(result,
                                         "no convoy: tiny kernels take as long beside products as alone "
                                         "(%.3g us, alone %.3g us)",
                                         beside->p50 * 1e-3, alone->p50 * 1e-3);
+    if (!enough)
+        return aorta_hwq_result_finding(
+            result,
+            "convoy: beside products one tiny kernel in two takes %.3g us or more instead of "
+            "%.3g us (%.3g times)",
+            beside->p50 * 1e-3, alone->p50 * 1e-3, usual);
     return aorta_hwq_result_finding(
         result,
         "convoy: beside products one tiny kernel in two takes %.3g us or more instead of %.3g "
