@@ -470,6 +470,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_verdict_findings(verdict, &json);
     aorta_verdict_replay_write(verdict, &json);
     aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
+    aorta_json_key_int(&json, "ranks_outside", (int64_t)analysis->ranks_outside);
     aorta_json_key_string(&json, "remark", verdict->note);
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");

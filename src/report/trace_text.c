@@ -327,6 +327,14 @@ static void warning_lines(const struct aorta_trace_analysis *analysis, int width
     }
 }
 
+static void outside_line(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
+                         struct aorta_text *out) {
+    if (!analysis->ranks_outside) return;
+    aorta_text_printf(sentence, "note: left out, with nothing in a marked step: %s",
+                      aorta_counted((long long)analysis->ranks_outside, "rank").text);
+    put_sentence(sentence, width, out);
+}
+
 static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     static const char *const sentences[AORTA_STEP_SOURCE_COUNT] = {
         [AORTA_STEPS_BY_RANGE] = "steps: each begins with a range that --step-range matches\n",
@@ -361,6 +369,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     sync_lines(analysis, width, out);
     difference_lines(analysis, width, out);
     warning_lines(analysis, width, &sentence, out);
+    outside_line(analysis, width, &sentence, out);
     aorta_text_puts(out, "\n");
     aorta_verdict_text(report->verdict, width, out);
     aorta_text_free(&sentence);

@@ -79,13 +79,26 @@ static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *wor
     return aorta_trace_gaps_make(rank, &work->waits[at], gaps);
 }
 
+static bool has_step(const struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        if (rank->windows[i].number != INT64_MIN) return true;
+    return false;
+}
+
+/* A rank that has none of the chosen steps; and one that marks steps, ran in none, and stands beside others that did:
+ * it would be compared with their steps. */
 static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
     size_t remaining = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) { /* a rank that has none of the chosen steps */
-        if (analysis->ranks[i].work_count) {
-            analysis->ranks[remaining++] = analysis->ranks[i];
+    bool stepped = false;
+    for (size_t i = 0; i < analysis->rank_count; i++) stepped |= has_step(&analysis->ranks[i]);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const bool outside = stepped && rank->work_count && rank->trace->step_count && !has_step(rank);
+        if (rank->work_count && !outside) {
+            analysis->ranks[remaining++] = *rank;
             continue;
         }
+        analysis->ranks_outside += outside;
         free(analysis->ranks[i].owned);
         free(analysis->ranks[i].source);
         free(analysis->ranks[i].windows);

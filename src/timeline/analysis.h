@@ -172,7 +172,8 @@ struct aorta_trace_analysis {
     struct aorta_trace_meeting *meetings;       /* one for each of alignment.shared[] */
     struct aorta_trace_difference *differences; /* largest excess first */
     size_t difference_count;
-    bool stepped; /* steps are known; else a rank's whole recording counts as one */
+    bool stepped;         /* steps are known; else a rank's whole recording counts as one */
+    size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
 };
 
 struct aorta_trace_analysis_options {

@@ -273,6 +273,35 @@ static void work_before_the_first_step(void **state) {
     end(&read);
 }
 
+/* Beside a rank that has steps, one that ran before all of its own is left out, and that is said. */
+static void a_rank_outside_of_all_steps(void **state) {
+    (void)state;
+    struct read read = {0};
+    struct aorta_text text = {0}, words = {0};
+    for (int rank = 0; rank < 2; rank++) {
+        aorta_text_clear(&text);
+        aorta_text_printf(
+            &text,
+            "{\"distributedInfo\":{\"rank\":%d,\"world_size\":2},\"traceEvents\":["
+            "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"ts\":10,\"dur\":5,\"args\":{\"device\":0,\"stream\":"
+            "7}},"
+            "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#5\",\"ts\":%d,\"dur\":50},"
+            "{\"ph\":\"X\",\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#6\",\"ts\":%d,\"dur\":50}]}",
+            rank, 10 + 90 * rank, 100 + 90 * rank);
+        check_ok(read_memory(text.data, text.length, 0, false, &read.list));
+    }
+    check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
+    check_ok(aorta_trace_verdict(&read.analysis, &read.verdict));
+    assert_int_equal(read.analysis.rank_count, 1);
+    assert_int_equal(read.analysis.ranks[0].rank, 0);
+    assert_int_equal(read.analysis.ranks_outside, 1);
+    aorta_trace_report_text(&(struct aorta_trace_report){&read.analysis, &read.verdict}, 0, &words);
+    assert_non_null(strstr(words.data, "note: left out, with nothing in a marked step: 1 rank"));
+    aorta_text_free(&text);
+    aorta_text_free(&words);
+    end(&read);
+}
+
 /* Damaged numbers of devices: what a rank costs must not be paid for each of them. */
 static void more_devices_than_there_are(void **state) {
     (void)state;
@@ -496,6 +525,7 @@ int main(void) {
         cmocka_unit_test(steps_apart_leave_out_what_is_between),
         cmocka_unit_test(one_recording_counts_once),
         cmocka_unit_test(work_before_the_first_step),
+        cmocka_unit_test(a_rank_outside_of_all_steps),
         cmocka_unit_test(more_devices_than_there_are),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(random_traces_agree_with_counting),
