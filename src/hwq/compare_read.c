@@ -146,9 +146,9 @@ static aorta_status read_times(struct reader *reader, const char *what, const js
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *value = json_array_get(array, i);
         times[i] = json_is_number(value) ? json_number_value(value) : NAN;
-        if (times[i] > 0 && times[i] < 1e12) continue;
+        if (times[i] >= 1e-9 && times[i] <= 1e12) continue; /* beyond, ratios are no numbers */
         char problem[96];
-        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is not a time above 0", i);
+        snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is not a time above 0 (1e-9 to 1e12 ms)", i);
         return wrong(reader, what, problem);
     }
     return NULL;

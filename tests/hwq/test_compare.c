@@ -518,6 +518,8 @@ static void bad_files(void **state) {
         {"{\"workload_name\": \"moe\", \"stream_count\": 0, \"iteration_times_ms\": [1]}", "not a number of streams"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, -2]}",
          "moe on 4 streams: iteration_times_ms[1] is not a time above 0"},
+        {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, 4e-324]}",
+         "moe on 4 streams: iteration_times_ms[1] is not a time above 0"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, null]}",
          "iteration_times_ms[1]"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"throughput\": 1}",
