@@ -45,10 +45,23 @@ static bool ended_as_asked(const struct job *job, const struct aorta_beacon_stat
     return job->signals && WIFEXITED(state->wait_status) && state->ended_ns > job->signal_ns;
 }
 
+static bool all_ended_so(const struct job *job, int wait_status) {
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended || state.wait_status != wait_status) return false;
+    }
+    return true;
+}
+
 static void report_failure(const struct job *job, int rank, const struct aorta_beacon_state *state) {
     if (ended_as_asked(job, state)) {
-        fprintf(stderr, "aorta launch: interrupted; rank %d ended with exit status %d.\n", rank,
-                WEXITSTATUS(state->wait_status));
+        fputs("aorta launch: interrupted; ", stderr);
+        if (all_ended_so(job, state->wait_status))
+            fputs(job->options->ranks > 1 ? "the ranks" : "the rank", stderr);
+        else
+            fprintf(stderr, "rank %d", rank);
+        fprintf(stderr, " ended with exit status %d.\n", WEXITSTATUS(state->wait_status));
         return;
     }
     if (WIFSIGNALED(state->wait_status)) {

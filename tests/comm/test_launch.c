@@ -183,8 +183,8 @@ static void check_interrupt(const char *through) {
     kill(run.pid, SIGINT);
     finish(&run);
     expect(&run, 1,
-           WORDS("rank 0 was interrupted by 2", "rank 1 was interrupted by 2", "aorta launch: interrupted; rank ",
-                 "ended with exit status 1."));
+           WORDS("rank 0 was interrupted by 2", "rank 1 was interrupted by 2",
+                 "aorta launch: interrupted; the ranks ended with exit status 1.\n"));
     assert_null(strstr(run.text, "last operation"));
     assert_true(run.seconds < 10);
     expect_quiet_mpirun(&run);

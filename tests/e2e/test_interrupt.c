@@ -106,9 +106,9 @@ static void test_killed_rank(void **state) {
 static void test_hanging_rank(void **state) {
     (void)state;
     struct e2e_run run;
-    signal_run(&run, 2, 1, SIGSTOP, "distributed.timeout_s=2");
+    signal_run(&run, 2, 1, SIGSTOP, "distributed.timeout_s=4");
     e2e_expect_output(&run, 1, "[rank 0] error: step ");
-    e2e_expect_output(&run, 1, "rank 0 waited 2.0 s for its peers");
+    e2e_expect_output(&run, 1, "rank 0 waited 4.0 s for its peers");
     e2e_expect_output(&run, 1, " of 2 ranks, "); /* the collective by name, number and size */
     e2e_read_lines(&run, true);
     assert_true(e2e_steps(&run, 0) >= 3);
