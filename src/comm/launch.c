@@ -102,13 +102,33 @@ static void signal_children(const struct job *job, int signal) {
     }
 }
 
+/* A letter, '\0' for no process. proc(5): the state follows the name, which stands in parentheses and may hold some
+ * itself. */
+static char process_state(pid_t pid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return '\0';
+    size_t length = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[length] = '\0';
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
+static bool is_stopped(pid_t pid) {
+    char state = process_state(pid);
+    return state == 'T' || state == 't'; /* 't': by its debugger */
+}
+
 /* A stopped rank reacts to nothing else before it goes on. False: the rank has not started yet. */
 static bool signal_rank(const struct job *job, int rank) {
     struct aorta_beacon_state state;
     aorta_beacon_read(job->beacons[rank], &state);
     if (!state.pid || state.ended) return state.pid;
     kill(-state.group, job->signal);
-    kill(-state.group, SIGCONT);
+    /* Not to every rank: SIGCONT undoes the attaching of a debugger, or of a leak checker. */
+    if (process_state(state.pid) == 'T' || process_state(state.group) == 'T') kill(-state.group, SIGCONT);
     return true;
 }
 
@@ -162,19 +182,6 @@ static void on_signal(struct job *job, int signal) {
     signal_ranks(job, signal);
     if (!job->signals) job->signal_ns = aorta_clock_ns();
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
-}
-
-/* proc(5): the state follows the name, which stands in parentheses and may hold some itself. */
-static bool is_stopped(pid_t pid) {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    if (!file) return false;
-    size_t length = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    line[length] = '\0';
-    const char *name_end = strrchr(line, ')');
-    return name_end && name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
 /* A rank that the others may wait for, its wrapper, or mpirun. */

@@ -327,10 +327,22 @@ static void test_killed_wrapper(void **state) {
     check_lost("always");
 }
 
+/* From then on the launcher passes signals on. */
+static void await_child(const struct run *run) {
+    char path[64], children[16] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)run->pid, (int)run->pid);
+    for (int i = 0; i < 2000 && !children[0]; i++) {
+        FILE *file = fopen(path, "r");
+        if (!file || !fgets(children, sizeof children, file)) usleep(5000);
+        if (file) fclose(file);
+    }
+}
+
 /* No rank is named: none has failed, and what ran first is chance. */
 static void check_early_interrupt(const char *through, int signal, int delay_us) {
     struct run run;
     start(&run, WORDS("run", "2", through, "0", "/bin/sh", "-c", "exec sleep 20"));
+    await_child(&run);
     usleep((useconds_t)delay_us);
     kill(run.pid, signal);
     finish(&run);
@@ -342,8 +354,8 @@ static void check_early_interrupt(const char *through, int signal, int delay_us)
 
 static void test_early_interrupt(void **state) {
     (void)state;
-    for (int delay_us = 20000; delay_us < 300000; delay_us += 60000) check_early_interrupt("always", SIGINT, delay_us);
-    check_early_interrupt("never", SIGTERM, 20000);
+    for (int delay_us = 0; delay_us < 200000; delay_us += 50000) check_early_interrupt("always", SIGINT, delay_us);
+    check_early_interrupt("never", SIGTERM, 0);
 }
 
 /* The ranks finish their iteration at the first one, and end at the second. */
