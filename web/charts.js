@@ -26,7 +26,7 @@ const axis = (given) => ({
 // What all charts share; `option` has xAxis, yAxis, series, and says whether one can zoom along x.
 function whole(option) {
   const series = [option.series].flat();
-  const many = series.filter((one) => one.name).length > 1;
+  const many = option.legend || series.filter((one) => one.name).length > 1;
   return {
     color: palette, backgroundColor: "transparent", animation: false, textStyle: { fontFamily: "system-ui, sans-serif" },
     aria: { enabled: true }, darkMode: dark(),

@@ -5,7 +5,7 @@ import { chart } from "./charts.js";
 import { table } from "./tables.js";
 import { timeline } from "./timeline.js";
 
-const units = { samples_per_s: "samples/s", sm_clock_mhz: "MHz", power_w: "W", temperature_c: "°C", overlap_ratio: "of communication", loss: "" };
+const units = { samples_per_s: "samples/s", sm_clock_mhz: "MHz", power_w: "W", temperature_c: "°C", overlap_ratio: "", loss: "" };
 const unitOf = (key) => units[key] ?? (key.endsWith("_ms") ? "ms" : "");
 const titles = { step_ms: "Time of a step", exposed_comm_ms: "Exposed communication", overlap_ratio: "Hidden share of communication", compute_ms: "Compute",
   comm_ms: "Communication", idle_ms: "Idle", loss: "Loss", samples_per_s: "Throughput", sm_clock_mhz: "Clock of the device", power_w: "Power",

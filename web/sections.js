@@ -124,7 +124,7 @@ export function stack(title, rows, unit = "ms a step") {
   return chart(title, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" } },
     xAxis: { type: "value", name: unit }, yAxis: { type: "category", inverse: true, data: rows.map((row) => row.name) },
-    grid: { left: 86 },
+    grid: { left: 86 }, legend: {},
     series: keys.map((key) => ({ type: "bar", name: spaced(key), stack: "all", barMaxWidth: 34, data: rows.map((row) => row.parts[key] ?? 0) })),
   }), 130 + 34 * Math.min(16, rows.length));
 }

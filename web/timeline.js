@@ -3,7 +3,7 @@
 import { brief, duration, element, shortName } from "./words.js";
 import { colour, kinds, onTheme } from "./theme.js";
 
-const KIND_BITS = 16, LANE = 17, RANK_GAP = 6, AXIS = 22, LABELS = 150, OVERVIEW = 34;
+const KIND_BITS = 16, LANE = 17, RANK_GAP = 6, AXIS = 30, LABELS = 150, OVERVIEW = 34;
 
 // The spans of a lane, as src/report/page_lanes.c writes them: seven bits a byte, in base64.
 function decode(text, count) {
@@ -124,7 +124,7 @@ export function timeline(data) {
       pen.fillStyle = line;
       pen.fillRect(x, AXIS - 4, 0.7, high);
       pen.fillStyle = quiet;
-      if (x < width - 50) pen.fillText(label(time, tick), x + 3, 8);
+      if (x < width - 50) pen.fillText(label(time, tick), x + 3, 7);
     }
     let last = -100;
     for (const [start, number] of data.steps) {
@@ -134,7 +134,7 @@ export function timeline(data) {
       pen.globalAlpha = 0.5;
       pen.fillRect(x, AXIS - 6, 1, high);
       pen.globalAlpha = 1;
-      if (x - last > 56) { pen.fillText(`step ${number}`, x + 3, AXIS - 4); last = x; }
+      if (x - last > 56) { pen.fillText(`step ${number}`, x + 3, AXIS - 10); last = x; }
     }
   };
 

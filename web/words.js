@@ -39,7 +39,7 @@ export const spaced = (key) => String(key).replaceAll("_", " ");
 
 // A name that a reader can take in: template arguments and parameters of kernels are left out.
 export function shortName(name) {
-  const text = String(name ?? "").replace(/^void /, "");
+  const text = String(name ?? "").replace(/^void /, "").replaceAll("(anonymous namespace)::", "");
   if (text.length <= 60) return text;
   let out = "", depth = 0;
   for (const letter of text) {
